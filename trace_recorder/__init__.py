@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         UnreadableRunsError,
         UnsupportedClientError,
     )
+    from trace_recorder.exporters.otlp import otlp
     from trace_recorder.imports.loader import load
     from trace_recorder.imports.many_runs import load_all
     from trace_recorder.recording.context import Step
@@ -115,6 +116,7 @@ __all__ = [
     "instrument",
     "load",
     "load_all",
+    "otlp",
     "replay",
     "reward",
     "step",
@@ -168,6 +170,7 @@ _MODULES = {
         "UnreadableRunsError",
         "UnsupportedClientError",
     ),
+    "exporters.otlp": ("otlp",),
     "imports.loader": ("load",),
     "imports.many_runs": ("load_all",),
     "recording.context": ("Step",),

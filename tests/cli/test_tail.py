@@ -78,6 +78,25 @@ def test_a_call_in_flight_is_not_settled(tmp_path: Path) -> None:
     assert "late" in [entry.text for entry in step]
 
 
+def test_several_runs_are_followed_at_once(tmp_path: Path) -> None:
+    """Each part says of which run it is; the exit code is 1 where one of them was not completed."""
+    one, other = recorded(tmp_path / "one.json", "first"), recorded(tmp_path / "other.json", "second")
+    cut = other.with_suffix(".jsonl")
+    cut.write_bytes(b"".join(cut.read_bytes().splitlines(keepends=True)[:-1]))
+
+    done = invoke("tail", one, other)
+
+    lines = [line for line in done.output.splitlines() if line.startswith(("==>", "the run"))]
+    assert lines == [
+        f"==> {one.with_suffix('.jsonl')} <==",
+        "the run has ended: completed, success",
+        f"==> {cut} <==",
+        "the run has ended: interrupted",
+    ]
+    assert done.exit_code == 1
+    assert invoke("tail", one, one.with_suffix(".jsonl")).output.count("the run has ended") == 1
+
+
 def test_a_running_agent_is_followed_to_its_end(tmp_path: Path) -> None:
     """As a program of its own, while another process writes."""
     path = tmp_path / "run.json"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tests.contents import shown
+from tests.contents import shown, shown_spans
 from tests.contents.script import SCRIPTS, Answer, Asked, Result, Script, Talk, Tokens
 from tests.contents.shown import Conversation, Message, Shown
 
@@ -24,6 +24,8 @@ EXPORTS: dict[str, tuple[tuple[str, ...], str]] = {
     "hierarchy-message": (("hierarchy", "--form", "message"), ""),
     "invariant": (("invariant",), ".jsonl"),
     "openai": (("openai",), ".jsonl"),
+    "otlp": (("otlp",), ".jsonl"),
+    "otlp-openinference": (("otlp", "--form", "openinference"), ".jsonl"),
     "toolbrain": (("toolbrain",), ""),
     "trl": (("trl",), ".jsonl"),
     "trl-prompt_completion": (("trl", "--form", "prompt_completion"), ".jsonl"),
@@ -37,6 +39,8 @@ READERS: dict[str, Shown] = {
     "hierarchy-message": shown.hierarchy,
     "invariant": shown.invariant,
     "openai": shown.chat_rows,
+    "otlp": shown_spans.genai,
+    "otlp-openinference": shown_spans.openinference,
     "toolbrain": shown.toolbrain,
     "trl": shown.chat_rows,
     "trl-prompt_completion": shown.chat_rows,
@@ -44,7 +48,7 @@ READERS: dict[str, Shown] = {
     "trae": shown.trae,
     "document": shown.trae,
 }
-BY_EXCHANGE = frozenset({"trae", "document", "toolbrain"})
+BY_EXCHANGE = frozenset({"trae", "document", "toolbrain", "otlp", "otlp-openinference"})
 
 _TRAINING = "a row of training has no place for it"
 _LEFT_OUT = "a call that failed is left out, and counted"

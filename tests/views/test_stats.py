@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import random
 from datetime import datetime
 
 import pytest
 
+from tests.counting import calls
 from tests.views.made import Payload, call, run, use
 from trace_recorder.views.conversations.call_chains import turns_of
 from trace_recorder.views.cost import Cost, cost_of, table
-from trace_recorder.views.stats import Stats, time_of
+from trace_recorder.views.stats import Stats, time_of, tool_spans
 from trace_recorder.views.token_counts import Counts
 
 LS = use("c1", command="ls")
@@ -144,3 +146,49 @@ def test_a_run_without_calls_has_its_length_alone() -> None:
     """How its time was spent is not known; where not even its length is, nothing is said."""
     assert time_of(run(execution_time=7.5)) == {"total": 7.5}
     assert time_of(run()) == {}
+
+
+def test_the_time_of_tools_ends_with_the_next_call_of_the_agent() -> None:
+    """It is the first later call that began after the answer, also where calls overlap or are not in order."""
+    chance = random.Random(7)
+    for _ in range(50):
+        begins = [chance.randrange(60) for _ in range(12)]
+        agents = [chance.choice(("a", "b")) for _ in begins]
+        durations = [chance.choice((None, 0.0, 3.0, 20.0)) for _ in begins]
+        told = zip(begins, agents, durations, strict=True)
+        made = run(
+            *(
+                call(["q"], None, LS, agent=agent, duration_seconds=duration, timestamp=f"2025-06-12T20:00:{begin:02}Z")
+                for begin, agent, duration in told
+            ),
+            end_time="2025-06-12T21:00:00+00:00",
+        )
+
+        expected = {
+            (begin + duration, following[0])
+            for place, (begin, agent, duration) in enumerate(zip(begins, agents, durations, strict=True))
+            if duration is not None
+            and (
+                following := [
+                    other
+                    for other, who in zip(begins[place + 1 :], agents[place + 1 :], strict=True)
+                    if who == agent and other >= begin + duration
+                ]
+            )
+        }
+        spans = tool_spans([(one, datetime.fromisoformat(one.timestamp).second) for one in made.llm_interactions])
+
+        assert set(spans) == expected
+
+
+def test_the_time_of_tools_is_found_in_linear_work() -> None:
+    """Twice the calls take twice the work."""
+
+    def work(number: int) -> int:
+        times = (f"2025-06-12T{number // 60:02}:{number % 60:02}:00+00:00" for number in range(number))
+        made = run(*(call(["q"], None, LS, timestamp=time) for time in times))
+        return calls(lambda: time_of(made))
+
+    work(4)
+
+    assert work(200) < 2.2 * work(100)

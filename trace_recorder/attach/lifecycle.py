@@ -15,6 +15,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+from trace_recorder.attach.exporting import Exporter, Exporting
 from trace_recorder.errors import AlreadyFinalizedError, RecorderStateError
 from trace_recorder.guard import Guard, logger
 from trace_recorder.recording import process
@@ -64,6 +65,7 @@ class Lifecycle:
         about: dict[str, Payload],
         metadata: Mapping[str, Payload],
         disabled: bool,
+        exporters: Sequence[Exporter] = (),
     ) -> None:
         self.lock = threading.RLock()
         self.guard = guard
@@ -79,6 +81,7 @@ class Lifecycle:
         self._path: Path | None = None
         self._parent: str | None = None
         self._forked_from: ForkedFrom | None = None
+        self._exporting = Exporting(exporters, guard)
         self._warned = False
         self._last_step = 0
         process.observers.add(self)
@@ -106,6 +109,7 @@ class Lifecycle:
                 named, parent = {**named, "forked_at": forked.at()}, forked.trajectory_id
                 said["metadata"] = {**self._metadata, "forked_from": forked.as_metadata()}
             run.start(named, said, parent)
+            self._exporting.begin(run, journal.path)
         process.run_began(run.trajectory_id, document)
         self._finalizer = weakref.finalize(self, _interrupt, run)
         self._finalizer.atexit = False
@@ -124,7 +128,9 @@ class Lifecycle:
         self.ended = True
         if self.run is not None:
             process.run_ended(self.run.trajectory_id)
+            self._exporting.flush(self.run)
             self.run.finish(ending, final_result)
+            self._exporting.end()
             self._finalizer.detach()  # it holds the run for as long as this lives, which may begin others
 
     def run_for(self, what: str) -> Run | None:
@@ -182,6 +188,7 @@ class Lifecycle:
         """Write everything that is not on file yet, when the interpreter exits."""
         if self.run is not None:
             self.run.exit(status_of_process())
+            self._exporting.end()
 
     def __str__(self) -> str:
         state = "ended" if self.ended else "running" if self.is_running() else "not started"

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Literal, Self, TypeVar, overload
 
+from trace_recorder.attach.exporting import Exporter
 from trace_recorder.attach.lifecycle import Lifecycle
 from trace_recorder.capture import sdk_clients as clients
 from trace_recorder.derive.fold import Fold
@@ -55,7 +56,7 @@ class TrajectoryRecorder:
     what each call saw: "inline", "delta", or "auto", inline up to 16 MB. `redact` masks secrets: a function of a
     text, several of them, or None for no masking at all. `durability="disk"` adds an fsync to each record.
     `strict=True` raises what goes wrong in recording instead of logging it. With TRACE_RECORDER_DISABLED set,
-    nothing is recorded.
+    nothing is recorded. `exporters`, such as `otlp(endpoint)`, send each run on while it goes on.
 
     Every method may be called from any thread, and from async code; on return, what was recorded survives the
     process. As a context manager, sync or async, it starts the run and ends it: "completed", also by `sys.exit(0)`;
@@ -79,6 +80,7 @@ class TrajectoryRecorder:
         redact: Redactor | Sequence[Redactor] | None = default_redactor,
         durability: Literal["process", "disk"] = "process",
         strict: bool = False,
+        exporters: Sequence[Exporter] = (),
     ) -> None:
         _one_of("history", history, ("auto", "inline", "delta"))
         _one_of("durability", durability, ("process", "disk"))
@@ -96,6 +98,7 @@ class TrajectoryRecorder:
             about=manual_records.about_run("TrajectoryRecorder()", task, provider, model, max_steps),
             metadata=manual_records.metadata_of(metadata),
             disabled=is_disabled(os.environ),
+            exporters=tuple(exporters),
         )
         self._token: Token[TrajectoryRecorder | None] | None = None
         running.add(self)

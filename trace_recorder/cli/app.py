@@ -21,6 +21,7 @@ COMMANDS = {
     "validate": "validate_command:validate_",
     "recover": "recover:recover",
     "export": "export:export",
+    "import": "import_command:import_",
     "score": "score:score",
     "run": "run:run",
     "replay": "replay:replay",

@@ -69,6 +69,7 @@ def lines(found: TrajectoryDiff, a: str, b: str, *, every: bool) -> Iterator[tup
         (f"{sign} {name}: {_run(run)}", style)
         for sign, name, run, style in (("a", a, found.a, "red"), ("b", b, found.b, "green"))
     )
+    yield from ((f"models: {one or 'unknown'} in a, {other or 'unknown'} in b", "") for one, other in found.models)
     differing = [step for step in found.steps if step.differences]
     if found.parts_at is None:
         yield f"no difference in {pluralize(len(found.steps), 'step')}", ""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -51,6 +53,15 @@ IncludeIncomplete = Annotated[
         help="openai, trl: learn from answers that were cut off, are incomplete or say nothing, too.",
     ),
 ]
+Endpoint = Annotated[
+    str | None, typer.Option(metavar="URL", help="otlp: send the spans there, such as http://localhost:4318.")
+]
+Resume = Annotated[bool, typer.Option("--resume", help="With --endpoint: send only what did not arrive before.")]
+NoContent = Annotated[bool, typer.Option("--no-content", help="otlp: leave out what was said and what tools gave.")]
+NewMessages = Annotated[bool, typer.Option("--new-messages", help="otlp: only the new messages of each prompt.")]
+Header = Annotated[
+    list[str] | None, typer.Option("--header", metavar="KEY=VALUE", help="With --endpoint: a header of the requests.")
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
 
 
@@ -64,6 +75,11 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
     push: PushName = None,
     push_url: PushUrl = None,
     include_incomplete: IncludeIncomplete = False,
+    endpoint: Endpoint = None,
+    resume: Resume = False,
+    no_content: NoContent = False,
+    new_messages: NewMessages = False,
+    header: Header = None,
     force: Force = False,
 ) -> None:
     """Write runs in another format.
@@ -73,11 +89,18 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
     Pushing needs `pip install 'trace-recorder[invariant]'`, and the key in $INVARIANT_API_KEY.
     """
     _check(name, push, push_url)
+    spans = {"content": not no_content, "new_messages": new_messages}
+    if name != "otlp" and (endpoint or resume or no_content or new_messages or header):
+        raise typer.BadParameter("--endpoint and the options that go with it are for otlp", param_hint="--format")
+    if endpoint:
+        _send_spans(paths, endpoint, form, spans, header or [], resume=resume)
+        return
     about = parse_key_values(metadata or [], "--metadata") | ({"name": dataset} if dataset else {})
     try:
         runs = [*find_runs(paths)]
         target = _target(name, out, len(runs))
         view = FORMATS[name].view(form, include_incomplete=include_incomplete)
+        view = partial(view, **spans) if name == "otlp" else view
         server = Push.to(push, push_url) if push else None
         with server.file(target.file) if server else nullcontext(target.file) as file:
             summary = Export(name, view, replace(target, file=file), about, force=force).run(runs)
@@ -89,6 +112,20 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
     except OSError as error:
         _fail_to_write(error)
     if summary.failed:
+        raise typer.Exit(1)
+
+
+def _send_spans(
+    paths: list[Path], endpoint: str, form: str | None, spans: dict[str, bool], headers: list[str], *, resume: bool
+) -> None:
+    given = {name: str(value) for name, value in parse_key_values(headers, "--header").items()}
+    exporters, send = import_module("trace_recorder.exporters.otlp"), import_module("trace_recorder.cli.send")
+    try:
+        target = exporters.otlp(endpoint, headers=given, conventions=form or "genai", **spans)
+        arrived = send.send_runs(find_runs(paths), target, resume=resume)
+    except (ImportError, ValueError, UnreadableError) as error:
+        fail(str(error))
+    if not arrived:
         raise typer.Exit(1)
 
 

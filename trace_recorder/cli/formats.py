@@ -63,14 +63,17 @@ class Format:
             return view
         if self.function == "turns_one_by_one":
             return partial(view, parser=import_module("trace_recorder.views.toolbrain.parsing").PARSERS[form])
-        return partial(view, **{"cut" if self.function == "to_hierarchy" else "form": form})
+        return partial(view, **{_FORM_ARGUMENTS.get(self.function, "form"): form})
 
+
+_FORM_ARGUMENTS = {"to_hierarchy": "cut", "to_otlp": "conventions"}
 
 FORMATS: dict[str, Format] = {
     "atif": Format("documents", "atif.document", "to_atif_files"),
     "hierarchy": Format("documents", "hierarchy.document", "to_hierarchy", forms=("turn", "message")),
     "invariant": Format("rows", "invariant.dataset", "to_invariant_dataset", begins_with_metadata=True),
     "openai": Format("rows", "training.openai_finetuning", "to_openai_finetuning", trains=True),
+    "otlp": Format("sessions", "otlp.otlp_json", "to_otlp", forms=("genai", "openinference", "both")),
     "toolbrain": Format("documents", "toolbrain.turns", "turns_one_by_one", forms=("calls", "code", "react")),
     "traces": Format("sessions", "pi_sessions", "to_traces"),
     "trae": Format("documents", "trae", "to_trae"),
@@ -94,6 +97,8 @@ def outputs_of(
 def _outputs(name: str, made: Payload, source: Source) -> Iterator[tuple[str, Payload]]:
     if FORMATS[name].kind == "documents":
         yield f"{source.name}.json", made
+    elif name == "otlp":
+        yield conversation_file(source.name, 0), made
     elif FORMATS[name].kind == "sessions":
         for number, session in enumerate(made):
             yield conversation_file(source.name, number), session

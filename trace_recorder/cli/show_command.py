@@ -13,9 +13,9 @@ from typing import Annotated
 import typer
 
 from trace_recorder.cli import show_turns
-from trace_recorder.cli.arguments import Full
+from trace_recorder.cli.arguments import Full, default_directory
 from trace_recorder.cli.list_runs import newest
-from trace_recorder.cli.output import console, fail, print_json, print_lines
+from trace_recorder.cli.output import console, print_json, print_lines, warn
 from trace_recorder.cli.read_files import UnreadableError, is_directory, read
 from trace_recorder.cli.run_header import head
 from trace_recorder.cli.show import Show
@@ -28,10 +28,10 @@ from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps
 from trace_recorder.views.shared_document import shared_document
 from trace_recorder.views.toolbrain.parsing import PARSERS
 
-File = Annotated[
-    Path,
+Files = Annotated[
+    list[Path] | None,
     typer.Argument(
-        metavar="FILE|DIR", help="The .json or the .jsonl of a run; of a directory, the newest.", show_default=False
+        metavar="[FILE|DIR...]", help="The .json or .jsonl of runs; of a directory, the newest run.", show_default=False
     ),
 ]
 Step = Annotated[int | None, typer.Option("--step", metavar="N", help="Show one step only.")]
@@ -45,7 +45,7 @@ Raw = Annotated[bool, typer.Option("--raw", help="With --step: print its request
 
 
 def show(  # noqa: PLR0913, PLR0917 - one argument an option
-    file: File,
+    files: Files = None,
     full: Full = False,
     step: Step = None,
     errors: Errors = False,
@@ -54,7 +54,7 @@ def show(  # noqa: PLR0913, PLR0917 - one argument an option
     parser: Parser = None,
     as_json: AsDocument = False,
 ) -> None:
-    """Show a run, step by step.
+    """Show runs, step by step.
 
     Of each step: what was new to the model, what it said, and what its tools gave. With --turns, of each call how its
     prompt ended, what was made of the answer, and a warning where something is odd: an error, no answer, code without
@@ -64,6 +64,7 @@ def show(  # noqa: PLR0913, PLR0917 - one argument an option
     _check_step_options(step, errors=errors, raw=raw, whole=turns or as_json)
 
     def print_it(file: Path) -> None:
+        file = newest(file) if is_directory(file) else file
         trajectory = read(file)
         if turns:
             _print_turns(trajectory, parser or show_turns.DEFAULT_PARSER, full=full, as_json=as_json)
@@ -74,11 +75,17 @@ def show(  # noqa: PLR0913, PLR0917 - one argument an option
         else:
             _print_run(trajectory, file, full=full, step=step, errors=errors)
 
-    try:
-        file = newest(file) if is_directory(file) else file
-        try_call(partial(print_it, file), partial(_refuse_damaged, file))
-    except UnreadableError as error:
-        fail(str(error))
+    failed = False
+    for number, file in enumerate(files or [default_directory()]):
+        if number and not (as_json or raw):
+            console().print()
+        try:
+            try_call(partial(print_it, file), partial(_refuse_damaged, file))
+        except UnreadableError as error:
+            failed = True
+            warn(str(error))
+    if failed:
+        raise typer.Exit(1)
 
 
 def _refuse_damaged(file: Path, error: Exception) -> None:

@@ -1,9 +1,9 @@
-"""The command `tail`: a run while it goes on, step by step, as its agent records it."""
+"""The command `tail`: runs while they go on, step by step, as their agents record them."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -25,28 +25,29 @@ from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps
 
 INTERVAL_SECONDS = 0.5
 
-File = Annotated[
-    Path | None,
-    typer.Argument(metavar="[FILE|DIR]", help="A run; of a directory, the one written last.", show_default=False),
+Files = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="[FILE|DIR...]", help="Runs; of a directory, the one written last.", show_default=False),
 ]
 Last = Annotated[int, typer.Option("-n", "--last", min=0, help="Of the steps that are there already, show so many.")]
 
 
-def tail(file: File = None, last: Last = 3, full: Full = False) -> None:
-    """Follow a run while its agent works.
+def tail(files: Files = None, last: Last = 3, full: Full = False) -> None:
+    """Follow runs while their agents work.
 
-    Until the run ends, or Ctrl-C, each step is shown once its tools have returned. Exits with 0 if the run is
-    completed, 1 if it failed or was broken off, 130 after Ctrl-C.
+    Until all runs have ended, or Ctrl-C, each step is shown once its tools have returned. Exits with 0 if the runs are
+    completed, 1 if one failed or was broken off, 130 after Ctrl-C.
     """
     try:
-        path = _journal(file or default_directory())
-        follower = Follower(path)
-        ended = _follow(follower, last, full=full, wait=lambda: time.sleep(INTERVAL_SECONDS))
-    except (OSError, UnreadableError) as error:
-        fail(error_message(file or default_directory(), error) if isinstance(error, OSError) else str(error))
+        journals = dict.fromkeys(map(_journal, files or [default_directory()]))
+        ended = _follow([*map(Follower, journals)], last, full=full, wait=lambda: time.sleep(INTERVAL_SECONDS))
+    except OSError as error:
+        fail(error_message(Path(error.filename or "the run"), error))
+    except UnreadableError as error:
+        fail(str(error))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
-    if ended.status != "completed":
+    if not all(run.status == "completed" for run in ended):
         raise typer.Exit(1)
 
 
@@ -63,24 +64,72 @@ def _journal(path: Path) -> Path:
     return max(found, key=lambda one: one.stat().st_mtime)
 
 
-def _follow(follower: Follower, last: int, *, full: bool, wait: Callable[[], None]) -> Trajectory:
-    """Show the steps of a run until it ends, and return it."""
-    writer = EntryWriter(console(), full=full)
-    trajectory = follower.read()
-    shown = ShownSteps(trajectory, full=full)
-    entries = [*shown.settled(trajectory)]
-    print_lines(console(), [f"{follower.path}: {pluralize(len(entries), 'step')} so far"], "bold")
-    for step in entries[max(0, len(entries) - last) :]:
-        writer.write(step)
-    while trajectory.status in {"running", "unknown"}:
+def _follow(followers: Sequence[Follower], last: int, *, full: bool, wait: Callable[[], None]) -> list[Trajectory]:
+    """Show the steps of runs until all have ended, and return them. Of several, it is said which is shown."""
+    printer = _Printer(full=full, names=len(followers) > 1)
+    runs = [_FollowedRun(follower, printer, last) for follower in followers]
+    while any(run.goes_on for run in runs):
         wait()
-        trajectory = follower.read()
-        for step in shown.settled(trajectory):
-            writer.write(step)
-    print_lines(
-        console(), [f"the run has ended: {status_of(trajectory)} {error_of(trajectory.error)}".rstrip()], "bold"
-    )
-    return trajectory
+        for run in runs:
+            run.show_more()
+    return [run.trajectory for run in runs]
+
+
+class _Printer:
+    """Prints what is new in runs; with `names`, the name of a run wherever another one was printed before it."""
+
+    def __init__(self, *, full: bool, names: bool) -> None:
+        self.full = full
+        self._out = console()
+        self._writer = EntryWriter(self._out, full=full)
+        self._names = names
+        self._last: Path | None = None
+
+    def line(self, path: Path, said: str) -> None:
+        """Print a line about a run."""
+        self._name(path)
+        print_lines(self._out, [said], "bold")
+
+    def step(self, path: Path, entries: Sequence[Entry]) -> None:
+        """Print a step of a run."""
+        self._name(path)
+        self._writer.write(entries)
+
+    def _name(self, path: Path) -> None:
+        if self._names and path != self._last:
+            print_lines(self._out, ["", f"==> {path} <=="] if self._last else [f"==> {path} <=="], "bold")
+        self._last = path
+
+
+class _FollowedRun:
+    """One run: what of it was printed, and whether it goes on."""
+
+    def __init__(self, follower: Follower, printer: _Printer, last: int) -> None:
+        self._follower = follower
+        self._printer = printer
+        self.trajectory = follower.read()
+        self._shown = ShownSteps(self.trajectory, full=printer.full)
+        entries = [*self._shown.settled(self.trajectory)]
+        printer.line(follower.path, f"{follower.path}: {pluralize(len(entries), 'step')} so far")
+        self._print(entries[max(0, len(entries) - last) :])
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether more may be recorded."""
+        return self.trajectory.status in {"running", "unknown"}
+
+    def show_more(self) -> None:
+        """Print what was recorded since the last time."""
+        if self.goes_on:
+            self.trajectory = self._follower.read()
+            self._print([*self._shown.settled(self.trajectory)])
+
+    def _print(self, steps: Sequence[list[Entry]]) -> None:
+        for step in steps:
+            self._printer.step(self._follower.path, step)
+        if not self.goes_on:
+            said = f"the run has ended: {status_of(self.trajectory)} {error_of(self.trajectory.error)}"
+            self._printer.line(self._follower.path, said.rstrip())
 
 
 class Follower:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import typer
 
-from trace_recorder.cli.arguments import AsJson, Runs
+from trace_recorder.cli.arguments import AsJson, DefaultRuns, default_directory
 from trace_recorder.cli.list_runs import no_runs_message
 from trace_recorder.cli.output import console, fail, print_json, print_lines
 from trace_recorder.cli.read_files import UnreadableError, find_runs
 
 
-def validate_(files: Runs, as_json: AsJson = False) -> None:
+def validate_(files: DefaultRuns = None, as_json: AsJson = False) -> None:
     """Check that files are complete and consistent.
 
     Checks each record, each request and stream after putting it together again, and the document of the journal. Exits
@@ -18,6 +18,7 @@ def validate_(files: Runs, as_json: AsJson = False) -> None:
     """
     from trace_recorder.cli import validation_report as checking  # noqa: PLC0415 - it imports pydantic, which the others do without
 
+    files = files or [default_directory()]
     try:
         reports = [checking.report(file) for file in find_runs(files)]
     except UnreadableError as error:

@@ -17,13 +17,11 @@ from dataclasses import dataclass, field
 from typing import TypeVar, cast, get_args
 
 from trace_recorder.dialects import manual
-from trace_recorder.dialects.blocks import read_blocks
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.values.checked_types import check_types
 from trace_recorder.values.llm_interaction import Attempt, ErrorInfo, LLMInteraction, WithoutRawData
 from trace_recorder.values.messages import (
     NO_RESPONSE,
-    Choice,
     LLMResponse,
     Message,
     Payload,
@@ -171,28 +169,9 @@ def _interaction(identity: str, document: Mapping[str, Payload], messages: Seque
 
 
 def _response(document: dict[str, Payload]) -> LLMResponse:
-    choices = document.get("choices") or ()
     if not all(isinstance(call, dict) for call in document.get("tool_calls") or ()):
         raise TypeError("tool_calls are objects")
-    response = replace(
-        manual.read_flat_response(document),
-        choices=tuple(_choice(choice) for choice in choices),
-        extra=document.get("extra") or {},
-        given=document,
-    )
-    return check_types(response)
-
-
-def _choice(document: Mapping[str, Payload]) -> Choice:
-    calls = tuple(manual.read_tool_call(call) for call in document.get("tool_calls") or ())
-    choice = Choice(
-        index=document["index"],
-        **{name: document.get(name) for name in ("content", "reasoning", "finish_reason")},
-        tool_calls=calls,
-        extra=document.get("extra") or {},
-        interleaved=read_blocks(document.get("blocks"), document.get("content"), document.get("reasoning")),
-    )
-    return check_types(choice)
+    return check_types(replace(manual.read_flat_response(document), given=document))
 
 
 def _attempt(document: Mapping[str, Payload]) -> Attempt:

@@ -83,11 +83,18 @@ class ToolExecution:
             self.name,
             self.result_data.get("success"),
             gave,
-            f"{as_dict(error).get('type')}: {as_dict(error).get('message')}" if error else None,
+            _error_text(as_dict(error)) if error else None,
             duration_seconds=self.result_data.get("duration_seconds"),
             sent=None if told == gave else told,
             execution_id=self.identity if self.has_sub_agent else None,
+            timestamp=self.time,
         )
+
+
+def _error_text(error: Mapping[str, Payload]) -> str:
+    """Return an error of a tool as text. That of an imported run may have no type."""
+    kind, message = error.get("type"), error.get("message")
+    return str(message) if kind == "" else f"{kind}: {message}"
 
 
 @dataclass(slots=True)

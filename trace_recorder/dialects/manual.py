@@ -17,6 +17,7 @@ from trace_recorder.dialects.json_access import (
     Members,
     arguments_of,
     as_dict,
+    as_int,
     as_list,
     as_text,
     content_of,
@@ -24,6 +25,7 @@ from trace_recorder.dialects.json_access import (
     role_of,
 )
 from trace_recorder.values.messages import (
+    Choice,
     JoinedStream,
     LLMResponse,
     Message,
@@ -126,6 +128,7 @@ def read_tool_result(given: Payload) -> ToolResult:
         sent=given.get("sent"),
         duration_seconds=members.number("duration_seconds"),
         execution_id=members.text("execution_id"),
+        timestamp=members.text("timestamp"),
         given={**shown, **{name: value for name, value in given.items() if name not in shown}},
     )
 
@@ -134,10 +137,19 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
     """Read a response: an SDK's own, or a flat one with content, tool_calls and usage."""
     if not isinstance(body, dict):
         return LLMResponse(as_text(body), given={"content": body})
-    for sign, read in _RESPONSE_READERS:
+    for sign, read in () if _is_of_document(body) else _RESPONSE_READERS:
         if sign in body:
             return read(body, made_up_ids)
     return read_flat_response(body)
+
+
+def _is_of_document(body: Mapping[str, Payload]) -> bool:
+    """Whether a response has the document's members; it may have its `choices` too, which are not those of an SDK."""
+    return "content" in body and "stop_reason" not in body and not any(name in body for name in _ELSEWHERE)
+
+
+_ELSEWHERE = ("output", "candidates", "done")
+"""Members of SDK responses that no response of the document has."""
 
 
 def read_flat_response(body: dict[str, Payload]) -> LLMResponse:
@@ -154,8 +166,24 @@ def read_flat_response(body: dict[str, Payload]) -> LLMResponse:
         read_usage(as_dict(body.get("usage"))),
         members.text("model"),
         members.text("id"),
+        tuple(_read_choice(choice) for choice in as_list(body.get("choices")) if isinstance(choice, dict)),
+        as_dict(body.get("extra")),
         given=_shown_response(body, calls),
         interleaved=read_blocks(body.get("blocks"), content, reasoning),
+    )
+
+
+def _read_choice(given: Mapping[str, Payload]) -> Choice:
+    """Read one of several answers, with the document's members."""
+    content, reasoning = as_text(given.get("content")), as_text(given.get("reasoning"))
+    return Choice(
+        as_int(given.get("index")) or 0,
+        content,
+        reasoning,
+        tuple(map(read_tool_call, as_list(given.get("tool_calls")))),
+        as_text(given.get("finish_reason")),
+        as_dict(given.get("extra")),
+        read_blocks(given.get("blocks"), content, reasoning),
     )
 
 

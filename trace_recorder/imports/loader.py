@@ -9,6 +9,7 @@ The module is not named `load`, so that no import can mistake it for the functio
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -31,33 +32,47 @@ _BEGIN = b'{"seq":1,"time":"'
 """The first bytes of every journal. A journal may be cut off after any of them."""
 
 
-class NotAJournalError(TrajectoryFormatError):
-    """A file with the name of a journal has nothing of one. Another tool may have written it."""
+class NotOwnError(TrajectoryFormatError):
+    """A file is neither a journal nor a document. Another tool may have written it."""
 
 
 def load(path: str | Path) -> Trajectory:
     """Load the trajectory of a `.json` or a `.jsonl`, finished or not, or of a file of another tool.
 
     docs/import.md lists the tools. Of their files, what has no place in a Trajectory is left out; `import` keeps it.
-
     The lines of a journal are parsed at once. What they mean for interactions and steps is read when these, `metrics`
     or `gaps` are first asked for: the task, the status and the rewards of many runs cost little.
-    Raises FileNotFoundError, and TrajectoryFormatError if the file is not a trajectory or has a newer version.
+    Raises FileNotFoundError, and TrajectoryFormatError if the file is not a trajectory, holds several, or has a newer
+    version.
     """
-    path = Path(path)
+    runs = list(islice(load_each(Path(path)), 2))
+    if len(runs) == 1:
+        return runs[0]
+    raise TrajectoryFormatError(
+        f"{path} holds {'several runs' if runs else 'no run'}: "
+        "`trace-recorder import` writes a journal for each run, and load_all() reads all of them."
+    )
+
+
+def load_each(path: Path) -> Iterator[Trajectory]:
+    """Yield the runs of a file: one, or of another tool's file all that are in it. Raises as `load` does."""
     if path.is_dir():
         raise TrajectoryFormatError(f"{path} is a directory. One of the .json files in it is expected.")
+    try:
+        yield _load_own(path)
+    except NotOwnError as error:
+        yield from _load_foreign(path, error)
+
+
+def _load_own(path: Path) -> Trajectory:
+    """Load a journal, a document or ATIF. Raises NotOwnError if the file is none of these."""
     journal_path = journal_path_for(path)
     if journal_path.is_file():
         try:
             return fold_journal(journal_path)[0]
-        except NotAJournalError as error:
+        except NotOwnError:
             if journal_path == path:
-                return _load_foreign(path, error)
-    return _load_document(path)
-
-
-def _load_document(path: Path) -> Trajectory:
+                raise
     data = path.read_bytes()
     if not data:
         raise TrajectoryFormatError(f"{path} is no trajectory: it is empty.")
@@ -66,11 +81,10 @@ def _load_document(path: Path) -> Trajectory:
         document = json.loads(text)
         check_depth(text, MAX_DOCUMENT_DEPTH)
     except (ValueError, RecursionError) as error:
-        why = TrajectoryFormatError(
+        raise NotOwnError(
             f"{path} is no trajectory: it is not JSON ({error}). "
             "A .json or .jsonl that a TrajectoryRecorder wrote is expected."
-        )
-        return _load_foreign(path, why)
+        ) from None
     atif = import_module("trace_recorder.imports.atif.document")  # few programs read others' files
     if atif.is_atif(document):
         read: Trajectory = atif.from_atif(document, str(path))
@@ -78,22 +92,17 @@ def _load_document(path: Path) -> Trajectory:
     try:
         return _settled(from_document(document, str(path)))
     except TrajectoryFormatError as error:
-        return _load_foreign(path, error)
+        raise NotOwnError(str(error)) from error
 
 
-def _load_foreign(path: Path, otherwise: TrajectoryFormatError) -> Trajectory:
-    """Load a file of another tool, which has to hold one run. Raises `otherwise` if it is in no format that is read."""
+def _load_foreign(path: Path, otherwise: TrajectoryFormatError) -> Iterator[Trajectory]:
+    """Yield the runs of another tool's file. Raises `otherwise` if it is in no format that is read."""
     foreign = import_module("trace_recorder.imports.foreign.formats")
     source = foreign.Source(path)
     if foreign.format_of(source) is None:
         raise otherwise
-    runs = list(islice(foreign.read_runs(source), 2))
-    if len(runs) != 1:
-        raise TrajectoryFormatError(
-            f"{path} holds {'several runs' if runs else 'no run'}: "
-            "`trace-recorder import` writes a journal for each run, and load_all() reads all of them."
-        )
-    return load_lines(b"".join(foreign.journal_lines(runs[0])), path)
+    for run in foreign.read_runs(source):
+        yield load_lines(b"".join(foreign.journal_lines(run)), path)
 
 
 def load_lines(data: bytes, path: Path) -> Trajectory:
@@ -152,13 +161,13 @@ def cut_off_gaps(path: Path, fold: Fold) -> list[Gap]:
 
 
 def refuse_others(fold: Fold, data: bytes, path: Path) -> None:
-    """Raise NotAJournalError where a file, of which `data` is the beginning, is no journal.
+    """Raise NotOwnError where a file, of which `data` is the beginning, is no journal.
 
     Raise TrajectoryFormatError where it is too new.
     """
     if fold.run.start is None:
         if not (fold.run.records or data.startswith(_BEGIN) or _BEGIN.startswith(data) or not data.strip(b"\0")):
-            raise NotAJournalError(
+            raise NotOwnError(
                 f"{path} is no journal: its first line is not a record of this package. "
                 "A .json or .jsonl that a TrajectoryRecorder wrote is expected."
             )

@@ -1,4 +1,4 @@
-"""Loading many runs: those of a directory, one after another."""
+"""Loading many runs: those of a directory, or of a file with several, one after another."""
 
 from __future__ import annotations
 
@@ -9,34 +9,45 @@ from pathlib import Path
 
 from trace_recorder.errors import UnreadableRunsError
 from trace_recorder.guard import try_call
-from trace_recorder.imports.loader import load
+from trace_recorder.imports.loader import load_each
 from trace_recorder.storage.paths import runs_in_directory
 from trace_recorder.values.trajectory import Trajectory
 
 
 @dataclass(slots=True)
 class Runs(Iterator[Trajectory]):
-    """The runs of a directory, each read when it is asked for. `failures` has those that could not be read so far."""
+    """The runs of files, each read when it is asked for. `failures` has the files that could not be read so far."""
 
     paths: Iterator[Path]
     strict: bool = True
     failures: dict[Path, Exception] = field(default_factory=dict)
+    _file: Iterator[Trajectory] = field(default_factory=lambda: iter(()))
 
     def __next__(self) -> Trajectory:
+        for run in self._file:
+            return run
         for path in self.paths:
-            found = try_call(partial(load, path), partial(self.failures.__setitem__, path))
-            if found is not None:
-                return found
+            self._file = self._readable(path)
+            for run in self._file:
+                return run
         if self.failures and self.strict:
             self.strict = False
             raise UnreadableRunsError(self.failures)
         raise StopIteration
 
+    def _readable(self, path: Path) -> Iterator[Trajectory]:
+        """Yield the runs of a file until one cannot be read."""
+        runs = load_each(path)
+        while (found := try_call(partial(next, runs, None), partial(self.failures.__setitem__, path))) is not None:
+            yield found
 
-def load_all(directory: str | Path, *, strict: bool = True) -> Runs:
+
+def load_all(path: str | Path, *, strict: bool = True) -> Runs:
     """Return an iterator over the runs of a directory, in the order of their names; one run is in memory at a time.
 
-    A file that is no run does not stop the others. At the end, UnreadableRunsError names all such files; with
-    `strict=False` they are in the iterator's `failures` alone. Raises OSError if the directory cannot be read.
+    Of a file, such as a log or a database of another tool, it has all runs (docs/import.md). A file that is no run does
+    not stop the others. At the end, UnreadableRunsError names all such files; with `strict=False` they are in the
+    iterator's `failures` alone. Raises OSError if the directory cannot be read.
     """
-    return Runs(iter(runs_in_directory(Path(directory))), strict)
+    path = Path(path)
+    return Runs(iter([path] if path.is_file() else runs_in_directory(path)), strict)

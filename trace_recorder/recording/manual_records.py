@@ -17,13 +17,12 @@ from trace_recorder.values.jsonable import (
     is_error,
     json_key,
     members_to_json,
-    object_to_jsonable,
-    objects_to_jsonable,
+    object_to_json,
     to_json,
     to_jsonable,
     to_jsonable_of_type,
 )
-from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.messages import Payload
 
 __records__ = True  # `guard.is_recording` looks for this name
 
@@ -54,9 +53,11 @@ def interaction(  # noqa: PLR0913, PLR0917 - what is said of a call
     error = describe_error(response) if is_error(response) else None
     names = run.named(provider=to_jsonable_of_type(provider, str), model=to_jsonable_of_type(model, str))
     about = {"interaction_id": run.next_id(), **steps.merge_facts(names, steps.context_of(run))}
-    said = {"response": None if error else object_to_jsonable(response), **without_none(error=error)}
-    body = {"messages": objects_to_jsonable(messages), "tools": objects_to_jsonable(tools)}
-    run.append_body("llm_interaction", about, members_to_json(said), to_json(body).encode())
+    said = f'"response":{"null" if error else object_to_json(response)}' + (
+        f',"error":{to_json(error)}' if error else ""
+    )
+    body = f'{{"messages":{run.elements.to_json(messages)},"tools":{run.elements.to_json(tools)}}}'
+    run.append_body("llm_interaction", about, said, body.encode())
 
 
 def step(run: Run, number: object, state: object, messages: object, details: Mapping[str, object]) -> None:
@@ -64,14 +65,18 @@ def step(run: Run, number: object, state: object, messages: object, details: Map
     names = run.named(step_number=number, state=to_jsonable_of_type(state, str))
     about = steps.merge_facts(names, steps.agent_of(run)) | steps.step_of(run, number)
     said = {
-        "llm_response": object_to_jsonable(details["llm_response"]),
-        "tool_calls": None if details["tool_calls"] is None else objects_to_jsonable(details["tool_calls"]),
-        "tool_results": None if details["tool_results"] is None else objects_to_jsonable(details["tool_results"]),
-        "reflection": to_jsonable_of_type(details["reflection"], str),
-        "error": steps.error_text(details["error"]),
+        "llm_response": object_to_json(details["llm_response"]),
+        "tool_calls": _list_to_json(run, details["tool_calls"]),
+        "tool_results": _list_to_json(run, details["tool_results"]),
+        "reflection": to_json(to_jsonable_of_type(details["reflection"], str)),
+        "error": to_json(steps.error_text(details["error"])),
     }
-    body = {"llm_messages": None if messages is None else objects_to_jsonable(messages)}
-    run.append_body("agent_step", about, members_to_json(said), to_json(body).encode())
+    body = f'{{"llm_messages":{_list_to_json(run, messages)}}}'
+    run.append_body("agent_step", about, ",".join(f'"{name}":{text}' for name, text in said.items()), body.encode())
+
+
+def _list_to_json(run: Run, value: object) -> str:
+    return "null" if value is None else run.elements.to_json(value)
 
 
 def reward(run: Run, given: Mapping[str, object]) -> None:

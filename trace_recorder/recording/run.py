@@ -35,6 +35,7 @@ from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard, try_call
 from trace_recorder.recording.limits import Limits
 from trace_recorder.recording.record_data import process_facts, record_data, split_redacted
+from trace_recorder.recording.repeated_elements import RepeatedElements
 from trace_recorder.recording.unfinished import UnfinishedWork
 from trace_recorder.storage import paths
 from trace_recorder.storage.items.encoder import Encoded, ItemEncoder
@@ -91,7 +92,7 @@ class Run:
         self._journal = journal
         self._redaction = redaction
         self._lock = threading.RLock()
-        self._items = ItemEncoder()
+        self._items, self.elements = ItemEncoder(), RepeatedElements()
         self._run_texts: list[_RunText] = []
         self._numbers = {kind: itertools.count(1) for kind in ("llm", "step", "agent", "tool")}
         self._exiting = False
@@ -339,7 +340,7 @@ class Run:
         self._writer.release()
         if self.guard.failures:
             try_call(self._write_late_gaps, lambda _: None)
-        self._items = ItemEncoder()  # an agent may keep its recorder, or the garbage collector not come, for long
+        self._items, self.elements = ItemEncoder(), RepeatedElements()  # an agent may keep its recorder for long
 
     def _write_late_gaps(self) -> None:
         """Record failures of closing the files, which may report an error of an earlier write."""

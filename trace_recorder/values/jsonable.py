@@ -39,6 +39,8 @@ _ATTRIBUTES = (
     *("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "reasoning_tokens"),
 )
 """The attributes of messages, responses, tools, tool calls and tool results."""
+_SCALARS = frozenset({str, int, float, bool})
+"""The classes of most values. They are looked for first."""
 _NESTED_ATTRIBUTES = frozenset({"tool_call", "tool_calls", "tool_result", "tool_results", "usage"})
 """The attributes with values that are such objects again."""
 
@@ -65,7 +67,7 @@ def dump_members(value: Mapping[str, Payload]) -> str:
 
 def to_jsonable(value: object, *, max_nodes: int = MAX_NODES) -> Payload:
     """Copy any value into dicts, lists, strings, numbers, booleans and None; at most `max_nodes` parts of it."""
-    return _Copier(max_nodes).copy(value, 0, (), opens=False)
+    return _copy(value, max_nodes, depth=0, opens=False)[0]
 
 
 def is_error(value: object) -> TypeGuard[BaseException]:
@@ -101,13 +103,31 @@ def object_to_jsonable(value: object) -> Payload:
     In addition to `to_jsonable`, objects of unknown classes are copied by their attributes, but only those in the list
     `_ATTRIBUTES`.
     """
-    return _Copier(MAX_NODES).copy(value, 0, (), opens=True)
+    return _copy(value, MAX_NODES, depth=0, opens=True)[0]
 
 
 def objects_to_jsonable(value: object) -> list[Payload]:
     """Copy a list of such values; a single value becomes a list of one, None an empty list."""
     copied = object_to_jsonable(value)
     return copied if isinstance(copied, list) else [] if copied is None else [copied]
+
+
+def object_to_json(value: object) -> str:
+    """Write a value that `object_to_jsonable` copies as JSON text on one line."""
+    return element_to_json(value, 0)[0]
+
+
+def element_to_json(value: object, depth: int) -> tuple[str, int]:
+    """Write such a value as JSON text on one line, and return how many parts it has.
+
+    It is a part of another value, which is `depth` levels above it and is not written here.
+    """
+
+    def write() -> tuple[str, int]:
+        copied, count = _copy(value, MAX_NODES, depth=depth, opens=True)
+        return _dump(copied), count
+
+    return try_call(write, lambda _: (_dump(describe_value(value)), 1))
 
 
 def describe_value(value: object) -> dict[str, str]:
@@ -120,46 +140,59 @@ def describe_value(value: object) -> dict[str, str]:
     }
 
 
+def _copy(value: object, max_nodes: int, *, depth: int, opens: bool) -> tuple[Payload, int]:
+    """Copy a value, and count its parts.
+
+    If the code of a part of it raises, copy it again, so that only this part is described.
+    """
+    copier = _Copier(max_nodes)
+
+    def guarded(_: Exception) -> Payload:
+        nonlocal copier
+        copier = _GuardedCopier(max_nodes)
+        return copier.copy(value, depth, (), opens)
+
+    copied = try_call(copier.copy, guarded, value, depth, (), opens)
+    return copied, max_nodes - copier.left
+
+
 class _Copier:
     """Copies one value. `opens` says whether objects of unknown classes are copied by their attributes."""
 
-    __slots__ = ("_left",)
+    __slots__ = ("left",)
 
     def __init__(self, max_nodes: int) -> None:
-        self._left = max_nodes
+        self.left = max_nodes
 
-    def copy(self, value: object, depth: int, above: tuple[int, ...], *, opens: bool) -> Payload:
-        """Copy one value; describe it if its own code raises."""
-        return try_call(partial(self._copy, value, depth, above, opens), lambda _: describe_value(value))
-
-    def _copy(self, value: object, depth: int, above: tuple[int, ...], opens: bool) -> Payload:
-        self._left -= 1
+    def copy(self, value: object, depth: int, above: tuple[int, ...], opens: bool) -> Payload:  # noqa: FBT001 - hot
+        """Copy one value. Raises what the value's own code raises."""
+        self.left -= 1
+        if value is None or type(value) in _SCALARS:
+            return _scalar(value)  # type: ignore[arg-type]
         if isinstance(value, enum.Enum):
-            return self.copy(value.value, depth, above, opens=opens)
-        if value is None or isinstance(value, str | int | float):
-            return _scalar(value)
-        if depth >= _MAX_DEPTH or id(value) in above or self._left <= 0:
+            return self.copy(value.value, depth, above, opens)
+        return _scalar(value) if isinstance(value, str | int | float) else self._parts(value, depth, above, opens)
+
+    def _parts(self, value: object, depth: int, above: tuple[int, ...], opens: bool) -> Payload:
+        if depth >= _MAX_DEPTH or id(value) in above or self.left <= 0:
             return dict(value) if is_description(value) else describe_value(value)
         inside = (*above, id(value))
         if isinstance(value, list | tuple):
             return self._list(value, depth + 1, inside, opens)
         if isinstance(value, set | frozenset):
             return _sort_elements(self._list([*value], depth + 1, inside, opens))
-        return self._other(value, depth, above, opens)
-
-    def _other(self, value: object, depth: int, above: tuple[int, ...], opens: bool) -> Payload:
-        if (form := json_equivalent(value)) is not value:
-            return self.copy(form, depth, above, opens=opens)
+        if type(value) is not dict and (form := json_equivalent(value)) is not value:
+            return self.copy(form, depth, above, opens)
         fields = _fields(value, opens)
-        return describe_value(value) if fields is None else self._mapping(fields, depth + 1, (*above, id(value)), opens)
+        return describe_value(value) if fields is None else self._mapping(fields, depth + 1, inside, opens)
 
     def _list(
         self, value: list[object] | tuple[object, ...], depth: int, above: tuple[int, ...], opens: bool
     ) -> list[Payload]:
         copied: list[Payload] = []
         for element in value:
-            copied.append(self.copy(element, depth, above, opens=opens))
-            if self._left <= 0:
+            copied.append(self.copy(element, depth, above, opens))
+            if self.left <= 0:
                 break
         return copied
 
@@ -169,10 +202,20 @@ class _Copier:
         for key, element in value.items():
             if type(element).__name__ not in _NOT_GIVEN_CLASSES:
                 name = _unique_key(key, copied, again)
-                copied[name] = self.copy(element, depth, above, opens=opens and name in _NESTED_ATTRIBUTES)
-            if self._left <= 0:
+                copied[name] = self.copy(element, depth, above, opens and name in _NESTED_ATTRIBUTES)
+            if self.left <= 0:
                 break
         return copied
+
+
+class _GuardedCopier(_Copier):
+    """Copies a value with parts whose own code raises: these are described."""
+
+    __slots__ = ()
+
+    def copy(self, value: object, depth: int, above: tuple[int, ...], opens: bool) -> Payload:  # noqa: FBT001 - hot
+        """Copy one value; describe it if its own code raises."""
+        return try_call(super().copy, lambda _: describe_value(value), value, depth, above, opens)
 
 
 def _sort_elements(copied: list[Payload]) -> list[Payload]:
@@ -192,7 +235,7 @@ def _scalar(value: str | float | None) -> Payload:
         return value
     if isinstance(value, str):
         text = str.__str__(value)
-        return text if _is_utf8(text) else describe_value(text)
+        return text if text.isascii() or _is_utf8(text) else describe_value(text)
     if isinstance(value, int):
         number = int.__int__(value)
         return number if -(2**63) <= number < 2**64 else describe_value(number)
@@ -214,6 +257,8 @@ def _unique_key(key: object, taken: Mapping[str, object], again: dict[str, int])
 
 def json_key(key: object) -> str:
     """Return a text for any key: itself, its JSON equivalent, or its repr."""
+    if type(key) is str and key.isascii():
+        return key
     if isinstance(key, str) and not isinstance(key, enum.Enum):
         return _escape_surrogates(str.__str__(key))
     form = try_call(lambda: json_equivalent(key.value if isinstance(key, enum.Enum) else key), lambda _: key)

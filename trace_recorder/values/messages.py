@@ -50,7 +50,8 @@ class ToolCall(Struct, frozen=True):
 class ToolResult(Struct, frozen=True):
     """What came back from a tool: `result` as the Python object's JSON, or `error` as text.
 
-    `sent` is what the agent passed on to the model, where that is known and not the same as `result`. `execution_id` is
+    `sent` is what the agent passed on to the model, where that is known and not the same as `result`. `timestamp` is
+    when the tool began, and `duration_seconds` how long it ran, where its execution was recorded. `execution_id` is
     known where a sub-agent was started in the tool, and is the `parent_execution_id` of its calls.
     """
 
@@ -64,6 +65,7 @@ class ToolResult(Struct, frozen=True):
     sent: Payload = None
     duration_seconds: float | None = None
     execution_id: str | None = None
+    timestamp: str | None = None
 
     def to_document(self) -> dict[str, Payload]:
         """Render for the document; `call_id`, `success`, `result` and `error` are always there."""
@@ -71,7 +73,7 @@ class ToolResult(Struct, frozen=True):
             return self.given
         document = {"call_id": self.call_id, "success": self.success, "result": self.result, "error": self.error}
         more = without_none(name=self.name, sent=self.sent, duration_seconds=self.duration_seconds)
-        more |= without_none(execution_id=self.execution_id)
+        more |= without_none(execution_id=self.execution_id, timestamp=self.timestamp)
         return document | more | without_none(extra=self.extra or None)
 
 

@@ -10,12 +10,6 @@ from trace_recorder.viewer.parts import Json
 from trace_recorder.views.conversations.chained_call import agent_key
 
 
-def agent_of(one: LLMInteraction | AgentStep) -> str | None:
-    """Return the key of the agent of a call or a step, as text whatever a file has there; None is the main agent."""
-    key = agent_key(one)
-    return key if key is None else str(key)
-
-
 @dataclass(slots=True)
 class Agents:
     """The agents of a run, and which of them were started in which execution of a tool."""
@@ -30,13 +24,13 @@ class Agents:
         for one in trajectory.llm_interactions:
             agents._add(one)
             if one.parent_execution_id:
-                agents.by_execution.setdefault(str(one.parent_execution_id), {})[agent_of(one)] = None
+                agents.by_execution.setdefault(str(one.parent_execution_id), {})[agent_key(one)] = None
         for step in trajectory.agent_steps:
             agents._add(step)
         return agents
 
     def _add(self, one: LLMInteraction | AgentStep) -> None:
-        known = self.found.setdefault(agent_of(one), {"key": agent_of(one), "name": one.agent, "parent": None})
+        known = self.found.setdefault(agent_key(one), {"key": agent_key(one), "name": one.agent, "parent": None})
         if one.parent_agent_id is not None:
             known["parent"] = one.parent_agent_id
 

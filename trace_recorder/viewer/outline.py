@@ -13,9 +13,10 @@ from datetime import datetime
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
 from trace_recorder.values.messages import ToolCall, ToolResult
 from trace_recorder.values.trajectory import AgentStep, Trajectory
-from trace_recorder.viewer.agents import Agents, agent_of
+from trace_recorder.viewer.agents import Agents
 from trace_recorder.viewer.parts import CUT, Json, Limits, excerpt, value_parts
 from trace_recorder.viewer.prompts import Prompt
+from trace_recorder.views.conversations.chained_call import agent_key
 from trace_recorder.views.cost import Price, cost_of
 from trace_recorder.views.token_counts import counts_of
 
@@ -86,7 +87,7 @@ def interaction_entry(one: LLMInteraction, refers: References, clock: Clock, pri
     return {
         "number": refers.number,
         "id": one.interaction_id,
-        "agent": agent_of(one),
+        "agent": agent_key(one),
         "step": refers.step,
         "timestamp": one.timestamp,
         "start_seconds": clock.seconds(one.timestamp),
@@ -145,7 +146,7 @@ def step_entry(number: int, step: AgentStep, numbers: Mapping[str, int], clock: 
         "duration_seconds": step.duration_seconds,
         "state": step.state,
         "derived": step.derived,
-        "agent": agent_of(step),
+        "agent": agent_key(step),
         "interaction": own,
         "interactions": others or ([] if own is None else [own]),
         "error": step.error,

@@ -1,34 +1,31 @@
 """The prompt of each interaction as the difference to an earlier one, so that no history is written out twice.
 
-The base of a prompt is the earlier call whose prompt it begins with; or else, of the agent's last few calls, the first
-that shares at least half of its messages, or the one that shares most. A request that names an earlier response
-(`previous_response_id`) refers to that call, and repeats nothing of it. How calls form conversations for training rows
-is the task of `views/conversations/`; here only the lists of messages are compared.
+The base of a prompt is the call that it continues, by the rule of `views/conversations/call_chains.py`, which says too
+whether it extends, edits or rewrites the history or refers to it. A prompt that continues no call by that rule, such as
+one that is sent again, is the difference to the prompt that it begins with, or else, of the agent's last few calls, to
+the first that shares at least half of its messages, or to the one that shares most.
 """
 
 from __future__ import annotations
 
 import json
 from array import array
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Choice, LLMResponse, Message, Payload
 from trace_recorder.values.shared_sequence import SharedSequence
-from trace_recorder.viewer.agents import agent_of
 from trace_recorder.viewer.message_numbers import MessageNumbers
 from trace_recorder.viewer.parts import characters_of
 from trace_recorder.viewer.prompt_changes import Change, Numbers, applied, changes_between, ranges_of
 from trace_recorder.views.content.parts import text_of
+from trace_recorder.views.conversations.call_chains import CallChains, Relation, Turn
+from trace_recorder.views.conversations.chained_call import agent_key
 
 MAX_EARLIER_PROMPTS = 8
 """With how many earlier prompts of its agent a prompt is compared."""
-_PREVIOUS = ("previous_response_id", "previous_interaction_id")
-
-Relation = Literal["begins", "extends", "edits", "rewrites", "refers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +75,11 @@ class Prompts:
         self.made: list[Prompt] = []
         self._messages = messages
         self._characters: list[int] = []
-        self._earlier: dict[str | None, deque[_Earlier]] = defaultdict(lambda: deque(maxlen=MAX_EARLIER_PROMPTS))
+        self._earlier: dict[str | None, list[_Earlier]] = defaultdict(list)
+        self._numbers_by_id: dict[str, int] = {}
         self._answers: set[str] = set()
-        self._by_response_id: dict[str, int] = {}
+        self._chains = CallChains()
+        self._unanswered: set[int] = set()
 
     def numbers_of(self, number: int) -> Numbers:
         """Return the message numbers of a prompt."""
@@ -121,29 +120,56 @@ class Prompts:
         """Remember what the model said in an interaction: later prompts repeat it."""
         if one.answered:
             self._answers.update([_said(one.response), *map(_said, one.response.choices)])
-            if one.response.id:
-                self._by_response_id[one.response.id] = number
+        if one.answered and number in self._unanswered:
+            self._unanswered.discard(number)
+            self._chains.add(one)
 
     def _prompt(self, one: LLMInteraction, numbers: Numbers, number: int) -> Prompt:
-        agent = agent_of(one)
-        referred = self._referred(one)
-        base, changes = self._base(numbers, agent) if referred is None else (None, [])
+        turn = self._turn(one, number)
+        continued = self._continued(turn, agent_key(one))
+        refers = continued is not None and turn is not None and turn.relation == "refers"
+        base, changes = self._difference(numbers, agent_key(one), continued, refers=refers)
+        characters = self._length_after(base, changes)
+        self._remember(one, _Earlier(number, numbers, characters))
+        found = continued if refers else base
+        relation = turn.relation if continued and turn else self._relation(base, changes)
+        before = None if found is None else found.number
+        return Prompt(characters=characters, base=before, relation=relation, changes=tuple(changes))
+
+    def _turn(self, one: LLMInteraction, number: int) -> Turn | None:
+        """Return what the call continues. One that is not answered yet is added again when it is."""
+        if one.api == "embeddings":
+            return None
+        if not one.answered:
+            self._unanswered.add(number)
+        return self._chains.add(one)
+
+    def _continued(self, turn: Turn | None, agent: str | None) -> _Earlier | None:
+        """Return the prompt of the call that a turn continues; one of the agent's last few is still in memory."""
+        previous = turn.previous if turn else None
+        number = self._numbers_by_id.get(previous.interaction.interaction_id) if previous else None
+        if number is None:
+            return None
+        kept = next((one for one in self._earlier[agent] if one.number == number), None)
+        return kept or _Earlier(number, self.numbers_of(number), self.made[number - 1].characters)
+
+    def _remember(self, one: LLMInteraction, prompt: _Earlier) -> None:
+        self._numbers_by_id[one.interaction_id] = prompt.number
+        if one.api != "embeddings":
+            self._earlier[agent_key(one)] = [*self._earlier[agent_key(one)][1 - MAX_EARLIER_PROMPTS :], prompt]
+
+    def _difference(
+        self, numbers: Numbers, agent: str | None, continued: _Earlier | None, *, refers: bool
+    ) -> tuple[_Earlier | None, list[Change]]:
+        """Return the prompt that a prompt is written as the difference to, and the changes."""
+        base, changes = None, []
+        if continued is not None and not refers:
+            base, changes = continued, changes_between(continued.numbers, numbers)
+        elif not refers:
+            base, changes = self._base(numbers, agent)
         if base is None and len(numbers):
             changes = [Change(0, 0, numbers)]
-        characters = self._length_after(base, changes)
-        if one.api != "embeddings":
-            self._earlier[agent].append(_Earlier(number, numbers, characters))
-        found = base.number if base is not None else referred
-        relation: Relation = "refers" if referred is not None else self._relation(base, changes)
-        return Prompt(characters=characters, base=found, relation=relation, changes=tuple(changes))
-
-    def _referred(self, one: LLMInteraction) -> int | None:
-        """Return the number of the interaction that a request names."""
-        if one.api is None:
-            return None
-        parameters = one.source.request().parameters
-        ids = [value for name in _PREVIOUS if isinstance(value := parameters.get(name), str)]
-        return next((self._by_response_id[name] for name in ids if name in self._by_response_id), None)
+        return base, changes
 
     def _base(self, numbers: Numbers, agent: str | None) -> tuple[_Earlier | None, list[Change]]:
         """Return the earlier prompt that has most in common with a new one, and the changes to it."""

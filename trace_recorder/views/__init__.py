@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from trace_recorder.views.atif.document import to_atif, to_atif_files
     from trace_recorder.views.hierarchy.document import to_hierarchy
     from trace_recorder.views.invariant.dataset import push_to_invariant, to_invariant, to_invariant_dataset
+    from trace_recorder.views.otlp.otlp_json import to_otlp
+    from trace_recorder.views.otlp.spans import to_spans
     from trace_recorder.views.pi_sessions import to_traces
     from trace_recorder.views.stats import Stats
     from trace_recorder.views.toolbrain.chat_template import ChatTemplate
@@ -40,6 +42,8 @@ __all__ = [
     "to_invariant",
     "to_invariant_dataset",
     "to_openai_finetuning",
+    "to_otlp",
+    "to_spans",
     "to_traces",
     "to_trae",
     "to_trl",
@@ -57,6 +61,8 @@ _MODULES = {
         "to_invariant",
         "to_invariant_dataset",
     ),
+    "otlp.otlp_json": ("to_otlp",),
+    "otlp.spans": ("to_spans",),
     "pi_sessions": ("to_traces",),
     "stats": ("Stats",),
     "toolbrain.chat_template": ("ChatTemplate",),

@@ -80,6 +80,7 @@ def table() -> Price | None:
     return price
 
 
+@cache
 def table_name() -> str | None:
     """Return the name and version of the table, to be shown with an estimate."""
     return f"genai-prices {version('genai-prices')}" if table() is not None else None
@@ -104,9 +105,8 @@ class Costs:
     unknown_calls: int = 0
     _price: Price | None = field(default=None, repr=False)
 
-    def add(self, one: LLMInteraction) -> None:
-        """Add a call. The cost of one without an answer is unknown."""
-        cost = cost_of(one, self._price)
+    def add(self, cost: Cost | None) -> None:
+        """Add what a call cost, as `cost_of` gives it."""
         if cost is None:
             self.unknown_calls += 1
         elif cost.estimated:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.conversations.call_chains import agent_key
-from trace_recorder.views.cost import Costs, Price
+from trace_recorder.views.cost import Cost, Costs, Price, cost_of
 from trace_recorder.views.rewards import rewards_of
 from trace_recorder.views.token_counts import counts_of, is_usage_left_out
 
@@ -41,8 +42,8 @@ class Calls:
     def __post_init__(self) -> None:
         self.costs = Costs(_price=self.price)
 
-    def add(self, one: LLMInteraction) -> None:
-        """Take a call."""
+    def add(self, one: LLMInteraction, cost: Cost | None) -> None:
+        """Take a call, with its cost, as `cost_of` gives it."""
         self.counted["calls"] += 1
         self.counted["failed"] += one.error is not None
         self.counted["incomplete"] += not one.complete and one.error is None
@@ -55,7 +56,7 @@ class Calls:
             self.first_token_seconds += one.time_to_first_token_seconds
         self._count(one)
         self.counted["streams_without_include_usage"] += is_usage_left_out(one)
-        self.costs.add(one)
+        self.costs.add(cost)
 
     def merge(self, other: Calls) -> None:
         """Take the sums of others."""
@@ -155,9 +156,10 @@ class Stats:
         self.runs["not_succeeded"] += trajectory.success is False
         self.runs["steps"] += len(trajectory.agent_steps)
         for one in trajectory.llm_interactions:
-            self.every.add(one)
+            cost = cost_of(one, self.price)
+            self.every.add(one, cost)
             model = one.model or one.response.model
-            self.models.setdefault((_name(one.provider), _name(model)), Calls(self.price)).add(one)
+            self.models.setdefault((_name(one.provider), _name(model)), Calls(self.price)).add(one, cost)
         self._add_tools(trajectory)
         for name, value in rewards_of(trajectory).items():
             self.rewards.setdefault(name, Spread()).merge(Spread(1, value, value, value))
@@ -224,7 +226,7 @@ def time_of(trajectory: Trajectory) -> dict[str, float]:
     """
     calls = [(one, begin) for one in trajectory.llm_interactions if (begin := _seconds(one.timestamp)) is not None]
     llm = _joined((begin, begin + one.duration_seconds) for one, begin in calls if one.duration_seconds is not None)
-    tool = _joined(_tool_spans(calls))
+    tool = _joined(tool_spans(calls))
     total = _total_seconds(trajectory, llm)
     if total is None:
         return {}
@@ -246,14 +248,19 @@ def _total_seconds(trajectory: Trajectory, llm: Sequence[Span]) -> float | None:
     return max([end or begin, *(finish for _, finish in llm)]) - begin
 
 
-def _tool_spans(calls: Sequence[tuple[LLMInteraction, float]]) -> list[Span]:
+def tool_spans(calls: Sequence[tuple[LLMInteraction, float]]) -> list[Span]:
+    """Return the time from each answer with tool calls to the first later call of its agent that began after it."""
     spans = []
-    for place, (one, begin) in enumerate(calls):
-        if not one.response.tool_calls or one.duration_seconds is None:
-            continue
-        agent, answered = agent_key(one), begin + one.duration_seconds
-        following = [start for other, start in calls[place + 1 :] if agent_key(other) == agent and start >= answered]
-        spans += [(answered, following[0])] if following else []
+    later: dict[Payload, list[float]] = {}
+    for one, begin in reversed(calls):
+        begins = later.setdefault(agent_key(one), [])
+        if one.response.tool_calls and one.duration_seconds is not None:
+            answered = begin + one.duration_seconds
+            place = bisect_right(begins, -answered)
+            spans += [(answered, -begins[place - 1])] if place else []
+        while begins and begins[-1] >= -begin:  # nothing asks for a later call that began no later than this one
+            begins.pop()
+        begins.append(-begin)
     return spans
 
 

@@ -138,9 +138,24 @@ def test_prompts_answers_tools_and_parameters_are_compared_apart() -> None:
     assert kinds(diff(one, other, ignore=["parameters", "tools", "prompt"])) == [["answer", "tool_call"]]
 
 
-def test_a_model_is_no_difference() -> None:
-    """The runs of two models part where the models do something else."""
-    assert diff(run(call(["q"], "a")), run(call(["q"], "a", model="gpt-5"))).equal
+def test_another_model_throughout_is_no_difference() -> None:
+    """The runs of two models part where the models do something else; the models are named once."""
+    found = diff(run(call(["q"], "a")), run(call(["q"], "a", model="gpt-5")))
+
+    assert (found.equal, found.models) == (True, (("gpt-4o", "gpt-5"),))
+    assert found.to_dict()["models"] == [{"a": "gpt-4o", "b": "gpt-5"}]
+
+
+def test_a_step_in_which_only_the_model_or_a_parameter_changed_differs() -> None:
+    """Where no model takes the place of another throughout, each step with another one differs."""
+    questions = [["q"], ["r"], ["s"]]
+    one = run(*(call([*question], "a") for question in questions))
+    other = run(call(["q"], "a", model="gpt-5"), call(["r"], "a"), call(["s"], "a", model="gpt-5", temperature=1))
+
+    assert kinds(diff(one, other)) == kinds(diff(other, one)) == [["model"], [], ["model", "parameters"]]
+    assert diff(one, other, ignore=["model", "parameters"]).equal
+    [difference] = diff(one, other).steps[0].differences
+    assert [change.to_dict()["before"] for change in difference.changes()] == ["gpt-4o"]
 
 
 def test_a_step_that_one_run_has_alone_shifts_no_other() -> None:

@@ -66,6 +66,7 @@ class ToolResult(Shape):
     sent: Payload = ABSENT
     duration_seconds: Seconds = ABSENT
     execution_id: str = ABSENT
+    timestamp: str = ABSENT
 
 
 class Message(Shape):

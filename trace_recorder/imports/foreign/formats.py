@@ -18,6 +18,7 @@ __all__ = ("FORMATS", "Format", "Source", "format_of", "journal_lines", "read_ru
 
 FORMATS = {
     "inspect-ai": "inspect_ai.log",
+    "llm": "llm.logs",
     "mini-swe-agent": "mini_swe_agent",
     "swe-agent": "swe_agent",
     "openhands-v0": "openhands_v0",

@@ -13,6 +13,7 @@ from functools import singledispatchmethod
 from zlib import crc32
 
 from trace_recorder.clocks import parse_time
+from trace_recorder.imports.foreign.clocks import stated_time
 from trace_recorder.imports.foreign.run import (
     Annotation,
     Call,
@@ -23,6 +24,7 @@ from trace_recorder.imports.foreign.run import (
     Missing,
     Score,
     Step,
+    Summary,
     ToolRun,
 )
 from trace_recorder.storage.journal import encode_lines
@@ -63,8 +65,8 @@ def _start(run: ForeignRun) -> Members:
 
 
 def _seconds_between(start: str, end: str) -> float | None:
-    begun, ended = parse_time(start), parse_time(end)
-    if begun is None or ended is None or (begun.tzinfo is None) != (ended.tzinfo is None):
+    begun, ended = parse_time(stated_time(start)), parse_time(stated_time(end))
+    if begun is None or ended is None:
         return None
     return max(0.0, (ended - begun).total_seconds())
 
@@ -109,7 +111,7 @@ class _Layout:
         if count := masks_in(said, masked):
             masked = f'{masked[:-1]},"redacted":{count}}}'
         crcs: list[int] = []
-        yield from encode_lines([(kind, masked)], self.seq, _one_line_time(time), crcs)
+        yield from encode_lines([(kind, masked)], self.seq, stated_time(time), crcs)
         self.seq += 1
         self.last_crc = crcs[0]
 
@@ -132,7 +134,7 @@ class _Layout:
             "llm_interaction",
             {
                 "interaction_id": call.interaction_id or f"call-{self.calls}",
-                "api": self.format,
+                **without_none(api=self.format if call.api == "" else call.api),
                 **call.agent.members(),
                 "provider": call.provider,
                 "model": call.model,
@@ -159,7 +161,7 @@ class _Layout:
         about = {**which, **without_none(call_id=run.call_id), **run.agent.members()}
         yield from self.record("tool_call", {**about, "arguments": run.arguments}, run.time)
         if run.ended is not None:
-            failed = None if run.error is None else {"type": "error", "message": run.error}
+            failed = None if run.error is None else {"type": "", "message": run.error}
             said = {"success": run.success, "result": run.result}
             more = without_none(error=failed, duration_seconds=run.duration_seconds)
             yield from self.record("tool_result", {**about, **said, **more}, run.ended)
@@ -168,7 +170,11 @@ class _Layout:
     def _(self, step: Step) -> Iterator[bytes]:
         stated = ("llm_response", "tool_calls", "tool_results", "reflection", "error")
         about = {"step_number": step.step_number, "state": step.state, **step.agent.members()}
-        body = {"body": {"llm_messages": None}, "items": {}, "check": {}}
+        body: Members = {"body": {"llm_messages": None}, "items": {}, "check": {}}
+        if step.conversation is not None:
+            messages = yield from self._conversation(step.conversation, step.time)
+            ranges, check = messages.first(step.length)
+            body |= {"items": {"llm_messages": ranges}, "check": {"llm_messages": check}}
         said = {**dict.fromkeys(stated), **step.members}
         yield from self.record("agent_step", {**about, **said, **body}, step.time)
 
@@ -177,13 +183,19 @@ class _Layout:
         yield from self.record("annotation", {"key": annotation.key, "value": annotation.value}, annotation.time)
 
     @lines.register
+    def _(self, summary: Summary) -> Iterator[bytes]:
+        yield from self.record(
+            "annotation", {"lakeview_step": summary.step_number, "value": summary.value}, summary.time
+        )
+
+    @lines.register
     def _(self, score: Score) -> Iterator[bytes]:
         members = ("name", "value", "weight", "step_number", "explanation")
         yield from self.record("reward", {name: getattr(score, name) for name in members}, score.time)
 
     @lines.register
     def _(self, missing: Missing) -> Iterator[bytes]:
-        data = {"time": missing.time, "what": missing.what, "why": missing.why}
+        data = {"time": stated_time(missing.time), "what": missing.what, "why": missing.why}
         yield from self.record("gap", data, missing.time)
 
     @lines.register
@@ -227,8 +239,3 @@ class _Layout:
             else:
                 ranges.append([number, number])
         return _ItemList(ranges, checks)
-
-
-def _one_line_time(time: str) -> str:
-    """Return a time that a line can hold: one that is none is left out."""
-    return time if parse_time(time) is not None else ""

@@ -86,11 +86,13 @@ class Call:
     """One call to a model: it saw the first `length` messages of `conversation`.
 
     `response` is None if there was none. `time` is when it was requested, or if the source knows only when it was
-    answered, that; durations are in seconds. A call without any known history has `conversation` None.
+    answered, that; durations are in seconds. A call without any known history has `conversation` None. `api` is the
+    dialect that the source states for it; None is a call recorded by hand, "" stands for the name of the format.
     """
 
     time: str
     conversation: Conversation | None
+    api: str | None = ""
     length: int = 0
     response: Members | None = None
     error: Members | None = None
@@ -130,11 +132,16 @@ class ToolRun:
 
 @dataclass(slots=True, kw_only=True)
 class Step:
-    """A step that the source itself states. `members` are those of `agent_step` records."""
+    """A step that the source itself states. `members` are those of `agent_step` records.
+
+    Its messages are the first `length` of `conversation`, if the source has any for it.
+    """
 
     time: str
     step_number: int
     state: str | None = None
+    conversation: Conversation | None = None
+    length: int = 0
     members: Members = field(default_factory=dict)
     agent: Agent = MAIN
 
@@ -144,6 +151,15 @@ class Annotation:
     """Something that is said of the run as a whole."""
 
     key: str
+    value: Payload
+    time: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Summary:
+    """A summary of the step with this number."""
+
+    step_number: int
     value: Payload
     time: str = ""
 
@@ -178,7 +194,7 @@ class Kept:
     time: str = ""
 
 
-Event = Call | ToolRun | Step | Annotation | Score | Missing | Kept
+Event = Call | ToolRun | Step | Annotation | Summary | Score | Missing | Kept
 
 
 @dataclass(slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, without_none
-from trace_recorder.views.cost import Costs
+from trace_recorder.views.cost import Costs, cost_of
 from trace_recorder.views.token_counts import counts_of
 
 
@@ -41,7 +41,7 @@ def figures_of(calls: Iterable[LLMInteraction]) -> Figures:
     calls = [*calls]
     costs = Costs()
     for one in calls:
-        costs.add(one)
+        costs.add(cost_of(one))
     counts = [found for one in calls if (found := counts_of(one))]
     known_costs = costs.stated_calls + costs.estimated_calls
     return Figures(

@@ -8,7 +8,9 @@ from typing import Literal
 
 from trace_recorder.values.messages import Payload
 
-Ignored = Literal["ids", "times", "prompt", "tools", "parameters", "answer", "reasoning", "tool_call", "tool_result"]
+Ignored = Literal[
+    "ids", "times", "prompt", "model", "tools", "parameters", "answer", "reasoning", "tool_call", "tool_result"
+]
 """What can be left aside: ids, times, or one kind of difference."""
 
 _ID_NAMES = frozenset({"id", "call_id", "tool_call_id", "tool_use_id", "item_id", "response_id", "execution_id"})

@@ -13,10 +13,11 @@ from trace_recorder.views.comparison.changed_ranges import changed_ranges
 from trace_recorder.views.comparison.comparable_steps import KINDS, ComparableStep, ComparableSteps, Kind
 from trace_recorder.views.comparison.figures import Figures, figures_of
 from trace_recorder.views.comparison.left_aside import Ignored
+from trace_recorder.views.comparison.models import Model, are_renamed
 from trace_recorder.views.comparison.value_changes import ValueChange, changes
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall
 
-DifferenceKind = Literal[Kind, "missing"]
+DifferenceKind = Literal[Kind, "model", "missing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +127,16 @@ class DiffRun:
 
 @dataclass(frozen=True, slots=True)
 class TrajectoryDiff:
-    """Two runs, aligned by step. `parts_at` is the number, from 0, of the first of `steps` in which they differ."""
+    """Two runs, aligned by step. `parts_at` is the number, from 0, of the first of `steps` in which they differ.
+
+    `models` are the pairs of models that have the same step, of the first run and of the second, where they differ.
+    """
 
     a: DiffRun
     b: DiffRun
     steps: tuple[DiffStep, ...]
     parts_at: int | None
+    models: tuple[tuple[Model, Model], ...] = ()
 
     @property
     def equal(self) -> bool:
@@ -150,34 +155,50 @@ class TrajectoryDiff:
             "parts_at": self.parts_at,
             "a": self.a.to_dict(),
             "b": self.b.to_dict(),
+            "models": [{"a": one, "b": other} for one, other in self.models],
             "steps": [step.to_dict() for step in self.steps],
         }
 
 
 def diff(a: Trajectory, b: Trajectory, *, ignore: Collection[Ignored] = ("ids", "times")) -> TrajectoryDiff:
-    """Compare two runs step by step: prompts, tools, parameters, answers, tool calls and tool results.
+    """Compare two runs step by step: prompts, models, tools, parameters, answers, tool calls and tool results.
 
     Values are compared by content. `ignore` names what makes no difference: ids of calls and answers, and times, by
     default; a kind of difference, such as "parameters", or "reasoning". Raises ValueError for another name.
-    The names of models are not compared, so that the runs of two models part where the models do.
+    Where one model takes the place of another throughout, that is no difference of the steps, so that the runs of two
+    models part where the models do.
     """
     unknown = {*ignore} - {*get_args(Ignored)}
     if isinstance(ignore, str) or unknown:
         raise ValueError(f"ignore={ignore!r}: a collection of {', '.join(get_args(Ignored))}")
-    pairs = _aligned(ComparableSteps(ignore).of(a), ComparableSteps(ignore).of(b))
-    steps = tuple(DiffStep(_side(one), _side(other), (*_differences(one, other),)) for one, other in pairs)
+    pairs = [*_aligned(ComparableSteps(ignore).of(a), ComparableSteps(ignore).of(b))]
+    models = [found for one, other in pairs if (found := _models(one, other))]
+    compares_models = "model" not in ignore and not are_renamed(models)
+    steps = tuple(
+        DiffStep(_side(one), _side(other), (*_differences(one, other, compares_models=compares_models),))
+        for one, other in pairs
+    )
     parts_at = next((number for number, step in enumerate(steps) if step.differences), None)
-    return TrajectoryDiff(DiffRun.of(a), DiffRun.of(b), steps, parts_at)
+    others = dict.fromkeys((one, other) for one, other in models if one != other)
+    return TrajectoryDiff(DiffRun.of(a), DiffRun.of(b), steps, parts_at, (*others,))
 
 
 def _side(step: ComparableStep | None) -> DiffSide | None:
     return None if step is None else DiffSide(step.source)
 
 
-def _differences(a: ComparableStep | None, b: ComparableStep | None) -> Iterator[Difference]:
+def _models(a: ComparableStep | None, b: ComparableStep | None) -> tuple[Model, Model] | None:
+    """Return the models of two steps that both have a call."""
+    one, other = (step.source.call if step else None for step in (a, b))
+    return (one.model, other.model) if one and other else None
+
+
+def _differences(a: ComparableStep | None, b: ComparableStep | None, *, compares_models: bool) -> Iterator[Difference]:
     if a is None or b is None:
         yield Difference("missing")
         return
+    if compares_models and (models := _models(a, b)) and models[0] != models[1]:
+        yield Difference("model", *models)
     for kind in KINDS:
         if a.digests[kind] != b.digests[kind]:
             yield Difference(kind, a.parts[kind], b.parts[kind])

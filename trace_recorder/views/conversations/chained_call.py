@@ -89,8 +89,12 @@ class Turn:
 
 
 def agent_key(one: LLMInteraction | AgentStep) -> str | None:
-    """Return what identifies the agent of a call or a step: its id in the run, or its name where it has no id."""
-    return one.agent_id or one.agent
+    """Return what identifies the agent of a call or a step: its id in the run, or its name where it has no id.
+
+    It is a text, whatever JSON a file by another hand has there.
+    """
+    key = one.agent_id or one.agent
+    return key if key is None else str(key)
 
 
 def choice_of(response: LLMResponse, choice: int = 0) -> LLMResponse | Choice:

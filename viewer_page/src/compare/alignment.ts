@@ -66,6 +66,7 @@ function finder(sides: Side[]): (place: ComparedStep | null) => Side | null {
 
 const WORDS: Record<Difference, string> = {
   prompt: "prompt",
+  model: "model",
   tools: "tools",
   parameters: "parameters",
   answer: "answer",

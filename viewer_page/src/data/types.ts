@@ -301,7 +301,7 @@ export interface StepDetail {
   extra: Part | null;
 }
 
-export type Difference = "prompt" | "tools" | "parameters" | "answer" | "tool_call" | "tool_result" | "missing";
+export type Difference = "prompt" | "model" | "tools" | "parameters" | "answer" | "tool_call" | "tool_result" | "missing";
 
 /** A place in a run: numbers of its outline. */
 export interface ComparedStep {

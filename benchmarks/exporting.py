@@ -1,0 +1,103 @@
+"""What sending a run on costs the agent, compared to recording alone: `python -m benchmarks.exporting`.
+
+Tiny calls over a mock transport, recorded without an exporter, and with one to an endpoint that answers, that is down,
+that takes two seconds for a request, and that is full. The laps take turns, and a figure is the median of the ratios to
+the lap without an exporter of the same round. The last column is how long the end of the run took.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from benchmarks.reading import COMPLETION, URL
+from trace_recorder import TrajectoryRecorder, http_client, otlp
+
+Lap = tuple[float, float, float, float]
+"""Seconds of all calls, of the CPU meanwhile, of the slowest call, and of the end of the run."""
+
+
+class Endpoint(BaseHTTPRequestHandler):
+    """Answers with the status and after the seconds that its path names: /200/2."""
+
+    def do_POST(self) -> None:
+        """Answer."""
+        self.rfile.read(int(self.headers["Content-Length"]))
+        _, status, seconds = self.path.split("/")
+        time.sleep(float(seconds))
+        self.send_response(int(status))
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *arguments: object) -> None:
+        """Say nothing."""
+
+
+def lap(path: Path, calls: int, pause: float, endpoint: str | None) -> Lap:
+    """Record calls, with a pause after each as an agent's tools make one; the pauses are not counted."""
+    import httpx  # noqa: PLC0415 - only recording needs it
+
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, json={**COMPLETION, "choices": []}))
+    exporters = [otlp(endpoint, flush_seconds=1.0)] if endpoint else []
+    recorder = TrajectoryRecorder(path, exporters=exporters)
+    recorder.start()
+    took, cpu = [], time.process_time()
+    with http_client(recorder=recorder, library="httpx", transport=transport, trust_env=False) as client:
+        for turn in range(calls):
+            began = time.perf_counter()
+            client.post(URL, json={"model": "m", "messages": [{"role": "user", "content": f"{turn}"}]})
+            took.append(time.perf_counter() - began)
+            time.sleep(pause)
+    cpu = time.process_time() - cpu
+    began = time.perf_counter()
+    recorder.finalize()
+    return sum(took), cpu, max(took), time.perf_counter() - began
+
+
+def main() -> None:
+    """Print a line for each kind of endpoint."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.exporting")
+    parser.add_argument("--calls", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--pause", type=float, default=0.002, help="seconds between two calls (0.002)")
+    options = parser.parse_args()
+    logging.disable(logging.CRITICAL)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    there = f"http://127.0.0.1:{server.server_address[1]}"
+    kinds = {
+        "no exporter": None,
+        "no exporter again": None,
+        "answers": f"{there}/200/0",
+        "down": "http://127.0.0.1:9/v1/traces",
+        "takes 2 s": f"{there}/200/2",
+        "full (429)": f"{there}/429/0",
+    }
+    rounds: list[dict[str, Lap]] = []
+    with tempfile.TemporaryDirectory() as directory:
+        for number in range(options.rounds):
+            rounds.append({})
+            for kind in [*kinds][number % len(kinds) :] + [*kinds][: number % len(kinds)]:
+                path = Path(directory, f"{number}{kind}.json")
+                rounds[-1][kind] = lap(path, options.calls, options.pause, kinds[kind])
+    print(f"{options.calls} tiny calls, {options.pause * 1000:g} ms apart, {options.rounds} rounds\n")
+    print(f"{'endpoint':20}{'calls':>8}{'CPU':>8}{'slowest call':>15}{'end of the run':>17}")
+    for kind in kinds:
+        print(_line(kind, [(one[kind], one["no exporter"]) for one in rounds]))
+
+
+def _line(kind: str, laps: Sequence[tuple[Lap, Lap]]) -> str:
+    calls, cpu = (statistics.median(own[at] / base[at] for own, base in laps) for at in (0, 1))
+    slowest, end = (statistics.median(own[at] for own, _ in laps) for at in (2, 3))
+    return f"{kind:20}{calls:8.3f}{cpu:8.3f}{slowest * 1000:12.1f} ms{end:15.2f} s"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""The command `import`: which files are written as runs, what importing again does, and following files that grow."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.cli.invoking import invoke, recorded
+from trace_recorder import load, load_all
+from trace_recorder.recording.amend import append_rewards
+
+
+def _write(path: Path, answers: int = 1, *, ended: str | None = "Submitted") -> Path:
+    messages = [{"role": "user", "content": "go"}]
+    messages += [{"role": "assistant", "content": f"answer {number}"} for number in range(answers)]
+    document = {"info": {"exit_status": ended}, "messages": messages, "trajectory_format": "mini-swe-agent-1.1"}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document))
+    return path
+
+
+def test_a_directory_is_searched_to_its_depth(tmp_path: Path) -> None:
+    """What is in no format that is read, and runs of ours, are passed over and counted."""
+    _write(tmp_path / "in" / "a.traj.json")
+    _write(tmp_path / "in" / "deep" / "er" / "b.traj.json", 2)
+    (tmp_path / "in" / "notes.txt").write_text("none")
+    recorded(tmp_path / "in" / "own.json")
+    done = invoke("import", tmp_path / "in", "-o", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    assert "2 runs written, 3 files in no format that is read" in done.output
+    runs = {run.trajectory_id: len(run.llm_interactions) for run in load_all(tmp_path / "out")}
+    assert runs == {"a": 1, "b": 2}
+    assert invoke("validate", tmp_path / "out").exit_code == 0
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "out").glob("*.json*")} == {0o600}
+
+
+def test_a_file_that_is_named_has_to_be_readable(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("none")
+    done = invoke(
+        "import", tmp_path / "notes.txt", tmp_path / "missing.json", _write(tmp_path / "a.traj.json"), "-o", tmp_path
+    )
+    assert done.exit_code == 1
+    assert "notes.txt" in done.output
+    assert "missing.json" in done.output
+    assert "1 run written, 2 files could not be read" in done.output
+
+
+def test_importing_again_changes_only_what_has_changed(tmp_path: Path) -> None:
+    source, out = _write(tmp_path / "a.traj.json"), tmp_path / "out"
+    invoke("import", source, "-o", out)
+    before = {path: path.read_bytes() for path in out.iterdir()}
+    assert "1 unchanged" in invoke("import", source, "-o", out).output
+    assert {path: path.read_bytes() for path in out.iterdir()} == before
+    _write(source, 3)
+    assert "1 replaced" in invoke("import", source, "-o", out).output
+    (run,) = load_all(out)
+    assert len(run.llm_interactions) == 3
+    assert load(out / "mini-swe-agent-a.json").to_document() == json.loads((out / "mini-swe-agent-a.json").read_bytes())
+
+
+def test_a_run_that_was_scored_is_not_replaced(tmp_path: Path) -> None:
+    source, out = _write(tmp_path / "a.traj.json"), tmp_path / "out"
+    invoke("import", source, "-o", out)
+    append_rewards(out / "mini-swe-agent-a.json", [{"name": "mine", "value": 1.0}])
+    _write(source, 2)
+    assert "1 run written" in invoke("import", source, "-o", out).output
+    rewards = [([reward.name for reward in run.rewards], len(run.llm_interactions)) for run in load_all(out)]
+    assert sorted(rewards) == [([], 2), (["mine"], 1)]
+
+
+def test_runs_of_one_name_from_two_files_are_both_kept(tmp_path: Path) -> None:
+    _write(tmp_path / "x" / "a.traj.json")
+    _write(tmp_path / "y" / "a.traj.json", 2)
+    for _ in range(2):
+        invoke("import", tmp_path / "x", tmp_path / "y", "-o", tmp_path / "out")
+    assert sorted(len(run.llm_interactions) for run in load_all(tmp_path / "out")) == [1, 2]
+
+
+def test_watching_follows_a_file_that_grows(tmp_path: Path) -> None:
+    source, out = _write(tmp_path / "in" / "a.traj.json"), tmp_path / "out"
+    watching = subprocess.Popen(  # noqa: S603
+        [sys.executable, "-m", "trace_recorder.cli", "import", str(source.parent), "-o", str(out), "--watch"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        _wait_for(out, {1})
+        _write(source, 2)
+        _wait_for(out, {2})
+        _write(tmp_path / "in" / "b.traj.json", 5)
+        _wait_for(out, {2, 5})
+    finally:
+        watching.send_signal(2)
+        output, _ = watching.communicate(timeout=60)
+    assert watching.returncode == 0, output
+    assert "2 runs written, 1 replaced" in output
+
+
+def _wait_for(directory: Path, calls: set[int]) -> None:
+    found: set[int] = set()
+    until = time.monotonic() + 60
+    while found != calls and time.monotonic() < until:
+        time.sleep(0.1)
+        found = {len(run.llm_interactions) for run in load_all(directory)} if directory.is_dir() else set()
+    assert found == calls

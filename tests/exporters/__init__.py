@@ -1,0 +1,1 @@
+"""Tests of the exporters, by a real local server that takes spans."""

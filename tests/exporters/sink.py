@@ -1,0 +1,79 @@
+"""A local server that takes OTLP requests, and can be slow, full or gone."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+
+class Sink(ThreadingHTTPServer):
+    """What arrived at it, and how it answers."""
+
+    daemon_threads = True
+
+    def __init__(self, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
+        self.status = 200
+        self.seconds = 0.0
+        self.requests: list[tuple[str, dict[str, str], bytes]] = []
+
+    @property
+    def url(self) -> str:
+        """Its address, without a path."""
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def spans(self) -> list[Any]:
+        """Every span that it accepted."""
+        found = []
+        for _, headers, body in self.requests:
+            data = gzip.decompress(body) if headers.get("Content-Encoding") == "gzip" else body
+            for resource in ExportTraceServiceRequest.FromString(data).resource_spans:
+                found += [span for scope in resource.scope_spans for span in scope.spans]
+        return found
+
+    def names(self) -> list[str]:
+        """The names of the spans that it accepted, in the order of the alphabet."""
+        return sorted(span.name for span in self.spans())
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Sink
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        time.sleep(self.server.seconds)
+        status = self.server.status
+        if status < 300:
+            self.server.requests.append((self.path, dict(self.headers), body))
+        self.send_response(status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *arguments: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def sink(port: int = 0) -> Iterator[Sink]:
+    """Run a sink for a block."""
+    server = Sink(port)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def attributes(span: Any) -> dict[str, Any]:
+    """The attributes of a span that arrived."""
+    return {one.key: getattr(one.value, one.value.WhichOneof("value")) for one in span.attributes}

@@ -1,0 +1,158 @@
+"""A run is sent while it goes on, and nothing that the endpoint does reaches the agent."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+
+from tests.cli.invoking import invoke
+from tests.exporters.sink import Sink, attributes, sink
+from trace_recorder import TrajectoryRecorder, load, otlp
+from trace_recorder.attach.exporting import UNDELIVERED
+
+CALL = {"call_id": "c1", "name": "count", "arguments": {"path": "a"}}
+USAGE = {"input_tokens": 12, "output_tokens": 3}
+SPANS = ["chat m", "chat m", "execute_tool count", "invoke_agent"]
+
+
+def record(path: Path, *exporters: object, pause: float = 0.0) -> float:
+    """Record two calls and a tool; return how long the agent's own part took, without the end of the run."""
+    recorder = TrajectoryRecorder(path, task="count", provider="openai", model="m", exporters=exporters)  # type: ignore[arg-type]
+    recorder.start()
+    began = time.perf_counter()
+    asked = [{"role": "user", "content": "How many?"}]
+    recorder.record_llm_interaction(asked, {"content": None, "tool_calls": [CALL], "usage": USAGE}, "openai", "m")
+    with recorder.tool_call("count", {"path": "a"}, "c1") as tool:
+        tool.result = 3
+    time.sleep(pause)
+    answered = [*asked, {"role": "assistant", "tool_calls": [CALL]}, {"role": "tool", "call_id": "c1", "content": "3"}]
+    recorder.record_llm_interaction(answered, {"content": "Three.", "usage": USAGE}, "openai", "m")
+    took = time.perf_counter() - began - pause
+    recorder.finalize(success=True, final_result="3")
+    return took
+
+
+def wait_for(server: Sink, count: int) -> None:
+    end = time.monotonic() + 10
+    while len(server.spans()) < count and time.monotonic() < end:
+        time.sleep(0.02)
+
+
+def test_every_span_arrives_by_the_end_of_the_run(tmp_path: Path) -> None:
+    """At the end all spans are there, once, nested, with what was exchanged."""
+    with sink() as server:
+        record(tmp_path / "run.json", otlp(server.url, flush_seconds=20))
+
+        assert server.names() == SPANS
+        assert {path for path, _, _ in server.requests} == {"/v1/traces"}
+        spans = {span.name: span for span in server.spans()}
+        run = load(tmp_path / "run.json")
+        root = spans["invoke_agent"]
+        assert root.trace_id.hex() == run.trajectory_id
+        assert {span.parent_span_id for span in spans.values() if span is not root} == {root.span_id}
+        chats = sorted(
+            (span for span in server.spans() if span.name == "chat m"), key=lambda one: one.start_time_unix_nano
+        )
+        said = attributes(chats[1])
+        assert json.loads(said["gen_ai.output.messages"])[0]["parts"] == [{"type": "text", "content": "Three."}]
+        assert [one["role"] for one in json.loads(said["gen_ai.input.messages"])] == ["user", "assistant", "tool"]
+        assert (said["gen_ai.usage.input_tokens"], said["gen_ai.usage.output_tokens"]) == (12, 3)
+        assert attributes(spans["execute_tool count"])["gen_ai.tool.call.result"] == "3"
+
+
+def test_spans_are_sent_while_the_run_goes_on(tmp_path: Path) -> None:
+    """A call arrives soon after its response, long before the end."""
+    with sink() as server:
+        recorder = TrajectoryRecorder(tmp_path / "run.json", exporters=[otlp(server.url, flush_seconds=20)])
+        with recorder:
+            recorder.record_llm_interaction([{"role": "user", "content": "q"}], {"content": "a"}, "openai", "m")
+            wait_for(server, 1)
+
+            assert server.names() == ["chat m"]
+        assert server.names() == ["chat m", "invoke_agent"]
+
+
+def test_an_endpoint_that_is_down_costs_the_agent_nothing_and_nothing_is_lost(tmp_path: Path) -> None:
+    """The run says what did not arrive, and `export --resume` sends it when the endpoint is there again."""
+    with sink() as server:
+        port = server.server_address[1]
+    path = tmp_path / "run.json"
+
+    record(path, otlp(f"http://127.0.0.1:{port}", flush_seconds=0.4))
+
+    undelivered = load(path).annotations[UNDELIVERED]
+    assert list(undelivered) == [f"http://127.0.0.1:{port}/v1/traces"]
+    with sink(port) as server:
+        result = invoke("export", path, "--format", "otlp", "--endpoint", server.url, "--resume")
+        assert (result.exit_code, server.names()) == (0, SPANS)
+        again = invoke("export", path, "--format", "otlp", "--endpoint", server.url, "--resume")
+        assert (again.exit_code, server.names()) == (0, SPANS)
+
+
+@pytest.mark.parametrize(("status", "seconds"), [(200, 3.0), (503, 0.0), (429, 0.0), (400, 0.0)])
+def test_a_slow_or_full_endpoint_costs_the_agent_nothing(tmp_path: Path, status: int, seconds: float) -> None:
+    """The end of the run waits as long as it was told to, and no longer; what is missing is sent later."""
+    path = tmp_path / "run.json"
+    with sink() as server:
+        server.status, server.seconds = status, seconds
+        began = time.perf_counter()
+        took = record(path, otlp(server.url, flush_seconds=0.4))
+        assert took < 1.0
+        assert time.perf_counter() - began < 2.5
+
+        server.status, server.seconds = 200, 0.0
+        wait_for(server, 0)
+        server.requests.clear()
+        invoke("export", path, "--format", "otlp", "--endpoint", server.url, "--resume")
+        assert {*SPANS} >= {*server.names()} >= ({"invoke_agent"} if status == 200 else {*SPANS})
+
+
+def test_a_restarted_endpoint_gets_every_span_once(tmp_path: Path) -> None:
+    """What it had accepted before is not sent again, and what came meanwhile is sent when it is back."""
+    path = tmp_path / "run.json"
+    with sink() as first:
+        port = first.server_address[1]
+        recorder = TrajectoryRecorder(path, exporters=[otlp(first.url, flush_seconds=0.4)])
+        recorder.start()
+        recorder.record_llm_interaction([{"role": "user", "content": "q"}], {"content": "1"}, "openai", "m")
+        wait_for(first, 1)
+    recorder.record_llm_interaction([{"role": "user", "content": "q"}], {"content": "2"}, "openai", "m")
+    recorder.finalize()
+
+    with sink(port) as second:
+        invoke("export", path, "--format", "otlp", "--endpoint", second.url, "--resume")
+
+        assert (first.names(), second.names()) == (["chat m"], ["chat m", "invoke_agent"])
+        assert {one.span_id for one in first.spans()}.isdisjoint(one.span_id for one in second.spans())
+
+
+def test_the_span_of_the_application_is_the_parent(tmp_path: Path) -> None:
+    """A run that begins inside a span of the application belongs to its trace, when it is sent again too."""
+    tracer = TracerProvider().get_tracer("application")
+    path = tmp_path / "run.json"
+    with sink() as server:
+        with tracer.start_as_current_span("request") as outer:
+            record(path, otlp(server.url, flush_seconds=20))
+        invoke("export", path, "--format", "otlp", "--endpoint", server.url)
+        context = outer.get_span_context()
+
+        assert {span.trace_id for span in server.spans()} == {context.trace_id.to_bytes(16)}
+        roots = [span for span in server.spans() if span.name == "invoke_agent"]
+        assert [span.parent_span_id for span in roots] == [context.span_id.to_bytes(8)] * 2
+        assert len({span.span_id for span in server.spans()}) == len(SPANS)
+    assert trace.get_current_span().get_span_context().is_valid is False
+
+
+def test_contents_can_be_left_out(tmp_path: Path) -> None:
+    """Nothing that anyone said is sent then; names, times and tokens are."""
+    with sink() as server:
+        record(tmp_path / "run.json", otlp(server.url, content=False, flush_seconds=20))
+
+        sent = b"".join(body for _, _, body in server.requests)
+        assert [text for text in (b"How many", b"Three", b"path") if text in sent] == []
+        assert b"gen_ai.usage.input_tokens" in sent

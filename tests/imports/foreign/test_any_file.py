@@ -1,0 +1,62 @@
+"""ATIF and documents as described runs: what a journal of them says is what the file says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.invoking import recorded
+from tests.imports.foreign.files import check_run, real_files
+from trace_recorder import TrajectoryFormatError, load
+from trace_recorder.imports.foreign.any_file import runs_in
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.values.messages import ToolCall
+from trace_recorder.values.trajectory import Trajectory
+
+
+def _calls(calls: Iterable[ToolCall]) -> list[object]:
+    return [(call.call_id, call.name, call.arguments, call.call_id_made_up) for call in calls]
+
+
+def _contents(run: Trajectory) -> list[object]:
+    """Return what a run says, without what an imported one has in addition."""
+    calls = [
+        (
+            [
+                (message.role, message.content, _calls(message.tool_calls), message.call_id, message.reasoning)
+                for message in one.input_messages
+            ],
+            one.response.content,
+            _calls(one.response.tool_calls),
+            [(choice.index, choice.content, choice.extra) for choice in one.response.choices if choice.extra],
+            one.response.usage.to_document(),
+            (one.agent, one.agent_id, one.provider, one.model),
+        )
+        for one in run.llm_interactions
+    ]
+    return [run.task, run.status, run.success, run.final_result, calls]
+
+
+def test_a_document_without_its_journal_gets_one(tmp_path: Path) -> None:
+    path = recorded(tmp_path / "run.json")
+    whole = load(path)
+    path.with_suffix(".jsonl").unlink()
+    (tmp_path / "out").mkdir()
+    (run,) = runs_in(Source(path))
+    assert _contents(check_run(run, tmp_path / "out")) == _contents(whole)
+
+
+def test_a_run_of_ours_is_not_imported(tmp_path: Path) -> None:
+    with pytest.raises(TrajectoryFormatError, match="already"):
+        list(runs_in(Source(recorded(tmp_path / "run.json"))))
+
+
+@pytest.mark.parametrize("pattern", ["atif/**/*.json", "trae-agent/*"])
+def test_real_files(pattern: str, tmp_path: Path) -> None:
+    for path in real_files(pattern):
+        if path.name == "subagent_trajectories.json":  # two documents in one, as a test of another project has them
+            continue
+        (run,) = runs_in(Source(path))
+        assert _contents(check_run(run, tmp_path)) == _contents(load(path))

@@ -1,0 +1,204 @@
+"""A described run as the lines of a journal: they say what was described, and each message is stored once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.imports.foreign.files import check_run
+from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.histories import Histories
+from trace_recorder.imports.foreign.layout import journal_lines
+from trace_recorder.imports.foreign.run import (
+    Agent,
+    Annotation,
+    Call,
+    Conversation,
+    ForeignRun,
+    Kept,
+    Missing,
+    Score,
+    Step,
+    Summary,
+    ToolRun,
+)
+from trace_recorder.values.trajectory import Trajectory
+
+_AT = "2026-01-02T03:04:05.000000+00:00"
+_LATER = "2026-01-02T03:04:09.500000+00:00"
+
+
+def _user(text: str) -> dict[str, str]:
+    return {"role": "user", "content": text}
+
+
+def _call(conversation: Conversation, answer: str, **more: object) -> Call:
+    call = Call(time=_AT, conversation=conversation, length=len(conversation), response={"content": answer})
+    for name, value in more.items():
+        setattr(call, name, value)
+    conversation.answer(call.response or {})
+    return call
+
+
+def _read(tmp_path: Path, *events: object, **about: object) -> Trajectory:
+    run = ForeignRun(identity="one", format="some", events=list(events), **about)  # type: ignore[arg-type]
+    return check_run(run, tmp_path)
+
+
+def test_what_a_call_states_comes_back(tmp_path: Path) -> None:
+    conversation = Conversation()
+    conversation.add(_user("hello"))
+    schema = {"name": "look", "input_schema": {"type": "object"}}
+    call = _call(
+        conversation,
+        "hi",
+        provider="p",
+        model="m",
+        tools=[schema],
+        parameters={"temperature": 0.5},
+        error={"type": "overloaded", "message": "busy", "status": 529},
+        duration_seconds=1.5,
+        time_to_first_token_seconds=0.25,
+        stream=True,
+        complete=False,
+        ended_by="cancelled",
+    )
+    call.response = {"content": "hi", "usage": {"input_tokens": 3, "output_tokens": 0}, "reasoning": "hm"}
+    (one,) = _read(tmp_path, call).llm_interactions
+    assert (one.provider, one.model, one.api, one.timestamp) == ("p", "m", "some", _AT)
+    assert (one.duration_seconds, one.time_to_first_token_seconds, one.stream) == (1.5, 0.25, True)
+    assert (one.complete, one.ended_by, one.parameters) == (False, "cancelled", {"temperature": 0.5})
+    assert one.error is not None
+    assert (one.error.type, one.error.message, one.error.status) == ("overloaded", "busy", 529)
+    assert [(tool.name, tool.parameters) for tool in one.tools] == [("look", {"type": "object"})]
+    assert (one.response.content, one.response.reasoning) == ("hi", "hm")
+    assert (one.response.usage.input_tokens, one.response.usage.output_tokens) == (3, 0)
+
+
+def test_forks_share_their_messages(tmp_path: Path) -> None:
+    """A rewritten history, and a fork of a fork, have the messages that they state, and no message is stored twice."""
+    trunk = Conversation()
+    trunk.add(_user("a"))
+    first = _call(trunk, "b")
+    trunk.add(_user("c"))
+    second = _call(trunk, "d")
+    branch = trunk.fork(2)
+    branch.add(_user("e"))
+    third = _call(branch, "f")
+    twig = branch.fork(1)
+    twig.add(_user("g"))
+    fourth = _call(twig, "h")
+    run = _read(tmp_path, first, second, third, fourth)
+    seen = [[message.content for message in one.input_messages] for one in run.llm_interactions]
+    assert seen == [["a"], ["a", "b", "c"], ["a", "b", "e"], ["a", "g"]]
+    lines = journal_lines(ForeignRun(identity="x", events=[first, second, third, fourth]))
+    assert sum(b'"kind":"item"' in line for line in lines) == len("abcdefgh")
+
+
+def test_histories_find_what_a_list_of_messages_continues(tmp_path: Path) -> None:
+    histories, events, lists = Histories(), [], []
+    main = [_user(str(number)) for number in range(40)]
+    other = [_user("other"), *main[:5]]
+    for number in range(1, 40):
+        lists += [main[:number], other[: 1 + number // 8]]
+    lists += [main[:3], [*main[:7], _user("rewritten")], main]
+    for messages in lists:
+        conversation, length = histories.add(messages)
+        events.append(Call(time=_AT, conversation=conversation, length=length, response={"content": "x"}))
+    run = _read(tmp_path, *events)
+    assert [[message.given for message in one.input_messages] for one in run.llm_interactions] == lists
+    lines = [*journal_lines(ForeignRun(identity="x", events=[*events]))]
+    assert sum(b'"kind":"item"' in line for line in lines) == 40 + 1 + 1
+
+
+def test_the_size_is_linear_in_the_calls() -> None:
+    sizes = []
+    for calls in (100, 400):
+        conversation = Conversation()
+        events = []
+        for number in range(calls):
+            conversation.add(_user(f"question {number:06} " + "x" * 500))
+            events.append(_call(conversation, f"answer {number:06}"))
+        sizes.append(sum(map(len, journal_lines(ForeignRun(identity="x", events=[*events])))))
+    assert sizes[1] < 4.1 * sizes[0]
+
+
+def test_tools_sub_agents_and_steps(tmp_path: Path) -> None:
+    conversation, inner = Conversation(), Conversation()
+    conversation.add(_user("go"))
+    inner.add(_user("part"))
+    asks = {"content": None, "tool_calls": [{"call_id": "t1", "name": "delegate", "arguments": {"what": "part"}}]}
+    outer = Call(time=_AT, conversation=conversation, length=1, response=asks)
+    ran = ToolRun(
+        time=_AT,
+        name="delegate",
+        arguments={"what": "part"},
+        call_id="t1",
+        execution_id="e1",
+        ended=_LATER,
+        success=False,
+        error="no",
+        duration_seconds=4.5,
+    )
+    sub = _call(inner, "done", agent=Agent(name="helper", agent_id="h1", parent_execution_id="e1"))
+    run = _read(tmp_path, outer, ran, sub, start_time=_AT, end_time=_LATER)
+    assert run.llm_interactions[1].agent == "helper"
+    (result,) = run.agent_steps[0].tool_results
+    assert (result.call_id, result.success, result.error, result.duration_seconds) == ("t1", False, "no", 4.5)
+    assert run.execution_time == 4.5
+    stated = Step(time=_AT, step_number=7, state="completed", conversation=conversation, length=1)
+    run = _read(tmp_path, stated, Summary(step_number=7, value="all"))
+    (step,) = run.agent_steps
+    assert (step.step_number, step.extra["lakeview_summary"]) == (7, "all")
+    assert [message.content for message in step.llm_messages or ()] == ["go"]
+
+
+def test_the_rest_of_a_run(tmp_path: Path) -> None:
+    run = _read(
+        tmp_path,
+        Annotation(key="k", value=[1]),
+        Score(name="s", value=0.5, explanation="why"),
+        Missing(what="line 3", why="it is not JSON"),
+        Kept(what="progress", value={"a": 1}),
+        task="t",
+        status="failed",
+        success=False,
+        error={"type": "E", "message": "m"},
+        source={"version": "9"},
+    )
+    assert (run.task, run.status, run.success, run.annotations) == ("t", "failed", False, {"k": [1]})
+    assert [(reward.name, reward.value, reward.explanation) for reward in run.rewards] == [("s", 0.5, "why")]
+    assert [(gap.what, gap.why) for gap in run.gaps] == [("line 3", "it is not JSON")]
+    assert run.metadata["imported_from"] == {"format": "some", "id": "one", "version": "9"}
+    assert (run.start_time, run.end_time, run.execution_time) == (None, None, None)
+
+
+def test_secrets_are_masked(tmp_path: Path) -> None:
+    key = "sk-ant-api03-" + "aB3dE6gH9" * 10 + "AA"
+    conversation = Conversation()
+    conversation.add(_user(f"use {key}"))
+    run = _read(tmp_path, _call(conversation, f"I use {key}"), Kept(what="env", value=key), task=key)
+    lines = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert key.encode() not in lines
+    assert run.metrics["redactions"] == 5
+
+
+@pytest.mark.parametrize(
+    ("value", "time"),
+    [
+        ("2026-01-02T03:04:05Z", _AT),
+        ("2026-01-02T03:04:05", _AT),
+        ("2026-01-02T04:04:05+01:00", "2026-01-02T04:04:05.000000+01:00"),
+        (1767323045, _AT),
+        (1767323045.0, _AT),
+        (1767323045000, _AT),
+        ("1767323045000000000", _AT),
+        *[
+            (value, "")
+            for value in ("", None, True, "soon", -1, 0, float("nan"), float("inf"), 10**40, [], {}, "9" * 500)
+        ],
+    ],
+)
+def test_times(value: object, time: str) -> None:
+    assert stated_time(value) == time

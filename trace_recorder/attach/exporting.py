@@ -1,0 +1,95 @@
+"""The exporters of a recorder: each run is sent on while it goes on, from its journal, by threads of their own.
+
+Nothing here is called for a record. A run begins with one annotation, where the application has a trace of its own, and
+its end waits for a bounded time. What the exporters do is guarded: no failure of theirs reaches the agent.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from trace_recorder.guard import Guard
+from trace_recorder.recording import manual_records
+from trace_recorder.recording.run import Run
+from trace_recorder.views.otlp.span import PARENT_CONTEXT
+
+__records__ = True  # `guard.is_recording` looks for this name
+
+UNDELIVERED = "undelivered_spans"
+"""The annotation of a run that ended before everything had arrived: how many spans were missing, by endpoint."""
+
+
+class Export(Protocol):
+    """The export of one run."""
+
+    name: str
+
+    def flush(self, seconds: float) -> int:
+        """Send what is on file, waiting so long at most; return how much is missing."""
+
+    def close(self, seconds: float) -> int:
+        """Send the end of the run, waiting so long at most, and stop; return how much is missing."""
+
+
+class Exporter(Protocol):
+    """Where runs are sent. `trace_recorder.otlp(...)` is one."""
+
+    @property
+    def flush_seconds(self) -> float:
+        """How long the end of a run may wait for it."""
+
+    def start(self, journal: Path) -> Export:
+        """Begin to send the run of a journal."""
+
+
+class Exporting:
+    """The exports of a recorder's open run."""
+
+    def __init__(self, exporters: Sequence[Exporter], guard: Guard) -> None:
+        self._exporters = exporters
+        self._guard = guard
+        self._exports: list[tuple[Exporter, Export]] = []
+
+    def begin(self, run: Run, journal: Path) -> None:
+        """Begin to send a run, whose first record is on file."""
+        self._exports = []
+        if not self._exporters:
+            return
+        with self._guard("note the application's trace"):
+            parent = _current_span()
+            if parent is not None:
+                manual_records.annotation(run, key=PARENT_CONTEXT, value=parent)
+        for exporter in self._exporters:
+            with self._guard("begin to export the run", costs_record=False):
+                self._exports.append((exporter, exporter.start(journal)))
+
+    def flush(self, run: Run) -> None:
+        """Send what is on file before the run ends; what is missing then is an annotation of the run."""
+        missing = {}
+        for exporter, export in self._exports:
+            with self._guard("export the run", costs_record=False):
+                count = export.flush(exporter.flush_seconds / 2)
+                if count:
+                    missing[export.name] = count
+        if missing:
+            with self._guard("note what was not exported"):
+                manual_records.annotation(run, key=UNDELIVERED, value=missing)
+
+    def end(self) -> None:
+        """Send the end of the run, and stop."""
+        exports, self._exports = self._exports, []
+        for exporter, export in exports:
+            with self._guard("export the end of the run", costs_record=False):
+                export.close(exporter.flush_seconds / 2)
+
+
+def _current_span() -> str | None:
+    """Return the application's current span as W3C's `traceparent`, if the application uses OpenTelemetry."""
+    trace = sys.modules.get("opentelemetry.trace")
+    context = trace.get_current_span().get_span_context() if trace is not None else None
+    if context is None or not context.is_valid:
+        return None
+    return f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags):02x}"

@@ -1,0 +1,59 @@
+"""Delivers the spans of a run in batches, and notes what arrived."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from trace_recorder.exporters.delivered import Delivered
+from trace_recorder.views.otlp.span import Span
+from trace_recorder.views.otlp.spans import PlannedSpan
+
+MAX_SPANS = 256
+MAX_CHARACTERS = 2 * 1024 * 1024
+"""A batch has so many spans and characters at most; a span that has more is a batch of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """How many spans arrived, and how many did not."""
+
+    sent: int = 0
+    missing: int = 0
+
+
+def deliver(
+    planned: Sequence[PlannedSpan],
+    delivered: Delivered,
+    send: Callable[[Sequence[Span]], bool],
+    yield_to_others: Callable[[], None] = lambda: None,
+) -> Delivery:
+    """Send the spans that were not delivered yet, until a batch is refused. What is missing stays for the next time.
+
+    A span is made when its batch is, so that few are in memory. Raises OSError where what arrived cannot be noted.
+    """
+    waiting = [one for one in planned if one.span_id not in delivered.ids]
+    sent = 0
+    for batch in batches(waiting, yield_to_others):
+        if not send(batch):
+            break
+        delivered.add(span.span_id for span in batch)
+        sent += len(batch)
+    return Delivery(sent, len(waiting) - sent)
+
+
+def batches(planned: Iterable[PlannedSpan], yield_to_others: Callable[[], None]) -> Iterator[list[Span]]:
+    """Make spans, and yield them in batches."""
+    batch: list[Span] = []
+    size = 0
+    for one in planned:
+        span = one.make()
+        yield_to_others()
+        length = sum(len(value) for value in span.attributes.values() if isinstance(value, str))
+        if batch and (len(batch) >= MAX_SPANS or size + length > MAX_CHARACTERS):
+            yield batch
+            batch, size = [], 0
+        batch.append(span)
+        size += length
+    if batch:
+        yield batch

@@ -1,0 +1,195 @@
+"""Sends a run while it goes on: a thread reads the run's own journal as it grows, and sends the spans that are final.
+
+The agent's calls do nothing for it. The thread works for a small share of the time, and yields to other threads. While
+an endpoint does not answer, the thread tries again after a pause that grows; nothing waits in memory meanwhile, as the
+journal has it all. The end of a run waits a bounded time for what is left; after that, what did not arrive is named in
+the log, and `trace-recorder export --resume` sends it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from trace_recorder.background_work import run_yielding, yield_to_others
+from trace_recorder.exporters.batches import Delivery, deliver
+from trace_recorder.exporters.delivered import Delivered
+from trace_recorder.guard import logger, try_call
+from trace_recorder.imports.growing_journal import GrowingJournal, ReplacedError
+from trace_recorder.views.otlp.made import Conventions, SpanMaker
+from trace_recorder.views.otlp.span import Span
+from trace_recorder.views.otlp.spans import plan_spans
+
+POLL_SECONDS = 0.5
+"""How long the thread waits between two looks at the journal, at least."""
+MAX_SHARE = 0.05
+"""The share of the time that it reads and makes spans."""
+MAX_PAUSE_SECONDS = 30.0
+"""The longest pause after an endpoint did not answer."""
+
+
+class Sender(Protocol):
+    """Sends spans in one request."""
+
+    def send(self, spans: Sequence[Span]) -> bool:
+        """Return whether they were accepted."""
+
+    def close(self) -> None:
+        """Give up a request that waits to be tried again."""
+
+
+if TYPE_CHECKING:
+
+    class Target(Protocol):
+        """Where spans go, and how they are made."""
+
+        @property
+        def name(self) -> str:
+            """What names it in messages."""
+
+        @property
+        def conventions(self) -> Conventions:
+            """By which conventions spans are made."""
+
+        @property
+        def content(self) -> bool:
+            """Whether contents are sent."""
+
+        @property
+        def new_messages(self) -> bool:
+            """Whether only new messages are sent."""
+
+        @property
+        def flush_seconds(self) -> float:
+            """How long the end of a run may wait."""
+
+        def sender(self) -> Sender:
+            """Return a sender."""
+
+        def delivered(self, run: Path) -> Delivered:
+            """Return what it has of a run."""
+
+
+class LiveExport:
+    """The export of one run, in a thread of its own, which ends with the run."""
+
+    def __init__(self, journal: Path, target: Target, poll_seconds: float = POLL_SECONDS) -> None:
+        self.name = target.name
+        self._journal = GrowingJournal(journal)
+        self._target = target
+        self._delivered = target.delivered(journal)
+        self._maker = SpanMaker.of(target.conventions, content=target.content)
+        self._poll_seconds = poll_seconds
+        self._pid = os.getpid()
+        self._sender: Sender | None = None
+        self._wake = threading.Condition()
+        self._asked = 0
+        self._done = 0
+        self._closed = False
+        self._failures = 0
+        self._is_over = False
+        self._missing = 0
+        self._thread = threading.Thread(
+            target=run_yielding, args=(self._run,), name="trace_recorder export", daemon=True
+        )
+        self._thread.start()
+
+    def flush(self, seconds: float) -> int:
+        """Send what is final now, waiting so long at most; return how many spans are missing then.
+
+        It does not wait for an endpoint that did not answer the last time.
+        """
+        if os.getpid() != self._pid:  # a forked child, which has no such thread
+            return 0
+        with self._wake:
+            self._asked += 1
+            asked = self._asked
+            self._wake.notify_all()
+            if not self._failures:
+                self._wake.wait_for(lambda: self._done >= asked or not self._thread.is_alive(), seconds)
+            return self._missing if self._done >= asked else max(1, self._missing)
+
+    def close(self, seconds: float) -> int:
+        """Send the end of the run, waiting so long at most, and stop; return how many spans are missing."""
+        if os.getpid() != self._pid:
+            return 0
+        missing = self.flush(seconds)
+        with self._wake:
+            self._closed = True
+            self._wake.notify_all()
+        if self._sender is not None:
+            self._sender.close()
+        if missing:
+            logger.warning(
+                "%d spans at least of %s were not delivered to %s: trace-recorder export --format otlp --endpoint … "
+                "--resume sends them",
+                missing,
+                self._journal.path,
+                self.name,
+            )
+        return missing
+
+    # ── the thread ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _run(self) -> None:
+        try_call(self._send_all, self._give_up)
+
+    def _give_up(self, error: Exception) -> None:
+        logger.warning("the export of %s to %s ended: %s", self._journal.path, self.name, error, exc_info=error)
+        with self._wake:
+            self._failures += 1
+            self._is_over = True
+            self._wake.notify_all()
+
+    def _send_all(self) -> None:
+        self._sender = self._target.sender()
+        while not (self._closed or self._is_over):
+            with self._wake:
+                asked = self._asked
+            began = time.perf_counter()
+            delivery, is_over = try_call(self._send_new, self._note_failure)
+            spent = time.perf_counter() - began
+            with self._wake:
+                self._note(delivery, is_over, asked)
+                if not (self._closed or self._is_over or self._asked > asked):
+                    self._wake.wait(self._pause(spent))
+
+    def _note_failure(self, error: Exception) -> tuple[Delivery, bool]:
+        if not self._failures:
+            logger.warning("could not export %s to %s: %s", self._journal.path, self.name, error, exc_info=error)
+        return Delivery(missing=max(1, self._missing)), False
+
+    def _note(self, delivery: Delivery, is_over: bool, asked: int) -> None:  # noqa: FBT001 - held under the lock
+        self._missing = delivery.missing
+        self._failures = self._failures + 1 if delivery.missing else 0
+        self._is_over = is_over and not delivery.missing
+        self._done = asked
+        self._wake.notify_all()
+
+    def _pause(self, spent: float) -> float:
+        """Return how long to wait: so long that the work is a small share, and longer after each failure."""
+        if self._failures:
+            return float(min(MAX_PAUSE_SECONDS, 2.0 ** min(self._failures - 1, 10)))
+        return max(self._poll_seconds, spent / MAX_SHARE)
+
+    def _send_new(self) -> tuple[Delivery, bool]:
+        """Send the spans that became final; return what came of it, and whether the run has ended."""
+        try:
+            self._journal.read_more()
+        except ReplacedError:
+            self._journal = GrowingJournal(self._journal.path)
+            self._journal.read_more()
+        self._journal.fold.read_pending(yield_to_others)
+        run = self._journal.trajectory()
+        planned = plan_spans(run, self._maker, new_messages=self._target.new_messages)
+        final = [one for one in planned if one.is_final]
+        sender = self._sender
+        send: Callable[[Sequence[Span]], bool] = sender.send if sender is not None else lambda _: False
+        return deliver(final, self._delivered, send, yield_to_others), self._journal.status not in {
+            "running",
+            "unknown",
+        }

@@ -1,0 +1,110 @@
+"""`otlp(endpoint)`: where a run's spans are sent to, while it goes on and afterwards.
+
+    TrajectoryRecorder(exporters=[otlp("http://localhost:4318")])
+
+The journal is the queue: what could not be sent is on file, and is sent when the endpoint answers again, or later by
+`trace-recorder export --format otlp --endpoint … --resume`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trace_recorder.exporters.batches import Delivery, deliver
+from trace_recorder.exporters.delivered import Delivered
+from trace_recorder.exporters.live import LiveExport
+from trace_recorder.exporters.otlp_sender import OtlpSender, endpoint_of, shown
+from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.otlp.made import Conventions, SpanMaker
+from trace_recorder.views.otlp.spans import plan_spans
+
+
+@dataclass(frozen=True, slots=True)
+class OtlpTarget:
+    """An OTLP endpoint, and what is sent to it. `otlp` makes one, and says what the settings mean."""
+
+    endpoint: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    conventions: Conventions = "genai"
+    content: bool = True
+    new_messages: bool = False
+    service_name: str = "trace_recorder"
+    timeout_seconds: float = 10.0
+    flush_seconds: float = 2.0
+
+    @property
+    def name(self) -> str:
+        """What names it in messages and annotations."""
+        return shown(self.endpoint)
+
+    def sender(self) -> OtlpSender:
+        """Return a new sender. Raises MissingExtraError."""
+        return OtlpSender(
+            self.endpoint,
+            headers=self.headers,
+            timeout_seconds=self.timeout_seconds,
+            service_name=self.service_name,
+        )
+
+    def delivered(self, run: Path) -> Delivered:
+        """Return what this target has of a run: the same spans of another form are others."""
+        form = {"conventions": self.conventions, "content": self.content, "new_messages": self.new_messages}
+        return Delivered(run, f"{self.name} {json.dumps(form)}")
+
+    def start(self, journal: Path) -> LiveExport:
+        """Begin to send the run of a journal, in a thread of its own."""
+        return LiveExport(journal, self)
+
+    def send_run(self, path: Path, trajectory: Trajectory, sender: OtlpSender, *, resume: bool = False) -> Delivery:
+        """Send a run that was read; with `resume` what was not delivered yet. Raises OSError."""
+        delivered = self.delivered(path)
+        if resume:
+            delivered.read()
+        maker = SpanMaker.of(self.conventions, content=self.content)
+        planned = plan_spans(trajectory, maker, new_messages=self.new_messages)
+        is_over = trajectory.status != "running"
+        return deliver([one for one in planned if one.is_final or is_over], delivered, sender.send)
+
+
+def otlp(  # noqa: PLR0913 - one keyword a setting
+    endpoint: str | None = None,
+    *,
+    headers: Mapping[str, str] | None = None,
+    conventions: Conventions = "genai",
+    content: bool = True,
+    new_messages: bool = False,
+    service_name: str = "trace_recorder",
+    timeout_seconds: float = 10.0,
+    flush_seconds: float = 2.0,
+) -> OtlpTarget:
+    """Return an exporter of spans to an OTLP/HTTP endpoint, such as http://localhost:4318.
+
+    Without an endpoint it is that of OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT.
+    `conventions` are those of OpenTelemetry ("genai"), of OpenInference, or "both". Without `content` nothing is sent
+    that anyone said or that a tool gave. With `new_messages` each call has only what is new in its prompt. A request
+    may take `timeout_seconds`, and the end of a run waits for `flush_seconds` at most. Raises MissingExtraError where
+    OpenTelemetry's SDK is not installed, and ValueError for an endpoint that is no address.
+    """
+    target = OtlpTarget(
+        endpoint_of(endpoint or _endpoint_of_environment()),
+        dict(headers or {}),
+        conventions,
+        content,
+        new_messages,
+        service_name,
+        timeout_seconds,
+        flush_seconds,
+    )
+    SpanMaker.of(conventions, content=content)  # which refuses unknown conventions
+    target.sender().close()  # which says at once that an extra is missing
+    return target
+
+
+def _endpoint_of_environment() -> str:
+    traces = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+    server = os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318")
+    return traces or server.rstrip("/") + "/v1/traces"

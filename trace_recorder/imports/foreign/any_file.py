@@ -1,0 +1,206 @@
+"""The runs of any file that can be read: another tool's, ATIF, or a document whose journal is missing.
+
+ATIF and documents are read as a `Trajectory` first; `described` turns that into the description of a run, so that a
+journal can be written of it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from operator import itemgetter
+from pathlib import Path
+
+from trace_recorder.clocks import parse_time
+from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.imports.atif.document import is_atif
+from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.formats import format_of, read_runs
+from trace_recorder.imports.foreign.histories import Histories
+from trace_recorder.imports.foreign.run import (
+    Agent,
+    Annotation,
+    Call,
+    Event,
+    ForeignRun,
+    Missing,
+    Score,
+    Step,
+    Summary,
+    ToolRun,
+)
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.loader import load
+from trace_recorder.storage.paths import journal_path_for
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.trajectory import AgentStep, Trajectory
+
+_SUMMARY = "lakeview_summary"
+
+
+def recognized(source: Source) -> str | None:
+    """Return the name of the format of a file, ATIF and documents among them; None if it is none. Raises OSError."""
+    found = format_of(source)
+    if found is not None:
+        return found
+    document = source.document
+    if is_atif(document):
+        return "atif"
+    if not isinstance(document, dict) or "llm_interactions" not in document:
+        return None
+    return "trae-agent" if "schema_version" not in document else "document"
+
+
+def runs_in(source: Source) -> Iterator[ForeignRun]:
+    """Yield the runs of a file. Raises TrajectoryFormatError where it is none, or is a journal of ours; OSError."""
+    if format_of(source) is not None:
+        yield from read_runs(source)
+        return
+    path = source.path
+    read = load(path)
+    if is_own(path):
+        raise TrajectoryFormatError(f"{path} is a run of trace_recorder already: copy its two files instead.")
+    yield described(read, recognized(source) or "document", path.name.partition(".")[0])
+
+
+def is_own(path: Path) -> bool:
+    """Whether a file has a journal next to it, or is one."""
+    return journal_path_for(path).is_file()
+
+
+def described(run: Trajectory, format_name: str, name: str) -> ForeignRun:
+    """Describe a trajectory as the run of another tool; `name` is its identity if it states none."""
+    return ForeignRun(
+        format=format_name,
+        identity=run.trajectory_id or name,
+        events=[*_in_order([*_Description(run).events()]), *_about_run(run)],
+        task=run.task,
+        provider=run.provider,
+        model=run.model,
+        max_steps=run.max_steps,
+        start_time=run.start_time or "",
+        end_time=run.end_time or "",
+        status=run.status,
+        success=run.success,
+        final_result=run.final_result,
+        error=None if run.error is None else run.error.to_document(),
+        metadata=dict(run.metadata),
+    )
+
+
+class _Description:
+    """The calls and steps of a trajectory as events: each step after its calls, tools with their step."""
+
+    def __init__(self, run: Trajectory) -> None:
+        self._run = run
+        self._histories = Histories()
+        self._left = {one.interaction_id: one for one in run.llm_interactions}
+
+    def events(self) -> Iterator[Event]:
+        """Yield the events, in the order of the run's steps; calls that no step has follow."""
+        for step in self._run.agent_steps:
+            of_step = [step.interaction] if step.interaction else []
+            for one in (*(self._left[name] for name in step.interaction_ids if name in self._left), *of_step):
+                if self._left.pop(one.interaction_id, None) is not None:
+                    yield self._call(one)
+            if step.derived:
+                yield from _tool_runs(step)
+            else:
+                yield self._step(step)
+        yield from map(self._call, self._left.values())
+
+    def _call(self, one: LLMInteraction) -> Call:
+        conversation, length = self._histories.add([message.to_document() for message in one.input_messages])
+        return Call(
+            time=one.timestamp,
+            conversation=conversation,
+            length=length,
+            api=one.api,
+            response=one.response.to_document() or None,
+            error=None if one.error is None else one.error.to_document(),
+            provider=one.provider,
+            model=one.model,
+            tools=[tool.raw if tool.raw is not None else tool.name for tool in one.tools],
+            parameters=dict(one.parameters),
+            interaction_id=one.interaction_id or None,
+            agent=_agent(one),
+            duration_seconds=one.duration_seconds,
+            time_to_first_token_seconds=one.time_to_first_token_seconds,
+            stream=one.stream or None,
+            complete=one.complete,
+            ended_by=one.ended_by,
+        )
+
+    def _step(self, step: AgentStep) -> Step:
+        conversation, length = None, 0
+        if step.messages is not None:
+            conversation, length = self._histories.add([message.to_document() for message in step.messages])
+        return Step(
+            time=step.timestamp,
+            step_number=step.step_number,
+            state=step.state,
+            conversation=conversation,
+            length=length,
+            members={
+                "llm_response": step.llm_response and step.llm_response.to_document(),
+                "tool_calls": [call.to_document() for call in step.tool_calls] or None,
+                "tool_results": [result.to_document() for result in step.tool_results] or None,
+                "reflection": step.reflection,
+                "error": step.error,
+            },
+            agent=_agent(step),
+        )
+
+
+def _in_order(events: list[Event]) -> list[Event]:
+    """Return events in the order of their times, if each has one: a document has its calls apart from its steps."""
+    times = [parse_time(stated_time(event.time)) for event in events]
+    known = [time for time in times if time is not None]
+    if len(known) < len(events):
+        return events
+    return [event for _, event in sorted(zip(known, events, strict=True), key=itemgetter(0))]
+
+
+def _agent(one: LLMInteraction | AgentStep) -> Agent:
+    started_in = one.parent_execution_id if isinstance(one, LLMInteraction) else None
+    return Agent(
+        name=one.agent, agent_id=one.agent_id, parent_agent_id=one.parent_agent_id, parent_execution_id=started_in
+    )
+
+
+def _tool_runs(step: AgentStep) -> Iterator[ToolRun]:
+    """Yield the executions of a step's tools."""
+    calls = {call.call_id: call for call in step.tool_calls}
+    for result in step.tool_results:
+        call = calls.get(result.call_id)
+        yield ToolRun(
+            time=step.timestamp,
+            name=result.name or (call.name if call else "") or "unnamed",
+            arguments=call.arguments if call else None,
+            call_id=result.call_id or None,
+            execution_id=result.execution_id,
+            ended=step.timestamp,
+            success=result.success,
+            result=result.result,
+            error=result.error,
+            duration_seconds=result.duration_seconds,
+            agent=_agent(step),
+        )
+
+
+def _about_run(run: Trajectory) -> Iterator[Event]:
+    for step in run.agent_steps:
+        if _SUMMARY in step.extra:
+            yield Summary(step_number=step.step_number, value=step.extra[_SUMMARY])
+    for key, value in run.annotations.items():
+        yield Annotation(key=key, value=value)
+    for reward in run.rewards:
+        yield Score(
+            name=reward.name,
+            value=reward.value,
+            weight=reward.weight,
+            step_number=reward.step_number,
+            explanation=reward.explanation,
+            time=reward.timestamp or "",
+        )
+    for gap in run.gaps:
+        yield Missing(what=gap.what, why=gap.why, time=gap.timestamp or "")

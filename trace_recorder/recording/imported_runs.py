@@ -1,0 +1,115 @@
+"""Runs of other tools, written as journals and documents of ours.
+
+The first record says where a run came from: the format, the file and its SHA-256. A run that was imported before from
+the same file is left as it is if the file is unchanged. Else it is replaced, unless something was appended to it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Literal
+
+from trace_recorder.derive.live_document.writer import DocumentWriter
+from trace_recorder.imports.foreign.any_file import runs_in
+from trace_recorder.imports.foreign.layout import IMPORTED_FROM, journal_lines
+from trace_recorder.imports.foreign.run import ForeignRun, Members
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.storage.atomic_write import replace_file
+from trace_recorder.storage.file_descriptor import close_ignoring_errors
+from trace_recorder.storage.journal_reader import Record, read
+from trace_recorder.storage.paths import create_files, journal_path_for
+
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
+_MAX_NAME = 100
+_LAST_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """One run of a source: the path of its document, and what was done."""
+
+    path: Path
+    done: Literal["written", "replaced", "unchanged"]
+
+
+def import_file(source: Source, directory: Path) -> Iterator[Imported]:
+    """Write each run of a file into a directory, and say what was done.
+
+    Raises TrajectoryFormatError if the file cannot be read, TrajectoryPathError and OSError if a run cannot be written.
+    What was written until then stays.
+    """
+    for run in runs_in(source):
+        run.source["file"] = str(source.path.absolute())
+        run.source["sha256"] = _digest([source.path, *sorted(source.read_too)])
+        yield _import(run, directory)
+
+
+def _import(run: ForeignRun, directory: Path) -> Imported:
+    name = _NOT_IN_NAMES.sub("-", f"{run.format}-{run.identity}")[:_MAX_NAME].rstrip(".")
+    for candidate in _candidates(directory / f"{name}.json"):
+        journal = journal_path_for(candidate)
+        if not (os.path.lexists(journal) or os.path.lexists(candidate)):
+            break
+        origin = _origin_of(journal)
+        if origin is None or origin.get("file") != run.source["file"] or origin.get("id") != run.identity:
+            continue
+        if origin.get("sha256") == run.source["sha256"]:
+            return Imported(candidate, "unchanged")
+        if _ends_as_imported(journal):
+            _write(run, candidate)
+            return Imported(candidate, "replaced")
+    path, created = create_files(candidate.absolute(), own=False, sync=False)
+    created.close()
+    _write(run, path)
+    return Imported(path, "written")
+
+
+def _candidates(document: Path) -> Iterator[Path]:
+    yield document
+    yield from (document.with_name(f"{document.stem}.{number}.json") for number in count(1))
+
+
+def _write(run: ForeignRun, document: Path) -> None:
+    journal = journal_path_for(document)
+    close_ignoring_errors(replace_file(journal, journal_lines(run)))
+    writer = DocumentWriter(journal, document, "auto", status=run.status)
+    writer.write()
+    writer.close()
+
+
+def _origin_of(journal: Path) -> Members | None:
+    """Return what the first record of a journal says of its source; None if it is no imported run."""
+    try:
+        with journal.open("rb") as file:
+            first = next(read(file.readline()), None)
+    except OSError:
+        return None
+    metadata = first.data.get("metadata") if isinstance(first, Record) else None
+    origin = metadata.get(IMPORTED_FROM) if isinstance(metadata, dict) else None
+    return origin if isinstance(origin, dict) else None
+
+
+def _ends_as_imported(journal: Path) -> bool:
+    """Whether the last record is the end of the run, so that nothing was appended since, such as a reward."""
+    with journal.open("rb") as file:
+        file.seek(max(0, journal.stat().st_size - _LAST_BYTES))
+        last = file.read().rstrip(b"\n").rpartition(b"\n")[2]
+    try:
+        return bool(json.loads(last)["kind"] == "finalize")
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
+def _digest(paths: Iterable[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()

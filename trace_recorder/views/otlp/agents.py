@@ -1,0 +1,62 @@
+"""The agents of a run that another one started: their first record, and when they began and ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.trajectory import AgentStep, Trajectory
+from trace_recorder.views.conversations.chained_call import agent_key
+from trace_recorder.views.otlp.span import after, nanoseconds
+
+
+@dataclass(slots=True)
+class AgentRecords:
+    """An agent with a name: its first call or step, its first and last moment, the tool it was started in."""
+
+    key: str
+    first: LLMInteraction | AgentStep
+    start: int | None = None
+    end: int | None = None
+    execution_id: str | None = None
+
+    def add(self, one: LLMInteraction | AgentStep) -> None:
+        """Extend its time by that of a call or a step."""
+        begin, end = times_of(one)
+        if begin is not None and end is not None:
+            self.start = begin if self.start is None else min(self.start, begin)
+            self.end = end if self.end is None else max(self.end, end)
+        if isinstance(one, LLMInteraction) and self.execution_id is None:
+            self.execution_id = one.parent_execution_id
+
+
+@dataclass(slots=True)
+class Agents:
+    """The agents with a name, by what identifies them, in the order in which they were first seen."""
+
+    found: dict[str, AgentRecords] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, trajectory: Trajectory) -> Agents:
+        """Return the agents of a run."""
+        agents = cls()
+        records: list[LLMInteraction | AgentStep] = [*trajectory.llm_interactions, *trajectory.agent_steps]
+        for one in records:
+            key = agent_key(one)
+            if key is not None:
+                agents.found.setdefault(key, AgentRecords(key, one)).add(one)
+        return agents
+
+
+def times_of(one: LLMInteraction | AgentStep) -> tuple[int | None, int | None]:
+    """Return when a call or a step began and ended. A step that states no duration ends as its call does."""
+    start = nanoseconds(one.timestamp)
+    if start is None:
+        return None, None
+    if isinstance(one, LLMInteraction) and one.attempts:
+        last = one.attempts[-1]
+        seconds = one.duration_seconds if one.duration_seconds is not None else last.duration_seconds
+        return start, max(start, after(nanoseconds(last.timestamp) or start, seconds))
+    if isinstance(one, AgentStep) and one.duration_seconds is None and one.interaction is not None:
+        return start, max(start, times_of(one.interaction)[1] or start)
+    return start, after(start, one.duration_seconds)

@@ -1,0 +1,209 @@
+"""The attributes of spans by OpenTelemetry's semantic conventions for generative AI.
+
+https://github.com/open-telemetry/semantic-conventions-genai, as of November 2026. What the conventions have no
+attribute for is under `trace_recorder.`. Tokens that were written to a cache are stated under their name of today and
+under the one before (`cache_creation`), which most readers know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.messages import Payload, ToolCall, ToolResult
+from trace_recorder.values.trajectory import AgentStep, Trajectory
+from trace_recorder.views.content.openai_functions import result_text
+from trace_recorder.views.otlp.messages import MessageTexts, encodable, instructions_text, json_of, outputs_of
+from trace_recorder.views.otlp.prompts import Prompt
+from trace_recorder.views.otlp.span import Value
+from trace_recorder.views.token_counts import counts_of
+
+OPERATIONS = {
+    "openai-completions": "text_completion",
+    "ollama-generate": "text_completion",
+    "google-generate": "generate_content",
+    "embeddings": "embeddings",
+}
+"""What a call is named by its dialect; any other is a chat."""
+_PROVIDERS = {
+    "google": "gcp.gemini",
+    "gemini": "gcp.gemini",
+    "azure": "azure.ai.openai",
+    "mistral": "mistral_ai",
+    "xai": "x_ai",
+    "moonshot": "moonshot_ai",
+}
+_NUMBERS = {
+    "temperature": ("temperature",),
+    "top_p": ("top_p", "topP"),
+    "frequency_penalty": ("frequency_penalty", "frequencyPenalty"),
+    "presence_penalty": ("presence_penalty", "presencePenalty"),
+}
+_INTEGERS = {
+    "max_tokens": ("max_completion_tokens", "max_output_tokens", "max_tokens", "maxOutputTokens", "num_predict"),
+    "seed": ("seed",),
+    "top_k": ("top_k", "topK"),
+}
+_NESTED = ("generationConfig", "options")
+"""The members of a request in which Google and Ollama have these parameters."""
+
+
+def provider_of(provider: str | None) -> str:
+    """Return the conventions' name of a provider, which is required: `unknown` where it is not known."""
+    return _PROVIDERS.get(provider or "", provider or "unknown")
+
+
+def operation_of(one: LLMInteraction) -> str:
+    """Return the conventions' name of what a call does."""
+    return OPERATIONS.get(one.api or "", "chat")
+
+
+def parameter(parameters: Mapping[str, Payload], *names: str) -> Payload:
+    """Return a parameter of a request by any of its names."""
+    places = [parameters, *(inner for name in _NESTED if isinstance(inner := parameters.get(name), dict))]
+    return next((place[name] for place in places for name in names if place.get(name) is not None), None)
+
+
+def known(**members: Value | None) -> dict[str, Value]:
+    """Return attributes by their names, with dots in place of double underscores; unknown ones are left out."""
+    return {
+        name.replace("__", "."): encodable(value) if isinstance(value, str) else value
+        for name, value in members.items()
+        if value is not None
+    }
+
+
+@dataclass(slots=True)
+class GenAI:
+    """Writes attributes by the conventions; without `content`, nothing that anyone said or that a tool gave."""
+
+    content: bool = True
+    texts: MessageTexts = field(default_factory=MessageTexts)
+
+    def agent(self, trajectory: Trajectory) -> dict[str, Value]:
+        """Return the attributes of the run's own span."""
+        made = known(
+            gen_ai__operation__name="invoke_agent",
+            gen_ai__provider__name=provider_of(trajectory.provider),
+            gen_ai__request__model=trajectory.model,
+            gen_ai__conversation__id=trajectory.trajectory_id,
+        )
+        return made | (dict(self._said(trajectory.task, trajectory.final_result)) if self.content else {})
+
+    @staticmethod
+    def _said(task: str | None, result: Payload) -> Iterator[tuple[str, Value]]:
+        """Yield the task as what the agent was asked, and the final result as its answer."""
+        if task is not None:
+            part = {"type": "text", "content": text_of_value(task)}
+            yield "gen_ai.input.messages", json_of([{"role": "user", "parts": [part]}])
+        if result is not None:
+            part = {"type": "text", "content": text_of_value(result)}
+            yield "gen_ai.output.messages", json_of([{"role": "assistant", "parts": [part], "finish_reason": "stop"}])
+
+    @staticmethod
+    def sub_agent(one: LLMInteraction | AgentStep, trajectory: Trajectory) -> dict[str, Value]:
+        """Return the attributes of the span of an agent that another one started."""
+        provider = one.provider if isinstance(one, LLMInteraction) else trajectory.provider
+        return known(
+            gen_ai__operation__name="invoke_agent",
+            gen_ai__provider__name=provider_of(provider),
+            gen_ai__agent__name=one.agent,
+            gen_ai__agent__id=one.agent_id,
+            gen_ai__conversation__id=trajectory.trajectory_id,
+        )
+
+    def call(self, one: LLMInteraction, prompt: Prompt) -> dict[str, Value]:
+        """Return the attributes of a call to a model."""
+        response, parameters = one.response, one.source.request_without_messages().parameters
+        made = known(
+            gen_ai__operation__name=operation_of(one),
+            gen_ai__provider__name=provider_of(one.provider),
+            gen_ai__request__model=one.model,
+            gen_ai__request__stream=one.stream or None,
+            gen_ai__response__model=response.model,
+            gen_ai__response__id=response.id,
+            gen_ai__response__time_to_first_chunk=one.time_to_first_token_seconds if one.stream else None,
+            gen_ai__agent__name=one.agent,
+            gen_ai__agent__id=one.agent_id,
+        )
+        reasons = [said.finish_reason for said in response.choices or (response,)]
+        if any(reasons):
+            made["gen_ai.response.finish_reasons"] = [encodable(reason or "") for reason in reasons]
+        made |= dict(_parameters(parameters)) | _usage(one)
+        return made | (self._messages(one, prompt) if self.content else {})
+
+    def _messages(self, one: LLMInteraction, prompt: Prompt) -> dict[str, Value]:
+        made: dict[str, Value] = {}
+        if prompt.instructions:
+            made["gen_ai.system_instructions"] = instructions_text(prompt.instructions)
+        if prompt.is_known:
+            made["gen_ai.input.messages"] = self.texts.array(prompt.messages)
+        if prompt.omitted:
+            made["trace_recorder.input.omitted_messages"] = prompt.omitted
+            made["trace_recorder.input.continues"] = prompt.continues or ""
+        if prompt.tools:
+            made["gen_ai.tool.definitions"] = self.texts.tools(prompt.tools)
+        if one.answered:
+            made["gen_ai.output.messages"] = json_of(outputs_of(one.response))
+        return made
+
+    def tool(self, call: ToolCall | None, result: ToolResult | None) -> dict[str, Value]:
+        """Return the attributes of a tool's execution."""
+        name = (call.name if call else None) or (result.name if result else None) or "unnamed"
+        call_id = call.call_id if call else result.call_id if result else None
+        made = known(
+            gen_ai__operation__name="execute_tool",
+            gen_ai__tool__name=name,
+            gen_ai__tool__call__id=call_id or None,
+            gen_ai__tool__type="function",
+        )
+        if self.content and call is not None:
+            made["gen_ai.tool.call.arguments"] = text_of_value(call.arguments)
+        if self.content and result is not None:
+            made["gen_ai.tool.call.result"] = encodable(result_text(result))
+        return made
+
+
+def text_of_value(value: Payload) -> str:
+    """Return a text as it is, and any other value as JSON."""
+    return encodable(value) if isinstance(value, str) else json_of(value)
+
+
+def _parameters(parameters: Mapping[str, Payload]) -> Iterator[tuple[str, Value]]:
+    """Yield what a request asks of the model."""
+    for name, names in _NUMBERS.items():
+        value = parameter(parameters, *names)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            yield f"gen_ai.request.{name}", float(value)
+    for name, names in _INTEGERS.items():
+        value = parameter(parameters, *names)
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:
+            yield f"gen_ai.request.{name}", value
+    count = parameter(parameters, "n", "candidateCount")
+    if isinstance(count, int) and 1 < count < 2**63:
+        yield "gen_ai.request.choice.count", count
+    stops = parameter(parameters, "stop", "stop_sequences", "stopSequences")
+    listed: Sequence[Payload] = stops if isinstance(stops, list) else [stops]
+    if listed and all(isinstance(stop, str) for stop in listed):
+        yield "gen_ai.request.stop_sequences", [encodable(stop) for stop in listed]
+    reasoning = parameters.get("reasoning")
+    level = parameters.get("reasoning_effort") or (reasoning.get("effort") if isinstance(reasoning, dict) else None)
+    if isinstance(level, str):
+        yield "gen_ai.request.reasoning.level", encodable(level)
+
+
+def _usage(one: LLMInteraction) -> dict[str, Value]:
+    """Return the tokens: of the prompt with those from a cache, of the answer with those of its reasoning."""
+    counts = counts_of(one)
+    if counts is None:
+        return {}
+    return known(
+        gen_ai__usage__input_tokens=counts.prompt,
+        gen_ai__usage__output_tokens=counts.completion,
+        gen_ai__usage__cache_read__input_tokens=counts.cache_read,
+        gen_ai__usage__cache_write__input_tokens=counts.cache_write,
+        gen_ai__usage__cache_creation__input_tokens=counts.cache_write,
+        gen_ai__usage__reasoning__output_tokens=counts.reasoning,
+        trace_recorder__usage__cost=one.response.usage.cost,
+    )

@@ -1,0 +1,207 @@
+"""Makes spans: names, times, attributes by one convention or both, events, and how each ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from trace_recorder.values.llm_interaction import Attempt, ErrorInfo, LLMInteraction
+from trace_recorder.values.messages import Payload
+from trace_recorder.values.trajectory import AgentStep, Reward, Trajectory
+from trace_recorder.views.otlp.agents import AgentRecords, times_of
+from trace_recorder.views.otlp.genai import GenAI, known, operation_of, text_of_value
+from trace_recorder.views.otlp.messages import encodable
+from trace_recorder.views.otlp.openinference import OpenInference
+from trace_recorder.views.otlp.prompts import Prompt
+from trace_recorder.views.otlp.span import PARENT_CONTEXT, Span, SpanEvent, SpanIds, Value, after, nanoseconds
+from trace_recorder.views.otlp.tools import ToolRun
+
+Conventions = Literal["genai", "openinference", "both"]
+CONVENTIONS: tuple[Conventions, ...] = ("genai", "openinference", "both")
+_NO_IDS = SpanIds("", "")
+
+
+@dataclass(frozen=True, slots=True)
+class SpanMaker:
+    """Makes the spans of one run by the conventions that were asked for."""
+
+    genai: GenAI | None
+    inference: OpenInference | None
+    content: bool
+    trajectory: Trajectory = field(default_factory=Trajectory)
+    ids: SpanIds = _NO_IDS
+
+    @classmethod
+    def of(cls, conventions: Conventions, *, content: bool) -> SpanMaker:
+        """Return a maker. Raises ValueError for other conventions."""
+        if conventions not in CONVENTIONS:
+            raise ValueError(f"There are no conventions {conventions!r}: one of {', '.join(CONVENTIONS)} is expected.")
+        return cls(
+            GenAI(content) if conventions != "openinference" else None,
+            OpenInference(content) if conventions != "genai" else None,
+            content,
+        )
+
+    def at(self, trajectory: Trajectory) -> SpanMaker:
+        """Return the same maker for a run, or for a later state of it."""
+        return replace(self, trajectory=trajectory, ids=SpanIds.of(trajectory))
+
+    def run(self, span_id: str) -> Span:
+        """Make the span of the whole run."""
+        run = self.trajectory
+        start = nanoseconds(run.start_time) or 0
+        made = self.genai.agent(run) if self.genai else {}
+        made |= self.inference.agent(run) if self.inference else {}
+        made |= dict(self._about_run())
+        error = run.error or (ErrorInfo(run.status, "") if run.status in {"failed", "interrupted"} else None)
+        end = nanoseconds(run.end_time) or max((times_of(one)[1] or 0 for one in run.llm_interactions), default=start)
+        events = (*self._rewards(max(start, end), None), *self._gaps(start), *self._exception(error, max(start, end)))
+        return self._span((span_id, self.ids.parent_id), "invoke_agent", (start, max(start, end)), made, events, error)
+
+    def sub_agent(self, span_id: str, parent: str, agent: AgentRecords) -> Span:
+        """Make the span of an agent that another one started."""
+        made = self.genai.sub_agent(agent.first, self.trajectory) if self.genai else {}
+        made |= self.inference.sub_agent(agent.first) if self.inference else {}
+        start = agent.start or nanoseconds(self.trajectory.start_time) or 0
+        name = f"invoke_agent {agent.first.agent}" if agent.first.agent else "invoke_agent"
+        return self._span((span_id, parent), name, (start, agent.end or start), made)
+
+    def step(self, span_id: str, parent: str, step: AgentStep) -> Span:
+        """Make the span of a step that the agent recorded."""
+        made = self.inference.step(step) if self.inference else {}
+        made |= known(trace_recorder__step__number=step.step_number, trace_recorder__step__state=step.state)
+        if self.content:
+            made |= known(trace_recorder__step__reflection=step.reflection)
+            summary = step.extra.get("lakeview_summary")
+            made |= known(trace_recorder__step__summary=None if summary is None else text_of_value(summary))
+        start, end = times_of(step)
+        times = start or 0, end or start or 0
+        error = ErrorInfo("step_error", step.error) if step.error else None
+        events = (*self._rewards(times[1], step.step_number), *self._exception(error, times[1]))
+        return self._span((span_id, parent), f"step {step.step_number}", times, made, events, error)
+
+    def call(self, span_id: str, parent: str, one: LLMInteraction, prompt: Prompt) -> Span:
+        """Make the span of a call to a model: from its first attempt to the end of its last."""
+        made = self.genai.call(one, prompt) if self.genai else {}
+        made |= self.inference.call(one, prompt) if self.inference else {}
+        made |= known(
+            trace_recorder__interaction_id=one.interaction_id,
+            trace_recorder__api=one.api,
+            http__request__resend_count=len(one.attempts) - 1 if len(one.attempts) > 1 else None,
+            trace_recorder__incomplete=None if one.complete else True,
+        )
+        start, end = times_of(one)
+        times = start or 0, end or start or 0
+        error = one.error or (None if one.complete else ErrorInfo(one.ended_by or "incomplete", ""))
+        failed = [attempt for attempt in one.attempts[: len(one.attempts) - (one.error is None)] if attempt.error]
+        events = (*map(self._attempt, failed if len(one.attempts) > 1 else ()), *self._exception(error, times[1]))
+        name = f"{operation_of(one)} {one.model}" if one.model else operation_of(one)
+        return self._span((span_id, parent), name, times, made, events, error, kind="client")
+
+    def tool(self, span_id: str, parent: str, tool: ToolRun) -> Span:
+        """Make the span of a tool's execution."""
+        result = tool.result
+        made = self.genai.tool(tool.call, result) if self.genai else {}
+        made |= self.inference.tool(tool.call, result) if self.inference else {}
+        start, end, is_inferred = tool.times()
+        made |= known(trace_recorder__time_is_inferred=is_inferred or None)
+        error = None
+        if result.success is False:
+            kind, colon, message = (result.error or "").partition(": ")
+            error = (
+                ErrorInfo(kind, message)
+                if colon and kind.isidentifier()
+                else ErrorInfo("tool_error", result.error or "")
+            )
+        name = (tool.call.name if tool.call else None) or result.name or "unnamed"
+        events = tuple(self._exception(error, end))
+        return self._span((span_id, parent), f"execute_tool {name}", (start, end), made, events, error)
+
+    def _span(
+        self,
+        place: tuple[str, str | None],
+        name: str,
+        times: tuple[int, int],
+        attributes: Mapping[str, Value],
+        events: tuple[SpanEvent, ...] = (),
+        error: ErrorInfo | None = None,
+        *,
+        kind: Literal["internal", "client"] = "internal",
+    ) -> Span:
+        failure: dict[str, Value] = {}
+        if error is not None:
+            status = None if error.status is None else str(error.status)
+            failure = {"error.type": encodable(status or error.type or "_OTHER")}
+        said = None if error is None else encodable(error.message or error.type) if self.content else ""
+        return Span(self.ids.trace_id, *place, encodable(name), kind, *times, {**attributes, **failure}, events, said)
+
+    # ── events, and what the conventions have no place for ───────────────────────────────────────────────────────────
+
+    def _exception(self, error: ErrorInfo | None, time: int) -> Iterator[SpanEvent]:
+        if error is not None:
+            said = known(exception__type=error.type or "_OTHER")
+            if self.content and error.message:
+                said |= known(exception__message=error.message)
+            yield SpanEvent("exception", time, said)
+
+    def _attempt(self, attempt: Attempt) -> SpanEvent:
+        """Return the event of an attempt that failed, at its end."""
+        error = attempt.error
+        made = known(
+            trace_recorder__attempt__number=attempt.number,
+            http__response__status_code=attempt.status,
+            error__type=None if error is None else str(error.status or error.type),
+        )
+        if self.content and error is not None:
+            made |= known(exception__message=error.message)
+        return SpanEvent(
+            "trace_recorder.attempt", after(nanoseconds(attempt.timestamp) or 0, attempt.duration_seconds), made
+        )
+
+    def _rewards(self, end: int, step: int | None) -> Iterator[SpanEvent]:
+        """Yield the rewards of the run or of a step; those of steps without a span are with the run."""
+        spans = {one.step_number for one in self.trajectory.agent_steps if not one.derived}
+        for reward in self.trajectory.rewards:
+            of_step = reward.step_number if reward.step_number in spans else None
+            if of_step == step:
+                yield self._reward(reward, end)
+
+    def _reward(self, reward: Reward, end: int) -> SpanEvent:
+        made = known(
+            gen_ai__evaluation__name=reward.name,
+            gen_ai__evaluation__score__value=_number(reward.value),
+            gen_ai__evaluation__explanation=reward.explanation if self.content else None,
+            trace_recorder__reward__weight=_number(reward.weight),
+            trace_recorder__reward__step_number=reward.step_number,
+        )
+        return SpanEvent("gen_ai.evaluation.result", nanoseconds(reward.timestamp) or end, made)
+
+    def _gaps(self, start: int) -> Iterator[SpanEvent]:
+        for gap in self.trajectory.gaps:
+            made = known(trace_recorder__gap__what=gap.what, trace_recorder__gap__why=gap.why)
+            yield SpanEvent("trace_recorder.gap", nanoseconds(gap.timestamp) or start, made)
+
+    def _about_run(self) -> Iterator[tuple[str, Value]]:
+        run = self.trajectory
+        yield "trace_recorder.status", run.status
+        if run.success is not None:
+            yield "trace_recorder.success", run.success
+        if run.max_steps is not None:
+            yield "trace_recorder.max_steps", run.max_steps
+        if self.content:
+            about: dict[str, dict[str, Payload]] = {"metadata": run.metadata, "annotation": run.annotations}
+            for name, members in about.items():
+                for key, value in members.items():
+                    if key != PARENT_CONTEXT:
+                        yield encodable(f"trace_recorder.{name}.{key}"), _attribute(value)
+
+
+def _number(value: Payload) -> float | None:
+    """Return a number; a file may have something else in its place."""
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _attribute(value: Payload) -> Value:
+    is_small = isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < 2**63)
+    return value if is_small else text_of_value(value)

@@ -1,0 +1,174 @@
+"""Messages as the GenAI conventions have them: JSON texts of `gen_ai.input.messages` and its relatives.
+
+The schemas are those of the conventions (gen-ai-input-messages.json, gen-ai-output-messages.json,
+gen-ai-system-instructions.json, gen-ai-tool-definitions.json). A message that many calls repeat is encoded once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.messages import Block, Choice, LLMResponse, Message, Payload, Tool, ToolCall, without_none
+from trace_recorder.views.content.finish_reasons import Ending, ending_of
+from trace_recorder.views.content.kinds import kind_of_part
+from trace_recorder.views.content.parts import Image, Part, Text, parts_of
+
+_INSTRUCTIONS_APART = {"anthropic-messages", "google-generate", "google-interactions"}
+"""Dialects whose requests have the instructions in a member of their own."""
+_FINISH_REASONS: dict[Ending | None, str] = {
+    "stop": "stop",
+    "tools": "tool_call",
+    "length": "length",
+    "filter": "content_filter",
+    "failed": "error",
+}
+
+_PARTS = frozenset({"text", "reasoning", "tool_call", "tool_call_response", "blob", "uri", "file"})
+"""The conventions' own types of parts; a provider's part of one of these names has other members."""
+
+
+def json_of(value: Payload) -> str:
+    """Return a value as JSON text that UTF-8 can hold."""
+    return encodable(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def encodable(text: str) -> str:
+    """Return a text that UTF-8 can hold: half of a surrogate pair that is alone becomes its escape."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
+MAX_KEPT_CHARACTERS = 16 * 1024 * 1024
+"""How many characters of messages are kept for the calls that repeat them."""
+
+
+class MessageTexts:
+    """The JSON texts of messages, each made once for all calls that share it, as far as they are kept."""
+
+    def __init__(self, max_characters: int = MAX_KEPT_CHARACTERS) -> None:
+        self._texts: dict[int, tuple[object, str]] = {}
+        self._kept = 0
+        self._max_characters = max_characters
+
+    def array(self, messages: Iterable[Message]) -> str:
+        """Return messages as one JSON array."""
+        return f"[{','.join(map(self._text, messages))}]"
+
+    def tools(self, tools: Sequence[Tool]) -> str:
+        """Return the definitions of tools."""
+        return f"[{','.join(map(self._tool, tools))}]"
+
+    def _text(self, message: Message) -> str:
+        return self._once(message) or self._keep(message, json_of(message_of(message)))
+
+    def _tool(self, tool: Tool) -> str:
+        return self._once(tool) or self._keep(tool, json_of(definition_of(tool)))
+
+    def _once(self, value: object) -> str | None:
+        known = self._texts.get(id(value))
+        return known[1] if known is not None else None
+
+    def _keep(self, value: object, text: str) -> str:
+        self._kept += len(text)
+        if self._kept > self._max_characters:
+            self._texts, self._kept = {}, len(text)
+        self._texts[id(value)] = value, text  # the value is kept too, so that no other gets its id
+        return text
+
+
+def split_instructions(one: LLMInteraction, messages: Sequence[Message]) -> int:
+    """Return how many of the first messages are instructions that were sent apart from the conversation."""
+    if one.api not in _INSTRUCTIONS_APART:
+        return min(one.source.request_without_messages().instructions, len(messages))
+    roles = (number for number, message in enumerate(messages) if message.role != "system")
+    return next(roles, len(messages))
+
+
+def instructions_text(messages: Iterable[Message]) -> str:
+    """Return instructions as the parts that they are made of."""
+    return json_of([part for message in messages for part in _content_parts(message)])
+
+
+def message_of(message: Message) -> dict[str, Payload]:
+    """Return a message of a prompt."""
+    if message.role == "tool":
+        response = message.content if isinstance(message.content, str) else [*_content_parts(message)]
+        answer = {"type": "tool_call_response", **without_none(id=message.call_id), "response": response}
+        return {"role": "tool", "parts": [answer], **without_none(name=message.name)}
+    reasoning = [_reasoning(message.reasoning)] if message.reasoning else []
+    parts = [*reasoning, *_content_parts(message), *map(call_part, message.tool_calls)]
+    return {"role": message.role, "parts": parts, **without_none(name=message.name)}
+
+
+def outputs_of(response: LLMResponse) -> list[dict[str, Payload]]:
+    """Return the answers of a response: one message a choice, with its parts in their order."""
+    several: Sequence[Choice | LLMResponse] = response.choices if len(response.choices) > 1 else [response]
+    return [
+        {
+            "role": "assistant",
+            "parts": [*_answer_parts(said)],
+            **without_none(finish_reason=finish_reason_of(said.finish_reason)),
+        }
+        for said in several
+    ]
+
+
+def finish_reason_of(stated: str | None) -> str | None:
+    """Return the conventions' word for why a model stopped; another reason keeps the provider's word."""
+    return _FINISH_REASONS.get(ending_of(stated), stated)
+
+
+def call_part(call: ToolCall) -> dict[str, Payload]:
+    """Return a tool call as a part of a message."""
+    return {"type": "tool_call", "id": call.call_id, "name": call.name, "arguments": call.arguments}
+
+
+def definition_of(tool: Tool) -> Payload:
+    """Return the definition of a tool; one that is built in at a provider, as it was sent."""
+    if isinstance(tool.parameters, dict) or not isinstance(tool.raw, dict):
+        described = without_none(description=tool.description, parameters=tool.parameters)
+        return {"type": "function", "name": tool.name, **described}
+    kind = tool.raw.get("type")
+    return {**tool.raw, "type": kind if isinstance(kind, str) else "function", "name": tool.name}
+
+
+def _answer_parts(said: Choice | LLMResponse) -> Iterator[dict[str, Payload]]:
+    calls = [*said.tool_calls]
+    for block in said.blocks:
+        part = _block_part(block, calls)
+        if part is not None:
+            yield part
+    yield from map(call_part, calls)
+
+
+def _block_part(block: Block, calls: list[ToolCall]) -> dict[str, Payload] | None:
+    """Return the part of a block. A call is taken out of those that are left."""
+    if block.type == "reasoning":
+        return _reasoning(block.text or "")
+    if block.type == "text":
+        return {"type": "text", "content": block.text if isinstance(block.text, str) else json_of(block.text)}
+    number = next((at for at, call in enumerate(calls) if call.call_id == block.call_id), None)
+    return call_part(calls.pop(number)) if block.type == "tool_call" and number is not None else None
+
+
+def _reasoning(text: Payload) -> dict[str, Payload]:
+    return {"type": "reasoning", "content": text if isinstance(text, str) else json_of(text)}
+
+
+def _content_parts(message: Message) -> Iterator[dict[str, Payload]]:
+    yield from map(_part, parts_of(message))
+
+
+def _part(part: Part) -> dict[str, Payload]:
+    if isinstance(part, Text):
+        return {"type": "text", "content": part.text}
+    if isinstance(part, Image):
+        kind = without_none(mime_type=part.media_type)
+        if part.data is not None:
+            return {"type": "blob", **kind, "modality": "image", "content": part.data}
+        return {"type": "uri", **kind, "modality": "image", "uri": part.address}
+    raw = part.raw
+    if isinstance(raw, dict) and isinstance(raw.get("type"), str) and raw["type"] not in _PARTS:
+        return raw
+    return {"type": kind_of_part(raw) or "other", "content": raw}

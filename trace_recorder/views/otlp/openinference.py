@@ -1,0 +1,148 @@
+"""The attributes of spans by OpenInference's conventions, which Phoenix and others read.
+
+https://arize-ai.github.io/openinference/spec/semantic_conventions.html. Messages are flat: an attribute for each of
+their members, with its place in the name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.messages import Message, Payload, ToolCall, ToolResult, without_none
+from trace_recorder.values.trajectory import AgentStep, Trajectory
+from trace_recorder.views.content.openai_functions import arguments_text, result_text
+from trace_recorder.views.content.parts import Image, Text, parts_of
+from trace_recorder.views.conversations.chained_call import answer_of
+from trace_recorder.views.otlp.genai import text_of_value
+from trace_recorder.views.otlp.messages import encodable, json_of
+from trace_recorder.views.otlp.prompts import Prompt
+from trace_recorder.views.otlp.span import Value
+from trace_recorder.views.token_counts import counts_of
+
+_KIND = "openinference.span.kind"
+Attribute = tuple[str, Value]
+
+
+@dataclass(slots=True)
+class OpenInference:
+    """Writes attributes by the conventions; without `content`, nothing that anyone said or that a tool gave."""
+
+    content: bool = True
+
+    def agent(self, trajectory: Trajectory) -> dict[str, Value]:
+        """Return the attributes of the run's own span."""
+        made: dict[str, Value] = {_KIND: "AGENT", **without_none(**{"session.id": trajectory.trajectory_id})}
+        return made | dict(self._values(trajectory.task, trajectory.final_result))
+
+    def sub_agent(self, one: LLMInteraction | AgentStep) -> dict[str, Value]:
+        """Return the attributes of the span of an agent that another one started."""
+        return {_KIND: "AGENT", **without_none(**{"agent.name": one.agent})}
+
+    def step(self, step: AgentStep) -> dict[str, Value]:
+        """Return the attributes of a step."""
+        return {_KIND: "CHAIN", **dict(self._values(None, step.llm_response and step.llm_response.content))}
+
+    def call(self, one: LLMInteraction, prompt: Prompt) -> dict[str, Value]:
+        """Return the attributes of a call to a model."""
+        made = {_KIND: "EMBEDDING" if one.api == "embeddings" else "LLM"}
+        made |= without_none(
+            **{
+                "llm.model_name": one.response.model or one.model,
+                "llm.provider": one.provider,
+                "llm.finish_reason": one.response.finish_reason,
+            }
+        )
+        return made | dict(_token_counts(one)) | (dict(self._messages(one, prompt)) if self.content else {})
+
+    def tool(self, call: ToolCall | None, result: ToolResult | None) -> dict[str, Value]:
+        """Return the attributes of a tool's execution."""
+        name = (call.name if call else None) or (result.name if result else None) or "unnamed"
+        call_id = call.call_id if call else result.call_id if result else ""
+        made: dict[str, Value] = {_KIND: "TOOL", "tool.name": encodable(name), "tool_call.id": encodable(call_id)}
+        if self.content and call is not None:
+            made["tool.parameters"] = text_of_value(call.arguments)
+        arguments, said = call.arguments if call else None, result_text(result) if result else None
+        return made | dict(self._values(arguments, said))
+
+    def _values(self, given: Payload, gave: Payload) -> Iterator[Attribute]:
+        """Yield what went into an operation, and what came out of it."""
+        for name, value in (("input", given), ("output", gave)):
+            if self.content and value is not None:
+                yield f"{name}.value", text_of_value(value)
+                yield f"{name}.mime_type", "text/plain" if isinstance(value, str) else "application/json"
+
+    def _messages(self, one: LLMInteraction, prompt: Prompt) -> Iterator[Attribute]:
+        parameters = one.source.request_without_messages().parameters
+        if parameters:
+            yield "llm.invocation_parameters", json_of(parameters)
+        for number, tool in enumerate(prompt.tools):
+            yield f"llm.tools.{number}.tool.json_schema", json_of(tool.raw)
+        for number, message in enumerate([*prompt.instructions, *prompt.messages]):
+            yield from _message(f"llm.input_messages.{number}.message", message)
+        if one.answered:
+            for number in range(max(1, len(one.response.choices))):
+                yield from _message(f"llm.output_messages.{number}.message", answer_of(one.response, number))
+            yield from self._values(None, one.response.content)
+        if prompt.messages:
+            yield from self._values(_last_text(prompt.messages[-1]), None)
+
+
+def _last_text(message: Message) -> str:
+    return "\n".join(part.text for part in parts_of(message) if isinstance(part, Text))
+
+
+def _token_counts(one: LLMInteraction) -> Iterator[Attribute]:
+    counts = counts_of(one)
+    if counts is None:
+        return
+    total = None if counts.prompt is None or counts.completion is None else counts.prompt + counts.completion
+    for name, count in (
+        ("prompt", counts.prompt),
+        ("completion", counts.completion),
+        ("total", total),
+        ("prompt_details.cache_read", counts.cache_read),
+        ("prompt_details.cache_write", counts.cache_write),
+        ("completion_details.reasoning", counts.reasoning),
+    ):
+        if count is not None:
+            yield f"llm.token_count.{name}", count
+
+
+def _message(prefix: str, message: Message) -> Iterator[Attribute]:
+    yield f"{prefix}.role", encodable(message.role)
+    if message.call_id is not None:
+        yield f"{prefix}.tool_call_id", encodable(message.call_id)
+    if message.name is not None:
+        yield f"{prefix}.name", encodable(message.name)
+    parts = parts_of(message)
+    if message.reasoning is None and len(parts) == 1 and isinstance(parts[0], Text):
+        yield f"{prefix}.content", encodable(parts[0].text)
+    else:
+        yield from _contents(f"{prefix}.contents", message)
+    yield from _calls(f"{prefix}.tool_calls", message.tool_calls)
+
+
+def _contents(prefix: str, message: Message) -> Iterator[Attribute]:
+    thoughts = [("reasoning", "text", message.reasoning)] if message.reasoning else []
+    for number, (kind, name, value) in enumerate([*thoughts, *_parts(message)]):
+        yield f"{prefix}.{number}.message_content.type", kind
+        yield f"{prefix}.{number}.message_content.{name}", encodable(value)
+
+
+def _parts(message: Message) -> Iterator[tuple[str, str, str]]:
+    for part in parts_of(message):
+        if isinstance(part, Text):
+            yield "text", "text", part.text
+        elif isinstance(part, Image):
+            yield "image", "image.image.url", part.address
+        else:
+            yield "text", "text", json_of(part.raw)
+
+
+def _calls(prefix: str, calls: Iterable[ToolCall]) -> Iterator[Attribute]:
+    for number, call in enumerate(calls):
+        yield f"{prefix}.{number}.tool_call.id", encodable(call.call_id)
+        yield f"{prefix}.{number}.tool_call.function.name", encodable(call.name)
+        yield f"{prefix}.{number}.tool_call.function.arguments", encodable(arguments_text(call))

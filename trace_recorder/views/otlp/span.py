@@ -1,0 +1,96 @@
+"""A span as a value, without any OpenTelemetry library: its ids, its times, its attributes.
+
+Ids are derived from the run and from what a span stands for, so that the same run has the same spans whenever they are
+made, and a span that is sent twice is one span. Times are integers of nanoseconds since 1970.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import Literal
+
+from trace_recorder.clocks import parse_time
+from trace_recorder.values.trajectory import Trajectory
+
+Kind = Literal["internal", "client"]
+Value = str | bool | int | float | list[str]
+"""The value of an attribute. A value with a structure is JSON text."""
+Attributes = Mapping[str, Value]
+
+PARENT_CONTEXT = "traceparent"
+"""The annotation with the span of the application in which a run began, as W3C's `traceparent`."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TRACE_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
+_PARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class SpanEvent:
+    """Something that happened at one moment of a span."""
+
+    name: str
+    time: int
+    attributes: Attributes = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One operation. `error` is what its status says where it failed: None is no failure, and "" one without words."""
+
+    trace_id: str
+    span_id: str
+    parent_id: str | None
+    name: str
+    kind: Kind
+    start: int
+    end: int
+    attributes: Attributes
+    events: tuple[SpanEvent, ...] = ()
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SpanIds:
+    """The ids of a run's spans. `parent_id` is the span of the application in which the run began."""
+
+    run: str
+    trace_id: str
+    parent_id: str | None = None
+
+    @classmethod
+    def of(cls, trajectory: Trajectory) -> SpanIds:
+        """Return the ids of a run; of one that has no id, by its task and its start."""
+        run = trajectory.trajectory_id or f"{trajectory.task} {trajectory.start_time}"
+        stated = trajectory.annotations.get(PARENT_CONTEXT)
+        parent = _PARENT.fullmatch(stated) if isinstance(stated, str) else None
+        if parent is not None:
+            return cls(run, parent[1], parent[2])
+        is_usable = _TRACE_ID.fullmatch(run) is not None and int(run, 16) > 0
+        return cls(run, run if is_usable else _digest(run, 16))
+
+    def span_id(self, kind: str, *identity: str) -> str:
+        """Return the id of a span by what it stands for."""
+        return _digest("\0".join((self.run, kind, *identity)), 8)
+
+
+def _digest(text: str, size: int) -> str:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size).hexdigest()
+
+
+def nanoseconds(timestamp: str | None) -> int | None:
+    """Return a time in nanoseconds since 1970, exact to the microsecond; None where it cannot be read."""
+    time = parse_time(timestamp)
+    if time is None:
+        return None
+    since = (time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH
+    return max(0, ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1_000)
+
+
+def after(start: int, seconds: float | None) -> int:
+    """Return the time so many seconds later."""
+    return start + round((seconds or 0.0) * 1_000_000) * 1_000

@@ -1,0 +1,61 @@
+"""The executions of tools: which call each was for, and when it ran.
+
+When a tool ran is known where the agent recorded it. Of a result that only the next request shows, the span begins when
+the model had asked for it, has no length, and says that its time is inferred.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from trace_recorder.values.messages import ToolCall, ToolResult
+from trace_recorder.values.trajectory import AgentStep, Trajectory
+from trace_recorder.views.conversations.chained_call import agent_key
+from trace_recorder.views.otlp.agents import times_of
+from trace_recorder.views.otlp.span import after, nanoseconds
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRun:
+    """A tool's execution with a result; its call is None where it is not in the same step."""
+
+    step: AgentStep
+    call: ToolCall | None
+    result: ToolResult
+    occurrence: int = 0
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What tells it from every other of the run: its step, its call, and which of several with one id it is."""
+        step = self.step
+        own = step.interaction.interaction_id if step.derived and step.interaction else step.timestamp
+        return own, agent_key(step) or "", self.result.call_id, str(self.occurrence)
+
+    @property
+    def execution_id(self) -> str | None:
+        """The id by which a sub-agent refers to it."""
+        return self.result.execution_id
+
+    def times(self) -> tuple[int, int, bool]:
+        """Return when it began, when it ended, and whether that is inferred."""
+        start = nanoseconds(self.result.timestamp)
+        if start is not None:
+            return start, after(start, self.result.duration_seconds), False
+        begin, end = times_of(self.step.interaction or self.step)
+        at = (end if self.step.interaction else begin) or 0
+        return at, after(at, self.result.duration_seconds), True
+
+
+def tool_runs(trajectory: Trajectory) -> Iterator[ToolRun]:
+    """Yield the executions of a run whose results are known, step by step."""
+    for step in trajectory.agent_steps:
+        calls: dict[str, list[ToolCall]] = {}
+        for call in step.tool_calls:
+            calls.setdefault(call.call_id, []).append(call)
+        met: Counter[str] = Counter()
+        for result in step.tool_results:
+            of_id = calls.get(result.call_id)
+            yield ToolRun(step, of_id.pop(0) if of_id else None, result, met[result.call_id])
+            met[result.call_id] += 1
