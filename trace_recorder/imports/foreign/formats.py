@@ -17,6 +17,10 @@ from trace_recorder.imports.foreign.source import Source
 __all__ = ("FORMATS", "Format", "Source", "format_of", "journal_lines", "read_runs")
 
 FORMATS = {
+    "claude-code": "claude_code",
+    "traex": "traex",
+    "codex": "codex",
+    "inspect-ai": "inspect_ai.log",
     "otlp": "otlp",
     "otel-console": "span_console",
     "phoenix": "phoenix",

@@ -32,6 +32,7 @@ from trace_recorder.storage.journal import encode_lines
 from trace_recorder.storage.journal_reader import SCHEMA, VERSION
 from trace_recorder.storage.redaction.redactor import masks_in
 from trace_recorder.storage.redaction.text_masking import default_redactor
+from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Payload, without_none
 
@@ -115,6 +116,7 @@ class _Layout:
     executions: int = 0
     conversations: dict[int, tuple[Conversation, _ItemList]] = field(default_factory=dict)
     tool_lists: dict[str, _ItemList] = field(default_factory=dict)
+    written: dict[int, tuple[int, int, Payload]] = field(default_factory=dict)
     last_crc: int = 0
     open_runs: dict[int, list[ToolRun]] = field(default_factory=dict)
     """Executions that still go on, by the place of the last event inside them."""
@@ -122,7 +124,7 @@ class _Layout:
 
     def record(self, kind: str, data: Mapping[str, Payload], time: str) -> Iterator[bytes]:
         """Yield the line of a record, in which secrets are masked."""
-        said = to_json(data)
+        said = _json_of(data)
         masked = default_redactor(said)
         if count := masks_in(said, masked):
             masked = f'{masked[:-1]},"redacted":{count}}}'
@@ -253,9 +255,29 @@ class _Layout:
     def _items(
         self, elements: list[Payload], ranges: list[list[int]], checks: list[int], time: str
     ) -> Generator[bytes, None, _ItemList]:
-        first = self.items
+        """Yield the items of a list that are not written yet. An element that is in several lists is one item."""
         for element in elements:
-            yield from self.record("item", {"n": self.items, "value": element}, time)
-            self.items += 1
-            checks.append(crc32(b"%08x" % self.last_crc, checks[-1]))
-        return _ItemList([*ranges, [first, self.items - 1]] if elements else ranges, checks)
+            if id(element) not in self.written:
+                yield from self.record("item", {"n": self.items, "value": element}, time)
+                self.written[id(element)] = self.items, self.last_crc, element
+                self.items += 1
+            number, crc, _ = self.written[id(element)]
+            checks.append(crc32(b"%08x" % crc, checks[-1]))
+            if ranges and ranges[-1][1] == number - 1:
+                ranges[-1][1] = number
+            else:
+                ranges.append([number, number])
+        return _ItemList(ranges, checks)
+
+
+_dump = make_json_writer(",", ":", allow_nan=False)
+
+
+def _json_of(data: Mapping[str, Payload]) -> str:
+    """Return data as JSON text. It was JSON before; what the standard refuses, such as NaN, is described."""
+    try:
+        said = _dump(data)
+        said.encode()  # fails for half of a surrogate pair
+    except (ValueError, RecursionError):
+        return to_json(data)
+    return said
