@@ -38,10 +38,14 @@ FORMATS = {
     "mlflow": "mlflow",
     "langfuse": "langfuse",
     "langsmith": "langsmith",
+    "llm": "llm.logs",
     "mini-swe-agent": "mini_swe_agent",
     "swe-agent": "swe_agent",
     "openhands-v0": "openhands_v0",
     "openhands": "openhands_v1",
+    "tau-bench": "tau_bench",
+    "opencode": "opencode",
+    "chat-messages": "chat_messages",  # the last: other formats have such lists in them
 }
 """The names of the formats, each with its module, in the order in which they are asked."""
 
