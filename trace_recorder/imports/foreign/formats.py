@@ -17,9 +17,20 @@ from trace_recorder.imports.foreign.source import Source
 __all__ = ("FORMATS", "Format", "Source", "format_of", "journal_lines", "read_runs")
 
 FORMATS = {
+    "qwen": "qwen",
+    "iflow": "iflow",
     "claude-code": "claude_code",
     "traex": "traex",
     "codex": "codex",
+    "gemini-cli": "gemini_cli",
+    "droid": "droid",
+    "kimi": "kimi",
+    "copilot": "copilot",
+    "hermes": "hermes",
+    "cursor": "cursor",
+    "grok": "grok",
+    "openclaw": "openclaw",
+    "pi": "pi_session",
     "inspect-ai": "inspect_ai.log",
     "otlp": "otlp",
     "otel-console": "span_console",
