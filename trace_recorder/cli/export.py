@@ -5,25 +5,28 @@ from __future__ import annotations
 import json
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
+from trace_recorder.cli.arguments import Jobs, Runs
 from trace_recorder.cli.export_files import Export, Summary, Target
+from trace_recorder.cli.export_run import Conversion
 from trace_recorder.cli.formats import FORMATS
+from trace_recorder.cli.jobs import jobs_for
 from trace_recorder.cli.output import fail, warn
 from trace_recorder.cli.push import Push
 from trace_recorder.cli.read_files import UnreadableError, find_runs
 from trace_recorder.errors import PushError
 from trace_recorder.values.messages import Payload
 
-Paths = Annotated[
-    list[Path], typer.Argument(metavar="FILE|DIR...", help="Runs, or directories of them.", show_default=False)
+_SERVICES = ("langfuse", "langsmith")
+"""Formats that are sent to a service, and not written."""
+Name = Annotated[
+    str, typer.Option("--format", "-f", metavar="FORMAT", help=f"One of: {', '.join([*FORMATS, *_SERVICES])}.")
 ]
-Name = Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help=f"One of: {', '.join(FORMATS)}.")]
 Out = Annotated[
     str | None,
     typer.Option("-o", "--out", metavar="PATH", help="A directory, or a file where one is written; else stdout."),
@@ -33,7 +36,8 @@ Form = Annotated[
     typer.Option(
         "--form",
         "--parser",
-        help="trl: messages, prompt_completion, tokens; hierarchy: turn, message; toolbrain: calls, code, react.",
+        help="trl: messages, prompt_completion, tokens; hierarchy: turn, message; toolbrain: calls, code, react; "
+        "otlp: genai, openinference, both; inspect: json, eval.",
     ),
 ]
 Dataset = Annotated[str | None, typer.Option("--name", help="What the dataset is called, in its metadata.")]
@@ -53,11 +57,11 @@ IncludeIncomplete = Annotated[
         help="openai, trl: learn from answers that were cut off, are incomplete or say nothing, too.",
     ),
 ]
-Endpoint = Annotated[
-    str | None, typer.Option(metavar="URL", help="otlp: send the spans there, such as http://localhost:4318.")
-]
+Endpoint = Annotated[str | None, typer.Option(metavar="URL", help="otlp, langfuse, langsmith: send the runs there.")]
 Resume = Annotated[bool, typer.Option("--resume", help="With --endpoint: send only what did not arrive before.")]
-NoContent = Annotated[bool, typer.Option("--no-content", help="otlp: leave out what was said and what tools gave.")]
+NoContent = Annotated[
+    bool, typer.Option("--no-content", help="otlp and services: leave out what was said and what tools gave.")
+]
 NewMessages = Annotated[bool, typer.Option("--new-messages", help="otlp: only the new messages of each prompt.")]
 Header = Annotated[
     list[str] | None, typer.Option("--header", metavar="KEY=VALUE", help="With --endpoint: a header of the requests.")
@@ -66,7 +70,7 @@ Force = Annotated[bool, typer.Option("--force", help="Replace files that exist."
 
 
 def export(  # noqa: PLR0913, PLR0917 - one argument an option
-    paths: Paths,
+    paths: Runs,
     name: Name,
     out: Out = None,
     form: Form = None,
@@ -81,6 +85,7 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
     new_messages: NewMessages = False,
     header: Header = None,
     force: Force = False,
+    jobs: Jobs = None,
 ) -> None:
     """Write runs in another format.
 
@@ -88,22 +93,25 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
     then 1.
     Pushing needs `pip install 'trace-recorder[invariant]'`, and the key in $INVARIANT_API_KEY.
     """
-    _check(name, push, push_url)
     spans = {"content": not no_content, "new_messages": new_messages}
-    if name != "otlp" and (endpoint or resume or no_content or new_messages or header):
-        raise typer.BadParameter("--endpoint and the options that go with it are for otlp", param_hint="--format")
-    if endpoint:
-        _send_spans(paths, endpoint, form, spans, header or [], resume=resume)
+    if endpoint or name in _SERVICES:
+        _send_spans(paths, name, endpoint, form, spans, header or [], resume=resume)
         return
+    if name != "otlp" and (no_content or new_messages):
+        raise typer.BadParameter("--no-content and --new-messages are for otlp", param_hint="--format")
+    if resume or header:
+        raise typer.BadParameter("--resume and --header go with --endpoint", param_hint="--endpoint")
+    _check(name, push, push_url)
     about = parse_key_values(metadata or [], "--metadata") | ({"name": dataset} if dataset else {})
     try:
         runs = [*find_runs(paths)]
         target = _target(name, out, len(runs))
-        view = FORMATS[name].view(form, include_incomplete=include_incomplete)
-        view = partial(view, **spans) if name == "otlp" else view
+        options = tuple(spans.items()) if name == "otlp" else ()
+        conversion = Conversion(name, form, include_incomplete, force, options)
+        conversion.view()  # misuse is reported before anything is read
         server = Push.to(push, push_url) if push else None
         with server.file(target.file) if server else nullcontext(target.file) as file:
-            summary = Export(name, view, replace(target, file=file), about, force=force).run(runs)
+            summary = Export(conversion, replace(target, file=file), about, jobs_for(runs, jobs)).run(runs)
             _print_summary(summary, name, out or ("a temporary file" if push else "stdout"))
             if server and file:
                 _send(server, file)
@@ -111,19 +119,32 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
         fail(str(error))
     except OSError as error:
         _fail_to_write(error)
-    if summary.failed:
+    if summary.total.failed:
         raise typer.Exit(1)
 
 
-def _send_spans(
-    paths: list[Path], endpoint: str, form: str | None, spans: dict[str, bool], headers: list[str], *, resume: bool
+def _send_spans(  # noqa: PLR0913, PLR0917 - what the options are
+    paths: list[Path],
+    name: str,
+    endpoint: str | None,
+    form: str | None,
+    spans: dict[str, bool],
+    headers: list[str],
+    *,
+    resume: bool,
 ) -> None:
-    given = {name: str(value) for name, value in parse_key_values(headers, "--header").items()}
-    exporters, send = import_module("trace_recorder.exporters.otlp"), import_module("trace_recorder.cli.send")
+    send = import_module("trace_recorder.cli.send")
+    if name not in send.SERVICES:
+        raise typer.BadParameter(f"{name} is not sent: {', '.join(send.SERVICES)} are", param_hint="--format")
+    settings: dict[str, object] = {"content": spans["content"]}
+    if name == "otlp":
+        given = {key: str(value) for key, value in parse_key_values(headers, "--header").items()}
+        settings |= {"headers": given, "conventions": form or "genai", **spans}
+    elif form or headers or spans["new_messages"]:
+        raise typer.BadParameter("--form, --header and --new-messages are for otlp", param_hint="--format")
     try:
-        target = exporters.otlp(endpoint, headers=given, conventions=form or "genai", **spans)
-        arrived = send.send_runs(find_runs(paths), target, resume=resume)
-    except (ImportError, ValueError, UnreadableError) as error:
+        arrived = send.send_runs(find_runs(paths), send.target_of(name, endpoint, **settings), resume=resume)
+    except (ImportError, ValueError, UnreadableError, PushError) as error:
         fail(str(error))
     if not arrived:
         raise typer.Exit(1)
@@ -144,13 +165,13 @@ def _target(name: str, out: str | None, runs: int) -> Target:
 
 def _check(name: str, push: str | None, push_url: str | None) -> None:
     if name not in FORMATS:
-        raise typer.BadParameter(f"{name!r} is none of {', '.join(FORMATS)}", param_hint="--format")
+        raise typer.BadParameter(f"{name!r} is none of {', '.join([*FORMATS, *_SERVICES])}", param_hint="--format")
     if (push, push_url) != (None, None) and (name != "invariant" or not push):
         raise typer.BadParameter("an invariant dataset is pushed, by its name", param_hint="--push")
 
 
 def _print_summary(summary: Summary, name: str, where: str) -> None:
-    for line in (*summary.failed, *summary.empty, *summary.lines(name, where)):
+    for line in (*summary.total.failed, *summary.total.empty, *summary.lines(name, where)):
         warn(line)
 
 

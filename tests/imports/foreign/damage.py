@@ -47,6 +47,8 @@ def _retyped(data: bytes) -> Iterator[bytes]:
     """Yield the JSON, or each of its lines, with values of other types in the place of each value, and without it."""
     try:
         yield from map(_encoded, _variants(json.loads(data)))
+    except UnicodeDecodeError:
+        return
     except ValueError:
         lines = data.splitlines(keepends=True)
         for at, line in enumerate(lines):

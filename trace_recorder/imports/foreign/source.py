@@ -79,15 +79,16 @@ class Source:
         """The JSON value of the whole file; None if it is none."""
         if self.path.stat().st_size > self.max_document_bytes:
             return None
-        return _parsed(self.path.read_bytes())[0]
+        return parse_json(self.path.read_bytes())[0]
 
 
 def _line(number: int, data: bytes) -> Line:
-    value, why = _parsed(data)
+    value, why = parse_json(data)
     return Line(number, value, why)
 
 
-def _parsed(data: bytes) -> tuple[Payload, str | None]:
+def parse_json(data: bytes) -> tuple[Payload, str | None]:
+    """Return the value of a JSON text, or None and why it is none."""
     try:
         text = data.decode("utf-8-sig")
         check_depth(text, MAX_DOCUMENT_DEPTH)
