@@ -361,6 +361,27 @@ def test_a_command_imports_no_other() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("arguments", "left_out"),
+    [(["--version"], ["typer", "rich"]), (["list"], ["trace_recorder.derive.fold", "trace_recorder.storage.items"])],
+    ids=["version", "list"],
+)
+def test_what_a_command_does_not_need_is_not_imported(
+    arguments: list[str], left_out: list[str], tmp_path: Path
+) -> None:
+    """The version needs no command line, and a list of runs that have ended nothing that reads journals."""
+    recorded.by_hand(tmp_path)
+    given = [*arguments, str(tmp_path)] if arguments == ["list"] else arguments
+    code = (
+        f"import sys; sys.argv[1:] = {given!r}; from trace_recorder.cli import main\n"
+        "try: main()\nfinally: print(*sys.modules, sep='\\n')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert "trace_recorder.cli.entry" in done.stdout.splitlines()
+    assert not {*left_out} & {*done.stdout.splitlines()}
+
+
 def test_the_version_is_told() -> None:
     """--version prints the name and the version."""
     assert invoke("--version").startswith("trace-recorder ")

@@ -41,6 +41,31 @@ def test_rows_of_all_runs_go_into_one_file(runs: Path, tmp_path: Path) -> None:
     assert out.stat().st_mode & 0o777 == 0o600 or sys.platform == "win32"
 
 
+@pytest.mark.parametrize("name", ["invariant", "openai", "traces", "trae"])
+def test_several_processes_write_what_one_writes(name: str, runs: Path, tmp_path: Path) -> None:
+    """The same files, rows in the same order, and the same report of what failed."""
+    (runs / "run00.json").write_text("{")
+    found = []
+    for jobs in (1, 3):
+        out = tmp_path / str(jobs) / "out"
+        target = out if name in {"traces", "trae"} else out.with_suffix(".jsonl")
+        result = invoke("export", runs, "-f", name, "-o", target, "--jobs", jobs, "--name", "all")
+        files = {path.name: path.read_text() for path in sorted(target.parent.rglob("*.json*"))}
+        found.append((files, result.stderr.replace(str(target), "OUT"), result.exit_code))
+
+    assert found[1] == found[0]
+    assert found[0][2] == 1
+
+
+def test_a_file_that_exists_is_reported_by_each_process(runs: Path, tmp_path: Path) -> None:
+    """And the others are written."""
+    invoke("export", runs / "run1.json", "-f", "trae", "-o", f"{tmp_path}/out/")
+    result = invoke("export", runs, "-f", "trae", "-o", tmp_path / "out", "--jobs", 2)
+
+    assert (result.exit_code, "run1.json exists" in result.stderr) == (1, True)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["run0.json", "run1.json", "run2.json"]
+
+
 def test_rows_may_go_to_stdout(runs: Path) -> None:
     """What is reported goes to stderr."""
     result = invoke("export", runs / "run0.json", "-f", "trl", "--form", "prompt_completion")

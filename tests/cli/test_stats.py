@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.cli.invoking import invoke
 from tests.data.written import Writing, asked, called, said
 
@@ -92,3 +94,35 @@ def test_a_directory_that_is_not_there_is_told(tmp_path: Path) -> None:
     result = invoke("stats", tmp_path / "missing")
 
     assert (result.exit_code, "missing: No such file or directory" in result.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("width", [60, 40])
+def test_models_stand_side_by_side_where_the_terminal_is_narrow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    """Each has a column, and its figures below one another; no line is longer than the terminal is wide."""
+    names = ["local-a", "local-b", "a-longer-name", "local-c", "local-d"]
+    for name in names:
+        recorded(tmp_path / f"{name}.jsonl", name, cost=0.25)
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = invoke("stats", tmp_path).stdout.splitlines()
+    titles = [line.split()[1:] for line in lines if line.startswith("model ")]
+
+    assert max(map(len, lines[:-3])) <= width
+    assert [name for models in titles for name in models] == [f"openai/{name}" for name in sorted(names)]
+    assert [line.split()[2:] for line in lines if line.startswith("tokens in")] == [
+        ["2,400"] * len(models) for models in titles
+    ]
+    assert len(titles) == {60: 2, 40: 5}[width]
+
+
+def test_several_processes_count_what_one_counts(tmp_path: Path) -> None:
+    """Figures, failures and their order are the same."""
+    for number in range(9):
+        recorded(tmp_path / f"{number}.jsonl", f"local-{number % 2}", cost=0.1 * number)
+    (tmp_path / "3.json").write_text("{")
+    (tmp_path / "broken.json").write_text("{")
+    alone, together = (invoke("stats", tmp_path, "--json", "--jobs", jobs) for jobs in (1, 3))
+
+    assert (together.stdout, together.stderr, together.exit_code) == (alone.stdout, alone.stderr, 1)
+    assert json.loads(alone.stdout)["runs"]["runs"] == 9

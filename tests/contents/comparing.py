@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tests.contents import shown, shown_spans
+from tests.contents import shown, shown_inspect, shown_spans
 from tests.contents.script import SCRIPTS, Answer, Asked, Result, Script, Talk, Tokens
 from tests.contents.shown import Conversation, Message, Shown
 
@@ -22,6 +22,7 @@ EXPORTS: dict[str, tuple[tuple[str, ...], str]] = {
     "atif": (("atif",), ""),
     "hierarchy": (("hierarchy",), ""),
     "hierarchy-message": (("hierarchy", "--form", "message"), ""),
+    "inspect": (("inspect",), ""),
     "invariant": (("invariant",), ".jsonl"),
     "openai": (("openai",), ".jsonl"),
     "otlp": (("otlp",), ".jsonl"),
@@ -37,6 +38,7 @@ READERS: dict[str, Shown] = {
     "atif": shown.atif,
     "hierarchy": shown.hierarchy,
     "hierarchy-message": shown.hierarchy,
+    "inspect": shown_inspect.inspect,
     "invariant": shown.invariant,
     "openai": shown.chat_rows,
     "otlp": shown_spans.genai,
@@ -48,7 +50,7 @@ READERS: dict[str, Shown] = {
     "trae": shown.trae,
     "document": shown.trae,
 }
-BY_EXCHANGE = frozenset({"trae", "document", "toolbrain", "otlp", "otlp-openinference"})
+BY_EXCHANGE = frozenset({"trae", "document", "toolbrain", "otlp", "otlp-openinference", "inspect"})
 
 _TRAINING = "a row of training has no place for it"
 _LEFT_OUT = "a call that failed is left out, and counted"

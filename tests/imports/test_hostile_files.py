@@ -159,7 +159,7 @@ def problems(path: Path) -> list[str]:
     found = []
     for name, form in FORMATS.items():
         try:
-            pieces, _ = outputs_of(name, form.view(None), trajectory, Source("run", 0, path.parent))
+            pieces, _ = outputs_of(name, form.view(None), trajectory, Source("run", path.parent))
             list(pieces)
             trajectory.to_document()
         except Exception as error:  # noqa: BLE001 - whatever is raised is what is looked for

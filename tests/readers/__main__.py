@@ -36,6 +36,8 @@ EXPORTS: dict[str, Arguments] = {
     "trl-prompt_completion.jsonl": ("trl", "--form", "prompt_completion"),
     "trl-tokens.jsonl": ("trl", "--form", "tokens"),
     "traces": ("traces",),
+    "inspect": ("inspect",),
+    "inspect-eval": ("inspect", "--form", "eval"),
 }
 """Which file or directory is the export of which format, and in which form."""
 SETTINGS = {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "DO_NOT_TRACK": "1"}

@@ -36,6 +36,7 @@ ENVIRONMENTS = (
     Environment(
         "invariant", ("-e.[cli,invariant]", "invariant-ai==0.3.5"), ("check_invariant", "check_push"), python=(3, 11)
     ),
+    Environment("inspect", ("inspect_ai>=0.3.285", "msgspec"), ("check_inspect",)),
     Environment("toolbrain", ("pydantic>=2.7",), ("check_toolbrain",), alone=("toolbrain==0.1.4",)),
     Environment("openai", ("openai>=2", "pydantic>=2.7"), ("check_openai",)),
     Environment("trl", ("trl", "datasets>=4.7", "transformers", "jinja2"), ("check_trl",), first=_TORCH),

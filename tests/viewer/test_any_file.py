@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 import json
-from functools import cache
+import math
+from collections.abc import Iterator
+from functools import cache, reduce
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import cast
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.chat_calls import rich_run
 from tests.journals import folded, journal_of
 from tests.viewer.recorded import growing, record
+from trace_recorder.errors import TraceRecorderError
+from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.interface import RunAnswers
 from trace_recorder.viewer.one_file import run_data
@@ -53,6 +59,40 @@ def test_a_journal_with_damaged_lines_has_answers(which: int, places: list[float
         lines[int(place * (len(lines) - 1))] = b"{damaged}"
 
     assert_answers(folded(b"\n".join(lines)))
+
+
+ODD = (None, [], {}, {"a": 1}, ["x"], "text", -1, math.inf, True, {"a": [{}]}, "2025-99-99", 10**30, "\ud800")
+"""Values that no member of a journal expects."""
+
+
+@cache
+def records() -> list[list[dict[str, Payload]]]:
+    """The records of the runs, as JSON."""
+    return [[json.loads(line) for line in data.splitlines()] for data in journals()]
+
+
+def _places(value: Payload, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, member in members:
+        yield (*path, name)
+        yield from _places(member, (*path, name))
+
+
+@settings(max_examples=300)
+@given(st.integers(0, 1), st.floats(0, 1, exclude_max=True), st.sampled_from(ODD))
+def test_a_journal_with_any_json_in_any_place_has_answers(which: int, place: float, odd: Payload) -> None:
+    """As another program may have written it: what is odd hides nothing else."""
+    found = [path for path in _places(records()[which]) if len(path) > 2 and path[1] == "data"]
+    *within, name = found[int(place * len(found))]
+    changed = copy.deepcopy(records()[which])
+    reduce(lambda value, step: value[step], within, cast("Payload", changed))[name] = odd
+
+    data = journal_of(*((one["kind"], one["data"]) for one in changed))
+    try:
+        run = folded(data)
+    except TraceRecorderError:
+        return
+    json.loads(json_text(run_data(run, "run.json")))
 
 
 def test_an_agent_that_is_no_text_has_answers() -> None:

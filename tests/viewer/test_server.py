@@ -13,6 +13,7 @@ from tests.chat_calls import asked, call
 from tests.viewer.recorded import SYSTEM, answer, growing, record
 from tests.viewer.serving import serving
 from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.viewer.one_file import one_file
 
 RUN = "/api/runs/run.json"
 
@@ -36,6 +37,17 @@ def test_a_directory_is_listed_and_only_news_afterwards(directory: Path) -> None
     assert [(one["id"], one["status"], one["llm_calls"]) for one in first["runs"]] == [("run.json", "completed", 3)]
     assert (second["complete"], [one["id"] for one in second["runs"]]) == (False, ["other.json"])
     assert (third["runs"], third["removed"]) == ([], ["run.json"])
+
+
+def test_a_run_can_be_saved_as_one_file(directory: Path) -> None:
+    """The answer is what `view -o` writes, and the browser is told to save it; without the token there is none."""
+    with serving(directory) as client:
+        got = client.get(f"{RUN}/file")
+        refused = client.get(f"{RUN}/file", headers={"authorization": ""})
+
+    assert got.text == one_file(load(directory / "run.json"), "run.json")
+    assert got.headers["content-disposition"] == "attachment; filename*=UTF-8''run.html"
+    assert refused.status_code == 401
 
 
 def test_every_address_of_a_run_answers(directory: Path) -> None:

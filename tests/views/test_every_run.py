@@ -16,6 +16,7 @@ from tests.wire.corpus import DIRECTORY
 from trace_recorder import Trajectory, load
 from trace_recorder.derive.document import from_document
 from trace_recorder.views.hierarchy.document import to_hierarchy
+from trace_recorder.views.inspect.log import to_inspect
 from trace_recorder.views.invariant.dataset import to_invariant, to_invariant_dataset
 from trace_recorder.views.otlp.otlp_json import to_otlp
 from trace_recorder.views.toolbrain.parsing import parse_code, parse_react
@@ -29,6 +30,7 @@ VIEWS: dict[str, Callable[[Trajectory], Any]] = {
     "messages": to_invariant,
     "dataset": lambda run: list(to_invariant_dataset([run])),
     "spans": lambda run: list(to_otlp(run, "both")),
+    "inspect": to_inspect,
     "hierarchy by turn": to_hierarchy,
     "hierarchy by message": lambda run: to_hierarchy(run, "message"),
 }

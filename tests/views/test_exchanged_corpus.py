@@ -45,7 +45,7 @@ def conversations(run: Path, export: str) -> list[Conversation]:
     """What an export shows of a run."""
     name, *more = EXPORTS[export][0]
     view = FORMATS[name].view(more[1] if more else None)
-    source = Source(run.stem, 0, run.parent / export)
+    source = Source(run.stem, run.parent / export)
     pieces, _ = outputs_of(name, view, load_run(run), source)
     payloads = [payload for _, payload in pieces]
     reader: Shown = BY_STEP.get(export, READERS[export])

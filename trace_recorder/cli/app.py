@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
 import typer
+
+from trace_recorder.cli.version import version
 
 COMMANDS = {
     "list": "list_command:list_",
@@ -38,9 +39,7 @@ _COMPLETING = "_TRACE_RECORDER_COMPLETE"
 def app_for(words: Sequence[str]) -> typer.Typer:
     """Return the application for a command line: with the command that it names, else with all."""
     name = words[0] if words else ""
-    if _COMPLETING in os.environ or (name not in COMMANDS and name != "--version"):
-        return app_of(COMMANDS)
-    return app_of([name] if name in COMMANDS else ["list"])
+    return app_of([name] if name in COMMANDS and _COMPLETING not in os.environ else COMMANDS)
 
 
 def app_of(names: Iterable[str]) -> typer.Typer:
@@ -63,11 +62,7 @@ def app_of(names: Iterable[str]) -> typer.Typer:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        try:
-            number = version("trace-recorder")
-        except PackageNotFoundError:
-            number = "(not installed)"
-        typer.echo(f"trace-recorder {number}")
+        typer.echo(version())
         raise typer.Exit
 
 

@@ -20,6 +20,10 @@ Runs = Annotated[
     list[Path], typer.Argument(metavar="FILE|DIR...", help="Runs, or directories of them.", show_default=False)
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+Jobs = Annotated[
+    int | None,
+    typer.Option("--jobs", metavar="N", min=1, help="Read in N processes. Default: one a core, or one for little."),
+]
 Full = Annotated[bool, typer.Option("--full", help="Shorten nothing.")]
 
 

@@ -8,24 +8,21 @@ from __future__ import annotations
 import io
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
+
+from trace_recorder.cli.version import version
 
 
 def main() -> None:
     """Run the command line, and exit: 0 where all is well, 1 where something is not, 2 where it was misused."""
-    try:
-        from trace_recorder.cli.app import app_for  # noqa: PLC0415 - it imports what may be missing
-
-        app = app_for(sys.argv[1:])
-    except ImportError as error:
-        if (error.name or "").partition(".")[0] not in {"typer", "rich"}:
-            raise
-        sys.exit("trace-recorder: the command line needs typer and rich: pip install 'trace-recorder[cli]'")
+    run = _print_version if sys.argv[1:] == ["--version"] else _application()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # whatever a run recorded can be shown in any encoding
             stream.reconfigure(errors="backslashreplace")
     try:
         try:
-            app(prog_name="trace-recorder")
+            run()
         finally:
             if sys.stdout is not None:
                 sys.stdout.flush()
@@ -35,6 +32,23 @@ def main() -> None:
     except OSError as error:
         _discard_stdout()
         sys.exit(f"trace-recorder: {error.filename or 'stdout'}: {error.strerror or error}")
+
+
+def _application() -> Callable[[], object]:
+    """Import the command that is called. Exits if what the command line needs is not installed."""
+    try:
+        from trace_recorder.cli.app import app_for  # noqa: PLC0415 - it imports what may be missing
+
+        return partial(app_for(sys.argv[1:]), prog_name="trace-recorder")
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] not in {"typer", "rich"}:
+            raise
+        sys.exit("trace-recorder: the command line needs typer and rich: pip install 'trace-recorder[cli]'")
+
+
+def _print_version() -> None:
+    print(version())
+    sys.exit(0)
 
 
 def _discard_stdout() -> None:

@@ -5,24 +5,23 @@ from __future__ import annotations
 import json
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
+from trace_recorder.cli.arguments import Jobs, Runs
 from trace_recorder.cli.export_files import Export, Summary, Target
+from trace_recorder.cli.export_run import Conversion
 from trace_recorder.cli.formats import FORMATS
+from trace_recorder.cli.jobs import jobs_for
 from trace_recorder.cli.output import fail, warn
 from trace_recorder.cli.push import Push
 from trace_recorder.cli.read_files import UnreadableError, find_runs
 from trace_recorder.errors import PushError
 from trace_recorder.values.messages import Payload
 
-Paths = Annotated[
-    list[Path], typer.Argument(metavar="FILE|DIR...", help="Runs, or directories of them.", show_default=False)
-]
 Name = Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help=f"One of: {', '.join(FORMATS)}.")]
 Out = Annotated[
     str | None,
@@ -33,7 +32,8 @@ Form = Annotated[
     typer.Option(
         "--form",
         "--parser",
-        help="trl: messages, prompt_completion, tokens; hierarchy: turn, message; toolbrain: calls, code, react.",
+        help="trl: messages, prompt_completion, tokens; hierarchy: turn, message; toolbrain: calls, code, react; "
+        "otlp: genai, openinference, both; inspect: json, eval.",
     ),
 ]
 Dataset = Annotated[str | None, typer.Option("--name", help="What the dataset is called, in its metadata.")]
@@ -66,7 +66,7 @@ Force = Annotated[bool, typer.Option("--force", help="Replace files that exist."
 
 
 def export(  # noqa: PLR0913, PLR0917 - one argument an option
-    paths: Paths,
+    paths: Runs,
     name: Name,
     out: Out = None,
     form: Form = None,
@@ -81,6 +81,7 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
     new_messages: NewMessages = False,
     header: Header = None,
     force: Force = False,
+    jobs: Jobs = None,
 ) -> None:
     """Write runs in another format.
 
@@ -99,11 +100,12 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
     try:
         runs = [*find_runs(paths)]
         target = _target(name, out, len(runs))
-        view = FORMATS[name].view(form, include_incomplete=include_incomplete)
-        view = partial(view, **spans) if name == "otlp" else view
+        options = tuple(spans.items()) if name == "otlp" else ()
+        conversion = Conversion(name, form, include_incomplete, force, options)
+        conversion.view()  # misuse is reported before anything is read
         server = Push.to(push, push_url) if push else None
         with server.file(target.file) if server else nullcontext(target.file) as file:
-            summary = Export(name, view, replace(target, file=file), about, force=force).run(runs)
+            summary = Export(conversion, replace(target, file=file), about, jobs_for(runs, jobs)).run(runs)
             _print_summary(summary, name, out or ("a temporary file" if push else "stdout"))
             if server and file:
                 _send(server, file)
@@ -111,7 +113,7 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
         fail(str(error))
     except OSError as error:
         _fail_to_write(error)
-    if summary.failed:
+    if summary.total.failed:
         raise typer.Exit(1)
 
 
@@ -150,7 +152,7 @@ def _check(name: str, push: str | None, push_url: str | None) -> None:
 
 
 def _print_summary(summary: Summary, name: str, where: str) -> None:
-    for line in (*summary.failed, *summary.empty, *summary.lines(name, where)):
+    for line in (*summary.total.failed, *summary.total.empty, *summary.lines(name, where)):
         warn(line)
 
 

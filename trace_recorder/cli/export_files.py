@@ -1,68 +1,75 @@
-"""Writes runs in another format, one after another, so that only one is in memory.
+"""Writes runs in another format, so that of each process only one is in memory.
 
-A run that cannot be read or converted is reported and skipped. Rows go to one file, by way of a temporary one that is
-renamed when all are written. Documents are written one by one, to where `Target` says. Existing files are replaced only
-on request. What was left out is counted.
+What one run becomes is made in `export_run.py`. A run that cannot be read or converted is reported and skipped. Rows go
+to one file, by way of a temporary one that is renamed when all are written. Documents are written one by one, to where
+`Target` says. What was left out is counted.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
 import tempfile
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO, TypeVar
 
 from trace_recorder.cli.export_names import unique_names
-from trace_recorder.cli.formats import FORMATS, ReportingView, Source, outputs_of
-from trace_recorder.cli.json_writer import json_parts
-from trace_recorder.cli.read_files import UnreadableError, error_message, read
+from trace_recorder.cli.export_run import (
+    Conversion,
+    Outcome,
+    check_overwrite,
+    document_text,
+    export_file,
+    export_files,
+    json_line,
+    rows_of,
+    write_text,
+)
+from trace_recorder.cli.formats import FORMATS
+from trace_recorder.cli.jobs import in_order
+from trace_recorder.cli.progress import Progress
 from trace_recorder.cli.text_layout import escape_json_text, pluralize
-from trace_recorder.errors import EmptyTrajectoryError
-from trace_recorder.guard import try_call
-from trace_recorder.storage.atomic_write import replace_file
 from trace_recorder.values.messages import Payload
-from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.stats import accuracy_of
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
 class Summary:
-    """What an export did. `failed` and `empty` are sentences, one a file."""
+    """What an export did."""
 
-    runs: int = 0
+    total: Outcome = field(default_factory=Outcome)
     rows: int = 0
-    files: int = 0
-    running: int = 0
-    succeeded: int = 0
-    not_succeeded: int = 0
-    failed: list[str] = field(default_factory=list)
-    empty: list[str] = field(default_factory=list)
-    left_out: Counter[str] = field(default_factory=Counter)
 
-    def count(self, trajectory: Trajectory) -> None:
-        """Count a run that was exported."""
-        self.runs += 1
-        self.running += trajectory.status == "running"
-        self.succeeded += trajectory.success is True
-        self.not_succeeded += trajectory.success is False
+    def add(self, one: Outcome) -> None:
+        """Add what became of a run, but for its rows."""
+        total = self.total
+        total.runs += one.runs
+        total.files += one.files
+        total.running += one.running
+        total.succeeded += one.succeeded
+        total.not_succeeded += one.not_succeeded
+        total.failed += one.failed
+        total.empty += one.empty
+        total.left_out.update(one.left_out)
+        self.rows += len(one.rows)
 
     def metadata(self, given: dict[str, Payload]) -> dict[str, Payload]:
         """Return what is known of the runs as a dataset; given values override it."""
-        return {"runs": self.runs, **accuracy_of(self.succeeded, self.not_succeeded), **given}
+        return {"runs": self.total.runs, **accuracy_of(self.total.succeeded, self.total.not_succeeded), **given}
 
     def lines(self, name: str, where: str) -> Iterator[str]:
         """Yield the summary as sentences."""
-        amount = pluralize(self.rows, "row") if FORMATS[name].kind == "rows" else pluralize(self.files, "file")
-        yield f"{pluralize(self.runs, 'run')} as {name}: {amount}, in {where}"
-        if self.running:
-            yield f"{pluralize(self.running, 'run')} still going on: exported as far as they are"
-        yield from (f"left out: {number} x {what}" for what, number in sorted(self.left_out.items()))
+        amount = pluralize(self.rows, "row") if FORMATS[name].kind == "rows" else pluralize(self.total.files, "file")
+        yield f"{pluralize(self.total.runs, 'run')} as {name}: {amount}, in {where}"
+        if self.total.running:
+            yield f"{pluralize(self.total.running, 'run')} still going on: exported as far as they are"
+        yield from (f"left out: {number} x {what}" for what, number in sorted(self.total.left_out.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +83,7 @@ class Target:
     def of(cls, name: str, out: str | None, runs: int) -> Target:
         """Interpret `-o` for a format and a number of runs, before anything is written. Raises ValueError for misuse.
 
-        A directory is one that is there, or that ends in a slash, or has a name that does not end in .json or .jsonl.
+        A directory is one that is there, ends in a slash, or has a name that does not end in .json, .jsonl or .eval.
         """
         if out is None:
             if FORMATS[name].kind == "rows":
@@ -88,7 +95,7 @@ class Target:
             if ends or path.is_dir():
                 raise ValueError(f"{name} writes one file, and {out} is a directory: name a file in it")
             return cls(file=path)
-        if path.is_dir() or ends or not (path.exists() or path.suffix in {".json", ".jsonl"}):
+        if path.is_dir() or ends or not (path.exists() or path.suffix in {".json", ".jsonl", ".eval"}):
             return cls(directory=path)
         if runs > 1:
             raise ValueError(f"{out} is a file, and {name} writes one for each of {runs} runs: name a directory")
@@ -97,18 +104,17 @@ class Target:
 
 @dataclass(slots=True)
 class Export:
-    """Writes runs in a format to a target."""
+    """Writes runs in a format to a target, in so many processes."""
 
-    name: str
-    view: ReportingView
+    conversion: Conversion
     target: Target
     metadata: dict[str, Payload] = field(default_factory=dict)
-    force: bool = False
+    jobs: int = 1
     summary: Summary = field(default_factory=Summary)
 
     def run(self, runs: Sequence[Path]) -> Summary:
         """Export every run. Raises OSError where the output cannot be written, FileExistsError before anything is."""
-        if FORMATS[self.name].kind == "rows":
+        if FORMATS[self.conversion.name].kind == "rows":
             self._rows(runs)
         elif self.target.directory is not None:
             self._files(runs, self.target.directory)
@@ -116,46 +122,29 @@ class Export:
             self._file(runs, self.target.file)
         return self.summary
 
-    def _outputs(self, path: Path, source: Source) -> list[tuple[str, Payload]]:
-        """What one run becomes; nothing where it cannot be read, or has nothing in it."""
-        try:
-            trajectory = read(path)
-            pieces, left_out = try_call(
-                lambda: self._make_outputs(trajectory, source),
-                lambda error: _raise_unreadable(path, error),
-            )
-        except UnreadableError as error:
-            empty = isinstance(error.__cause__, EmptyTrajectoryError)
-            (self.summary.empty if empty else self.summary.failed).append(str(error))
-            return []
-        if not pieces:
-            self.summary.empty.append(f"{path}: there is nothing in it that this format can hold")
-        self.summary.count(trajectory)
-        self.summary.left_out.update(left_out)
-        return pieces
-
-    def _make_outputs(self, trajectory: Trajectory, source: Source) -> tuple[list[tuple[str, Payload]], Counter[str]]:
-        pieces, left_out = outputs_of(self.name, self.view, trajectory, source)
-        return [*pieces], left_out
+    def _outcomes(self, work: Callable[[T], Outcome], tasks: Sequence[T]) -> Iterator[Outcome]:
+        """Yield the outcome of each run, in their order, after it was counted."""
+        with Progress(len(tasks)) as progress:
+            for outcome in progress.over(in_order(work, tasks, self.jobs)):
+                self.summary.add(outcome)
+                yield outcome
 
     def _rows(self, runs: Sequence[Path]) -> None:
-        out = self.target.file
+        out, format_ = self.target.file, FORMATS[self.conversion.name]
         if out is not None:
-            self._check_overwrite(out)
+            check_overwrite(out, force=self.conversion.force)
             out.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile("w+", encoding="utf-8", dir=out.parent if out else None) as rows:
-            for path in runs:
-                for _, row in self._outputs(path, Source(path.stem, self.summary.runs)):
-                    rows.write(_line(row))
-                    self.summary.rows += 1
+            for outcome in self._outcomes(partial(rows_of, self.conversion), runs):
+                number = {"index": self.summary.total.runs - 1} if format_.has_index else {}
+                rows.writelines(json_line(row | number) for row in outcome.rows)
             rows.seek(0)
             self._collect(rows, out)
 
     def _collect(self, rows: IO[str], out: Path | None) -> None:
         """Return the rows their place, behind the metadata where the format begins with it."""
-        metadata = self.summary.metadata(self.metadata)
-        begins = FORMATS[self.name].begins_with_metadata
-        first = _line({"metadata": metadata}) if begins else ""
+        begins = FORMATS[self.conversion.name].begins_with_metadata
+        first = json_line({"metadata": self.summary.metadata(self.metadata)}) if begins else ""
         if out is None:
             sys.stdout.write(escape_json_text(first))
             sys.stdout.writelines(map(escape_json_text, rows))
@@ -166,73 +155,27 @@ class Export:
             file.write(first)
             shutil.copyfileobj(rows, file)
         temporary.replace(out)
-        self.summary.files = 1
-        if self.metadata and not begins:
-            self._write(out.with_name(f"{out.name}.metadata.json"), _document(metadata))
+        self.summary.total.files = 1
+        if not begins:
+            self._write_metadata(out.with_name(f"{out.name}.metadata.json"))
 
     def _files(self, runs: Sequence[Path], directory: Path) -> None:
         """Write what each run becomes into a directory, under its name."""
         directory.mkdir(parents=True, exist_ok=True)
         names = unique_names(runs, ["metadata"] if self.metadata else [])
-        for path, name in zip(runs, names, strict=True):
-            try:
-                self._check_overwrite(directory / f"{name}{FORMATS[self.name].suffix}")
-                for file, content in self._outputs(path, Source(name, self.summary.runs, directory)):
-                    self._write_run(path, directory / file, content)
-            except (FileExistsError, UnreadableError) as error:
-                self.summary.failed.append(str(error))
-        if self.metadata:
-            self._write(directory / "metadata.json", _document(self.summary.metadata(self.metadata)))
+        for _ in self._outcomes(partial(export_files, self.conversion, directory), [*zip(runs, names, strict=True)]):
+            pass  # it is counted, and on file
+        self._write_metadata(directory / "metadata.json")
 
     def _file(self, runs: Sequence[Path], out: Path) -> None:
         """Write a run into one file, where it becomes no more than that."""
-        self._check_overwrite(out)
+        check_overwrite(out, force=self.conversion.force)
         for path in runs:
-            with tempfile.TemporaryDirectory() as aside:
-                pieces = self._outputs(path, Source(out.stem, 0, Path(aside)))
-                more = len(pieces) - 1 + len([*Path(aside).rglob("*.*")])
-            if pieces and more:
-                amount = pluralize(1 + more, "file")
-                raise ValueError(f"{path}: it becomes {amount}, and {out} is one: name a directory with -o")
-            for _, content in pieces:
-                out.parent.mkdir(parents=True, exist_ok=True)
-                self._write_run(path, out, content)
+            self.summary.add(export_file(self.conversion, out, path))
+        self._write_metadata(out.with_name(f"{out.name}.metadata.json"))
+
+    def _write_metadata(self, target: Path) -> None:
         if self.metadata:
-            self._write(out.with_name(f"{out.name}.metadata.json"), _document(self.summary.metadata(self.metadata)))
-
-    def _write_run(self, run: Path, target: Path, content: Payload) -> None:
-        """Write what a run becomes, parts of which are made only now. Raises UnreadableError where that fails."""
-
-        def on_error(error: Exception) -> None:
-            if isinstance(error, OSError):
-                raise error
-            _raise_unreadable(run, error)
-
-        try_call(lambda: self._write(target, self._text(content)), on_error)
-
-    def _text(self, content: Payload) -> Iterable[str]:
-        return map(_line, content) if FORMATS[self.name].kind == "sessions" else _document(content)
-
-    def _write(self, target: Path, text: Iterable[str]) -> None:
-        self._check_overwrite(target)
-        os.close(replace_file(target, (part.encode("utf-8", "backslashreplace") for part in text)))
-        self.summary.files += 1
-
-    def _check_overwrite(self, target: Path) -> None:
-        if target.exists() and not self.force:
-            raise FileExistsError(f"{target} exists: give another -o, or --force to replace it")
-
-
-def _raise_unreadable(path: Path, error: Exception) -> NoReturn:
-    raise UnreadableError(
-        f"{path}: {error}" if isinstance(error, EmptyTrajectoryError) else error_message(path, error, "exported")
-    ) from error
-
-
-def _line(row: Payload) -> str:
-    return json.dumps(row, ensure_ascii=False).encode("utf-8", "backslashreplace").decode() + "\n"
-
-
-def _document(content: Payload) -> Iterator[str]:
-    yield from json_parts(content)
-    yield "\n"
+            text = document_text(self.summary.metadata(self.metadata))
+            write_text(target, text, force=self.conversion.force)
+            self.summary.total.files += 1

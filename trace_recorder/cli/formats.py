@@ -26,10 +26,9 @@ ReportingView = Callable[..., tuple[Payload, Counter[str]]]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A run that is to be exported: how its file is called, its number among all, and where images may go."""
+    """A run that is to be exported: how its file is called, and where images may go."""
 
     name: str
-    number: int
     directory: Path = Path()
 
 
@@ -42,6 +41,8 @@ class Format:
     function: str
     forms: tuple[str, ...] = ()
     begins_with_metadata: bool = False
+    has_index: bool = False
+    """Whether each row has the number of its run among all, as `index`."""
     trains: bool = False
 
     @property
@@ -71,7 +72,8 @@ _FORM_ARGUMENTS = {"to_hierarchy": "cut", "to_otlp": "conventions"}
 FORMATS: dict[str, Format] = {
     "atif": Format("documents", "atif.document", "to_atif_files"),
     "hierarchy": Format("documents", "hierarchy.document", "to_hierarchy", forms=("turn", "message")),
-    "invariant": Format("rows", "invariant.dataset", "to_invariant_dataset", begins_with_metadata=True),
+    "inspect": Format("documents", "inspect.log", "to_inspect", forms=("json", "eval")),
+    "invariant": Format("rows", "invariant.dataset", "to_invariant_dataset", begins_with_metadata=True, has_index=True),
     "openai": Format("rows", "training.openai_finetuning", "to_openai_finetuning", trains=True),
     "otlp": Format("sessions", "otlp.otlp_json", "to_otlp", forms=("genai", "openinference", "both")),
     "toolbrain": Format("documents", "toolbrain.turns", "turns_one_by_one", forms=("calls", "code", "react")),
@@ -96,14 +98,13 @@ def outputs_of(
 
 def _outputs(name: str, made: Payload, source: Source) -> Iterator[tuple[str, Payload]]:
     if FORMATS[name].kind == "documents":
-        yield f"{source.name}.json", made
+        yield f"{source.name}{'.eval' if isinstance(made, bytes) else '.json'}", made
     elif name == "otlp":
         yield conversation_file(source.name, 0), made
     elif FORMATS[name].kind == "sessions":
         for number, session in enumerate(made):
             yield conversation_file(source.name, number), session
     elif name == "invariant":
-        lines = map(json.loads, made)
-        yield from (("", line | {"index": source.number}) for line in lines if line["messages"])
+        yield from (("", line) for line in map(json.loads, made) if line["messages"])
     else:
         yield from (("", row) for row in made)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ import typer
 
 from trace_recorder.cli.arguments import AsJson, default_directory
 from trace_recorder.cli.output import console, fail, print_json, print_lines, warn
+from trace_recorder.cli.progress import Progress
 from trace_recorder.cli.read_files import UnreadableError, error_message, find_runs, read
 from trace_recorder.cli.text_layout import compact, text_of
 from trace_recorder.guard import try_call
@@ -67,18 +68,20 @@ def grep(  # noqa: PLR0913, PLR0917 - one argument an option
     failed = False
     out = console()
     try:
-        for path in find_runs(paths or [default_directory()]):
-            try:
-                matches = try_call(partial(_matches_in, path, expression, wanted), partial(_raise_unreadable, path))
-            except UnreadableError as error:
+        runs = [*find_runs(paths or [default_directory()])]
+    except UnreadableError as error:
+        fail(str(error), code=2)
+    with Progress(len(runs)) as progress:
+        for path, matches in progress.over(_searched(runs, expression, wanted)):
+            if isinstance(matches, UnreadableError):
                 failed = True
-                warn(str(error))
+                progress.hide()
+                warn(str(matches))
                 continue
             found += matches
             if matches and not as_json:
+                progress.hide()
                 print_lines(out, [str(path)] if files_only else map(_line, matches))
-    except UnreadableError as error:
-        fail(str(error), code=2)
     if as_json:
         print_json([asdict(match) for match in found])
     if failed or not found:
@@ -98,8 +101,16 @@ def _expression(pattern: str, *, ignore_case: bool) -> re.Pattern[str]:
         raise typer.BadParameter(f"{pattern!r}: {error}", param_hint="PATTERN") from None
 
 
-def _raise_unreadable(path: Path, error: Exception) -> list[Match]:
-    raise error if isinstance(error, UnreadableError) else UnreadableError(error_message(path, error, "searched"))
+def _searched(
+    runs: Iterable[Path], expression: re.Pattern[str], places: frozenset[str]
+) -> Iterator[tuple[Path, list[Match] | UnreadableError]]:
+    """Yield each run with its matches, or with why it cannot be searched."""
+    for path in runs:
+        yield path, try_call(partial(_matches_in, path, expression, places), partial(_describe, path))
+
+
+def _describe(path: Path, error: Exception) -> list[Match] | UnreadableError:
+    return error if isinstance(error, UnreadableError) else UnreadableError(error_message(path, error, "searched"))
 
 
 def _line(match: Match) -> str:

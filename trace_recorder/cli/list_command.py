@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -14,7 +13,7 @@ import typer
 from trace_recorder.cli.arguments import AsJson, DefaultRuns, default_directory
 from trace_recorder.cli.list_runs import Listing, listing, no_runs_message, table
 from trace_recorder.cli.list_selection import SORTS, STATUSES, Selection, Sort
-from trace_recorder.cli.output import console, fail, print_json, print_lines, warn
+from trace_recorder.cli.output import console, fail, print_json, print_lines, table_width, warn
 from trace_recorder.cli.read_files import UnreadableError, is_directory
 
 Statuses = Annotated[
@@ -106,8 +105,7 @@ def _time(text: str | None) -> datetime | None:
 def _print_list(found: Listing, paths: Sequence[Path], named: set[str], *, selects: bool) -> None:
     """Print the rows, and the other files of directories. `list_` reports those that were named itself."""
     out = console()
-    width = out.width if out.is_terminal or "COLUMNS" in os.environ else None
-    titles, *rows = table(found.trajectories, width)
+    titles, *rows = table(found.trajectories, table_width(out))
     others = [f"  {other.reason}" for other in found.others if other.file not in named]
     directories = [path for path in paths if str(path) not in named]
     nothing = [no_runs_message(directories).capitalize() + "."] if directories else []

@@ -14,12 +14,11 @@ from pathlib import Path
 
 from rich.cells import cell_len, set_cell_size
 
-from trace_recorder.cli.read_files import Load, UnreadableError, error_message, find_runs, is_directory, read
+from trace_recorder.cli.read_files import Load, UnreadableError, error_message, find_runs, is_directory, load, read
 from trace_recorder.cli.text_layout import in_one_line, local_time, number, seconds, text_of
 from trace_recorder.derive.document import from_document
 from trace_recorder.guard import try_call
 from trace_recorder.imports.document_ends import document_ends
-from trace_recorder.imports.loader import load
 from trace_recorder.values.llm_interaction import ErrorInfo
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import metrics_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable
 from typing import NoReturn
@@ -18,6 +19,11 @@ from trace_recorder.values.messages import Payload
 def console() -> Console:
     """A console that takes nothing for markup."""
     return Console(highlight=False, markup=False, emoji=False)
+
+
+def table_width(on: Console) -> int | None:
+    """Return how wide a table may be: None, which is no limit, in a pipe for which $COLUMNS does not say it."""
+    return on.width if on.is_terminal or "COLUMNS" in os.environ else None
 
 
 def print_lines(on: Console, lines: Iterable[str], style: str = "") -> None:

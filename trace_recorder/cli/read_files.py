@@ -1,6 +1,7 @@
 """Reading files for the command line: an unreadable file is reported in a sentence, never by a traceback.
 
-Any failure with a file, an unexpected one too, is reported for that file, and does not stop the others.
+Any failure with a file, an unexpected one too, is reported for that file, and does not stop the others. What reads
+journals is imported with the first run that is read: `list` does without, where all runs have ended.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from pathlib import Path
 
 from trace_recorder.errors import TraceRecorderError
 from trace_recorder.guard import try_call
-from trace_recorder.imports.loader import load
 from trace_recorder.storage.paths import journal_path_for, runs_in_directory
 from trace_recorder.values.trajectory import Trajectory
 
@@ -20,6 +20,13 @@ class UnreadableError(Exception):
 
 
 Load = Callable[[Path], Trajectory]
+
+
+def load(path: Path) -> Trajectory:
+    """Load a trajectory, as `trace_recorder.load` does."""
+    from trace_recorder.imports import loader  # noqa: PLC0415 - importing it takes longer than to list ended runs
+
+    return loader.load(path)
 
 
 def read(path: Path, load_run: Load = load) -> Trajectory:

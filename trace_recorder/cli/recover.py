@@ -10,6 +10,7 @@ import typer
 from trace_recorder.cli.arguments import Runs
 from trace_recorder.cli.list_runs import no_runs_message
 from trace_recorder.cli.output import console, fail, print_lines, warn
+from trace_recorder.cli.progress import Progress
 from trace_recorder.cli.read_files import UnreadableError, error_message, find_runs
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.guard import try_call
@@ -24,17 +25,18 @@ def recover(paths: Runs) -> None:
     """
     failed, done = 0, 0
     try:
-        for path in find_runs(paths):
-            try:
-                document = try_call(partial(rebuild_document, path), partial(_raise_unreadable, path))
-            except UnreadableError as error:
-                failed += 1
-                warn(str(error))
-                continue
-            done += 1
-            print_lines(console(), [f"{document}: rebuilt"])
+        runs = [*find_runs(paths)]
     except UnreadableError as error:
         fail(str(error))
+    with Progress(len(runs)) as progress:
+        for rebuilt in progress.over(map(_rebuild, runs)):
+            progress.hide()
+            if isinstance(rebuilt, UnreadableError):
+                failed += 1
+                warn(str(rebuilt))
+            else:
+                done += 1
+                print_lines(console(), [f"{rebuilt}: rebuilt"])
     if not done and not failed:
         fail(no_runs_message(paths))
     warn(f"{pluralize(done, 'document')} rebuilt" + (f", {failed} not" if failed else ""))
@@ -42,5 +44,10 @@ def recover(paths: Runs) -> None:
         raise typer.Exit(1)
 
 
-def _raise_unreadable(path: Path, error: Exception) -> Path:
-    raise UnreadableError(error_message(path, error, "rebuilt")) from error
+def _rebuild(path: Path) -> Path | UnreadableError:
+    """Return the document that was written, or why none was."""
+    return try_call(partial(rebuild_document, path), partial(_describe, path))
+
+
+def _describe(path: Path, error: Exception) -> Path | UnreadableError:
+    return UnreadableError(error_message(path, error, "rebuilt"))

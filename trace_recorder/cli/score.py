@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ import typer
 from trace_recorder.cli import show_turns
 from trace_recorder.cli.export import parse_key_values
 from trace_recorder.cli.output import console, fail, print_lines, warn
+from trace_recorder.cli.progress import Progress
 from trace_recorder.cli.read_files import UnreadableError, error_message, find_runs, read
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.guard import try_call
@@ -102,14 +103,18 @@ class _Scoring:
         between = f", from {figures['least']:g} to {figures['most']:g}" if self.given.least < self.given.most else ""
         return f"{said}: mean {self.about['name']} {figures['mean']:g}{between}"
 
-    def each(self, paths: Iterable[Path]) -> int:
+    def each(self, paths: Sequence[Path]) -> int:
         """Score one run after another."""
-        return sum(not _report(path, partial(self._one, path)) for path in paths)
+        with Progress(len(paths)) as progress:
+            return sum(not _report(path, partial(self._one, path), progress) for path in progress.over(paths))
 
-    def batch(self, paths: Iterable[Path]) -> int:
+    def batch(self, paths: Sequence[Path]) -> int:
         """Score all runs by one call: those that go on, or have the reward already, are not among them."""
         runs: dict[Path, Trajectory] = {}
-        failed = sum(not _report(path, partial(self._collect, path, runs)) for path in paths)
+        with Progress(len(paths)) as progress:
+            failed = sum(
+                not _report(path, partial(self._collect, path, runs), progress) for path in progress.over(paths)
+            )
         values = try_call(partial(self._rewards, [*runs.values()]), self._fail_all)
         return failed + sum(
             not _report(path, partial(self._store, path, value)) for path, value in zip(runs, values, strict=True)
@@ -158,14 +163,18 @@ class _Scoring:
         return f"{self.about['name']} {value:g}"
 
 
-def _report(path: Path, work: Callable[[], str | None]) -> bool:
+def _report(path: Path, work: Callable[[], str | None], progress: Progress | None = None) -> bool:
     """Process a run, and print what is returned. Report a failure, and return False."""
 
     def refuse(error: Exception) -> None:
+        if progress:
+            progress.hide()
         warn(str(error) if isinstance(error, UnreadableError) else error_message(path, error, "scored"))
 
     said = try_call(work, refuse)
     if said:
+        if progress:
+            progress.hide()
         print_lines(console(), [f"{path}: {said}"])
         sys.stdout.flush()
     return said is not None

@@ -7,6 +7,7 @@ import typer
 from trace_recorder.cli.arguments import AsJson, DefaultRuns, default_directory
 from trace_recorder.cli.list_runs import no_runs_message
 from trace_recorder.cli.output import console, fail, print_json, print_lines
+from trace_recorder.cli.progress import Progress
 from trace_recorder.cli.read_files import UnreadableError, find_runs
 
 
@@ -20,7 +21,9 @@ def validate_(files: DefaultRuns = None, as_json: AsJson = False) -> None:
 
     files = files or [default_directory()]
     try:
-        reports = [checking.report(file) for file in find_runs(files)]
+        runs = [*find_runs(files)]
+        with Progress(len(runs)) as progress:
+            reports = [*progress.over(map(checking.report, runs))]
     except UnreadableError as error:
         fail(str(error))
     if not reports:

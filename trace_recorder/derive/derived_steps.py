@@ -8,7 +8,7 @@ the newest response with made-up ids. Derived steps are numbered from 1.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 
 from trace_recorder.derive.tool_matching import Answers, ToolExecution, tool_calls_and_results
 from trace_recorder.values.llm_interaction import LLMInteraction
@@ -27,17 +27,19 @@ class OpenCalls:
         self._calls: dict[tuple[Hashable, str], tuple[Hashable, str, ToolCall]] = {}
         self._without_id: dict[tuple[Hashable, str, str], ToolCall] = {}
         self._agent_ids: dict[tuple[Hashable, str, str], str] = {}
-        self._forgotten: dict[tuple[Hashable, str], None] = {}
+        self._forgotten: dict[tuple[Hashable, str], str | None] = {}
 
     def match_results(self, agent: Hashable, results: Iterable[ToolResult]) -> Iterator[tuple[str | None, ToolResult]]:
         """Yield each result that an agent's request carries, with the id of the interaction that asked for it.
 
-        The id is None if no known call matches. Results for forgotten calls are skipped.
+        The id is None if no known call matches. Results for forgotten calls that were answered are skipped.
         """
         for result in results:
             keys = (agent, result.call_id), (None, result.call_id)
             key = next((key for key in keys if key in self._calls or key in self._forgotten), None)
             if key in self._forgotten:
+                if (unanswered := self._forgotten[key]) is not None:
+                    yield unanswered, result
                 continue
             found = self._match_id_of_agent(agent, result) if key is None else self._calls[key]
             if found is None:
@@ -70,22 +72,32 @@ class OpenCalls:
             if call.call_id_made_up:
                 self._without_id[agent, interaction_id, call.call_id] = call
 
-    def forget(self, interaction_id: str, agent: Hashable, calls: Iterable[ToolCall]) -> None:
-        """Treat an interaction's calls as answered. A result that is sent again is not matched with another call."""
+    def unanswered(self) -> set[str]:
+        """Return the ids of the interactions that were forgotten before each of their calls was answered."""
+        return {identity for identity in self._forgotten.values() if identity is not None}
+
+    def forget(
+        self, interaction_id: str, agent: Hashable, calls: Iterable[ToolCall], answered: Collection[str] = ()
+    ) -> None:
+        """Drop an interaction's calls. A result that is sent again is not matched with another call.
+
+        `answered` are the ids of those that have been answered.
+        """
         keys = [(agent, interaction_id, call.call_id) for call in calls]
         names = [self._agent_ids.pop(key) for key in keys if key in self._agent_ids]
         for _, _, call_id in keys:
             self._without_id.pop((agent, interaction_id, call_id), None)
         for call_id in (*names, *(key[2] for key in keys)):
-            self._forget_id((agent, call_id), interaction_id)
-            self._forget_id((None, call_id), interaction_id)
+            waiting = None if call_id in answered or call_id in names else interaction_id
+            self._forget_id((agent, call_id), interaction_id, waiting)
+            self._forget_id((None, call_id), interaction_id, waiting)
         while len(self._forgotten) > MAX_FORGOTTEN_CALLS:
             del self._forgotten[next(iter(self._forgotten))]
 
-    def _forget_id(self, key: tuple[Hashable, str], interaction_id: str) -> None:
+    def _forget_id(self, key: tuple[Hashable, str], interaction_id: str, waiting: str | None) -> None:
         if key in self._calls and self._calls[key][1] == interaction_id:
             del self._calls[key]
-            self._forgotten[key] = None
+            self._forgotten[key] = waiting
 
 
 def derive_steps(interactions: Sequence[LLMInteraction]) -> list[AgentStep]:

@@ -7,12 +7,13 @@
 
 which means: the first 12 messages of `llm_3`'s complete list, then these. If `since` is null, no message is kept. If
 the history slides, `kept` is a list of inclusive ranges of positions, [[0, 0], [3, 41]]. `input_messages` never holds
-only a part of the list. `history` at the root says which form was chosen.
+only a part of the list. `history` at the root says which form was chosen. Likewise a step that the agent recorded has
+`llm_messages`, or `llm_messages_delta` with an `id`, to which the `since` of later steps refers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar, cast, get_args
 
@@ -33,6 +34,9 @@ from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import SCHEMA_VERSION, AgentStep, Gap, Reward, Status, Trajectory
 
 Element = TypeVar("Element")
+
+STEP_DELTA = "llm_messages_delta"
+"""The member of a step in place of `llm_messages`."""
 
 
 def from_document(document: Payload, name: str) -> Trajectory:
@@ -77,7 +81,7 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
         rewards=tuple(check_types(Reward(**reward)) for reward in document.get("rewards") or ()),
         metrics=document.get("metrics") or {},
         llm_interactions=interactions,
-        agent_steps=[_step(step, by_id) for step in document.get("agent_steps") or ()],
+        agent_steps=list(_steps(document.get("agent_steps") or (), by_id)),
         gaps=tuple(check_types(Gap(**gap)) for gap in document.get("gaps") or ()),
     )
     return check_types(trajectory)
@@ -86,17 +90,25 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
 def expanded(document: Mapping[str, Payload]) -> dict[str, Payload]:
     """Return a document in which every interaction has its complete messages. Raises KeyError if it is damaged."""
     lists: dict[str, list[Payload]] = {}
-    interactions = [_expanded(one, lists) for one in document["llm_interactions"]]
-    return {**document, "llm_interactions": interactions}
+    of_steps: dict[str, list[Payload]] = {}
+    calls, steps = document["llm_interactions"], document["agent_steps"]
+    return {
+        **document,
+        "llm_interactions": [_expanded(one, lists, "input_messages", one["interaction_id"]) for one in calls],
+        "agent_steps": [_expanded(one, of_steps, "llm_messages", one.get(STEP_DELTA, {}).get("id")) for one in steps],
+    }
 
 
-def _expanded(one: Mapping[str, Payload], lists: dict[str, list[Payload]]) -> dict[str, Payload]:
+def _expanded(
+    one: Mapping[str, Payload], lists: dict[str, list[Payload]], member: str, identity: str | None
+) -> dict[str, Payload]:
     members: dict[str, Payload] = {}
     for name, value in one.items():
-        if name == "input_messages_delta":
-            name, value = "input_messages", [*kept_elements(value, lists), *value["messages"]]  # noqa: PLW2901 - it takes its place
+        if name == f"{member}_delta":
+            name, value = member, [*kept_elements(value, lists), *value["messages"]]  # noqa: PLW2901 - it takes its place
         members[name] = value
-    lists[one["interaction_id"]] = members.get("input_messages", [])
+    if identity is not None:
+        lists[identity] = members.get(member, [])
     return members
 
 
@@ -121,14 +133,17 @@ def _interactions(documents: list[Payload]) -> Iterator[LLMInteraction]:
     lists: dict[str, SharedSequence[Message]] = {}
     for number, document in enumerate(documents):
         identity = document.get("interaction_id") or f"llm_{number}"
-        lists[identity] = messages = _messages(document, lists)
+        delta, given = document.get("input_messages_delta"), document.get("input_messages")
+        lists[identity] = messages = _messages(delta, given or (), lists)
         yield _interaction(identity, document, messages)
 
 
-def _messages(document: Mapping[str, Payload], lists: Mapping[str, SharedSequence[Message]]) -> SharedSequence[Message]:
-    delta = document.get("input_messages_delta")
+def _messages(
+    delta: Mapping[str, Payload] | None, given: Iterable[Payload], lists: Mapping[str, SharedSequence[Message]]
+) -> SharedSequence[Message]:
+    """Return the messages of a delta; without one, those that are given."""
     if delta is None:
-        return SharedSequence([manual.message_of(message) for message in document.get("input_messages") or ()])
+        return SharedSequence([manual.message_of(message) for message in given])
     kept = SharedSequence.of(kept_elements(delta, lists))
     return kept.extended(map(manual.message_of, delta["messages"]))
 
@@ -182,16 +197,27 @@ def _error(document: Payload) -> ErrorInfo | None:
     return check_types(ErrorInfo(**document)) if isinstance(document, dict) else None
 
 
-_STEP_MEMBERS = frozenset(AgentStep.__struct_fields__) | {"llm_messages", "interaction_id"}
+_STEP_MEMBERS = frozenset(AgentStep.__struct_fields__) | {"llm_messages", STEP_DELTA, "interaction_id"}
 
 
-def _step(document: Mapping[str, Payload], interactions: Mapping[str, LLMInteraction]) -> AgentStep:
-    messages = document.get("llm_messages")
+def _steps(documents: Iterable[Payload], interactions: Mapping[str, LLMInteraction]) -> Iterator[AgentStep]:
+    lists: dict[str, SharedSequence[Message]] = {}
+    for document in documents:
+        delta, given = document.get(STEP_DELTA), document.get("llm_messages")
+        messages = None if delta is None and given is None else _messages(delta, given or (), lists)
+        if delta is not None and messages is not None:
+            lists[delta["id"]] = messages
+        yield _step(document, messages, interactions)
+
+
+def _step(
+    document: Mapping[str, Payload], messages: Sequence[Message] | None, interactions: Mapping[str, LLMInteraction]
+) -> AgentStep:
     step = AgentStep(
         step_number=document["step_number"],
         timestamp=document["timestamp"],
         state=document["state"],
-        messages=None if messages is None else tuple(manual.message_of(message) for message in messages),
+        messages=messages,
         llm_response=_response(document["llm_response"]) if document.get("llm_response") else None,
         tool_calls=tuple(manual.read_tool_call(call) for call in document.get("tool_calls") or ()),
         tool_results=tuple(manual.read_tool_result(result) for result in document.get("tool_results") or ()),

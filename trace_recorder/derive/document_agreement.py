@@ -1,7 +1,7 @@
 """Whether a document says what its journal says, and where it first differs.
 
-Messages that several interactions share are compared once, so that work grows with the files and not with what they
-expand to.
+Messages that several interactions or steps share are compared once, so that work grows with the files and not with
+what they expand to.
 """
 
 from __future__ import annotations
@@ -9,15 +9,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
-from trace_recorder.derive.document import kept_elements
+from trace_recorder.derive.document import STEP_DELTA, kept_elements
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload
 from trace_recorder.values.shared_sequence import SharedSequence
-from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.values.trajectory import AgentStep, Trajectory
+
+Part = TypeVar("Part")
 
 _INTERACTIONS = "llm_interactions"
-_MESSAGES = "input_messages"
+_STEPS = "agent_steps"
 
 
 def first_difference(document: Mapping[str, Payload], trajectory: Trajectory) -> str | None:
@@ -25,7 +28,7 @@ def first_difference(document: Mapping[str, Payload], trajectory: Trajectory) ->
     expected = {
         **trajectory.head(),
         _INTERACTIONS: None,
-        "agent_steps": [step.to_document() for step in trajectory.agent_steps],
+        _STEPS: None,
         **trajectory.tail("inline"),
         "history": document["history"],
     }
@@ -33,7 +36,9 @@ def first_difference(document: Mapping[str, Payload], trajectory: Trajectory) ->
         return "it"
     for name, value in document.items():
         if name == _INTERACTIONS:
-            place = _Interactions().first_difference(value, trajectory.llm_interactions)
+            place = _Interactions(name).first_difference(value, trajectory.llm_interactions)
+        elif name == _STEPS:
+            place = _Steps(name).first_difference(value, trajectory.agent_steps)
         else:
             place = _difference(value, expected[name], name)
         if place is not None:
@@ -42,44 +47,52 @@ def first_difference(document: Mapping[str, Payload], trajectory: Trajectory) ->
 
 
 @dataclass(slots=True)
-class _Interactions:
-    """Compares the interactions of a document, in their order."""
+class _Parts(Generic[Part]):
+    """Compares the interactions or the steps of a document, in their order."""
 
+    array: str
     _lists: dict[str, SharedSequence[Payload]] = field(default_factory=dict)
     _texts: dict[int, str] = field(default_factory=dict)
     _same: set[tuple[int, int]] = field(default_factory=set)
     _last: tuple[SharedSequence[Payload], SharedSequence[Message]] = SharedSequence(), SharedSequence()
 
-    def first_difference(self, documents: Sequence[Payload], interactions: Sequence[LLMInteraction]) -> str | None:
-        if len(documents) != len(interactions):
-            return _INTERACTIONS
-        for number, (document, one) in enumerate(zip(documents, interactions, strict=True)):
-            place = self._interaction(document, one, f"{_INTERACTIONS}[{number}]")
+    def first_difference(self, documents: Sequence[Payload], parts: Sequence[Part]) -> str | None:
+        if len(documents) != len(parts):
+            return self.array
+        for number, (document, one) in enumerate(zip(documents, parts, strict=True)):
+            place = self.difference(document, one, f"{self.array}[{number}]")
             if place is not None:
                 return place
         return None
 
-    def _interaction(self, document: Mapping[str, Payload], one: LLMInteraction, place: str) -> str | None:
-        found = {_MESSAGES if name == "input_messages_delta" else name: value for name, value in document.items()}
-        messages = self._messages(document)
-        self._lists[document["interaction_id"]] = messages
-        expected = one.to_document({_MESSAGES: None})
+    def difference(self, document: Mapping[str, Payload], one: Part, place: str) -> str | None:
+        raise NotImplementedError
+
+    def _members_difference(
+        self,
+        document: Mapping[str, Payload],
+        expected: Mapping[str, Payload],
+        messages: tuple[str, SharedSequence[Payload], Sequence[Message]],
+        place: str,
+    ) -> str | None:
+        """Compare the members of a part; `messages` are their name, those of the document, and those expected."""
+        name_of_messages, given, wanted = messages
+        found = {name_of_messages if name == f"{name_of_messages}_delta" else name: document[name] for name in document}
         if list(found) != list(expected):
             return place
         for name, value in found.items():
-            if name == _MESSAGES:
-                inner = self._message_difference(messages, SharedSequence.of(one.input_messages), f"{place}.{name}")
+            if name == name_of_messages:
+                inner = self._message_difference(given, SharedSequence.of(wanted), f"{place}.{name}")
             else:
                 inner = _difference(value, expected[name], f"{place}.{name}")
             if inner is not None:
                 return inner
         return None
 
-    def _messages(self, document: Mapping[str, Payload]) -> SharedSequence[Payload]:
-        """Return the complete messages of an interaction; those of earlier ones are shared."""
-        delta = document.get("input_messages_delta")
+    def _messages(self, delta: Payload, given: Sequence[Payload]) -> SharedSequence[Payload]:
+        """Return the complete messages of a part; those of earlier ones are shared."""
         if delta is None:
-            return SharedSequence(document.get(_MESSAGES, []))
+            return SharedSequence(given)
         return SharedSequence.of(kept_elements(delta, self._lists)).extended(delta["messages"])
 
     def _message_difference(
@@ -104,6 +117,29 @@ class _Interactions:
                 return False
             self._same.add(key)
         return True
+
+
+class _Interactions(_Parts[LLMInteraction]):
+    def difference(self, document: Mapping[str, Payload], one: LLMInteraction, place: str) -> str | None:
+        messages = self._messages(document.get("input_messages_delta"), document.get("input_messages", []))
+        self._lists[document["interaction_id"]] = messages
+        expected = one.to_document({"input_messages": None})
+        return self._members_difference(document, expected, ("input_messages", messages, one.input_messages), place)
+
+
+class _Steps(_Parts[AgentStep]):
+    def difference(self, document: Mapping[str, Payload], one: AgentStep, place: str) -> str | None:
+        delta, given = document.get(STEP_DELTA), document.get("llm_messages")
+        expected = one.to_document(messages={"llm_messages": None})
+        has_none = delta is None and given is None
+        if has_none and one.messages is None:
+            return _difference(document, expected, place)
+        if has_none or one.messages is None:
+            return place
+        messages = self._messages(delta, given or [])
+        if delta is not None:
+            self._lists[delta["id"]] = messages
+        return self._members_difference(document, expected, ("llm_messages", messages, one.messages), place)
 
 
 def _difference(found: Payload, expected: Payload, place: str) -> str | None:

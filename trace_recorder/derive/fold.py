@@ -23,6 +23,7 @@ from trace_recorder.derive.interactions import asked_of, asks_for_stream, intera
 from trace_recorder.derive.message_prefix import Render
 from trace_recorder.derive.requests import MAX_PREFIXES, RequestReader
 from trace_recorder.derive.run_facts import RunFacts
+from trace_recorder.derive.step_messages import StepReader
 from trace_recorder.derive.tool_executions import DuringStream, ToolExecutions
 from trace_recorder.derive.tool_matching import RecordedStep, ToolStep, agent_key
 from trace_recorder.dialects.manual import read_step
@@ -70,11 +71,13 @@ class Fold:
     max_prefixes: int = MAX_PREFIXES
     hidden: Collection[str] = ()
     _request_reader: RequestReader = field(init=False)
+    _step_reader: StepReader = field(init=False)
     _pending: list[tuple[CallRecords | None, Record]] = field(default_factory=list)
     _interactions: dict[str, LLMInteraction] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._request_reader = RequestReader(self.items, self.render, max_prefixes=self.max_prefixes)
+        self._step_reader = StepReader(self.items, self.render, self._request_reader.readings)
 
     @property
     def changed(self) -> dict[str, None]:
@@ -138,13 +141,16 @@ class Fold:
 
     def _add_step(self, record: Record) -> None:
         self.items.add_base(record.seq, record.data["items"])
-        stated = read_step(self.items.expand(record.data), record.data, record.time)
+        begun = self.steps_by_id.get(record.data.get("step_id", ""))
+        reading, messages = self._step_reader.read(record, begun.first_seq if begun else record.seq)
+        stated = read_step(messages, record.data, record.time)
         step = self._recorded_step(record)
         if step is None:
-            self._begin_step(record, RecordedStep(stated, record.seq))
+            self._begin_step(record, RecordedStep(stated, record.seq, messages=reading))
             self._pending.append((None, record))
         else:
             step.update(stated)
+            self._step_reader.took(step, reading, messages)
 
     def _add_tool(self, record: Record) -> None:
         self.tools.start(record, self._recorded_step(record))
@@ -213,7 +219,7 @@ class Fold:
 
     def _read_recorded_step(self, record: Record) -> None:
         """Read which tool calls a step without a block names."""
-        self.tools.claim(read_step({}, record.data, record.time).tool_calls)
+        self.tools.claim(read_step(None, record.data, record.time).tool_calls)
 
     # ── interactions ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -326,6 +332,13 @@ def keep_newest(ids: dict[str, Value], most: int) -> None:
     """Delete the oldest entries beyond `most`."""
     while len(ids) > most:
         del ids[next(iter(ids))]
+
+
+def drain(changed: dict[Value, None]) -> list[Value]:
+    """Return the keys of a dict and clear it."""
+    keys = [*changed]
+    changed.clear()
+    return keys
 
 
 def unreadable_gaps(interactions: Iterable[LLMInteraction]) -> list[Gap]:

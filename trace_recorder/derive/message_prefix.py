@@ -36,9 +36,11 @@ class IncrementalReading:
     `offer` is all of it but its messages. These are in `messages`, or else only their texts are kept: the first `count`
     of `texts`, one text for each element of the history, with a comma before each message but the first. The messages
     before element `new` are those of interaction `since` at the positions `kept`, inclusive ranges. `results` are the
-    tool results since the model last spoke, `made_up` is how many calls of the request have made-up ids.
+    tool results since the model last spoke, `made_up` is how many calls of the request have made-up ids. `identity` is
+    the id of the interaction.
     """
 
+    identity: str
     offer: RequestReading
     messages: SharedSequence[Message] | None
     texts: Sequence[bytes]
@@ -161,6 +163,7 @@ class MessagePrefix:
         new = self._new if self._kept else 0
         messages = SharedSequence(self._messages, 0, self._ends[-1]) if self._render is None else None
         return IncrementalReading(
+            identity=interaction_id,
             offer=self._offer,
             messages=messages,
             texts=self._texts,

@@ -62,25 +62,37 @@ class RequestReader:
     """Reads the requests of one run.
 
     `render` writes a message as JSON. Then little more than the texts of a few conversations is kept in memory. Without
-    it, each distinct message of the run is read once, and all requests share it.
+    it, each distinct message of the run is read once, and all requests share it, also with another reader that has the
+    same `readings`.
     """
 
-    def __init__(self, items: ItemTable, render: Render | None, *, max_prefixes: int = MAX_PREFIXES) -> None:
+    def __init__(
+        self,
+        items: ItemTable,
+        render: Render | None,
+        *,
+        max_prefixes: int = MAX_PREFIXES,
+        readings: dict[str, ElementReadings] | None = None,
+    ) -> None:
         self._max_prefixes = max_prefixes
         self._items = items
         self._render = render
         self._prefixes: list[MessagePrefix] = []
         self._beginnings: dict[str, MessagePrefix] = {}
-        self._readings: dict[str, ElementReadings] = {}
+        self.readings: dict[str, ElementReadings] = {} if readings is None else readings
         self._tools: Sequence[Tool] = ()
 
-    def read(self, interaction_id: str, dialect: str | None, data: Mapping[str, Payload]) -> IncrementalReading | None:
+    def read(
+        self, interaction_id: str, dialect: str | None, data: Mapping[str, Payload], history: str = ""
+    ) -> IncrementalReading | None:
         """Read a request from the data of its record; None if it has to be read as a whole.
 
-        Raises KeyError if a record that it needs is missing.
+        `history` is the name of its messages, if it is not the one that requests of this dialect have. Raises KeyError
+        if a record that it needs is missing.
         """
         items = data.get("items", {})
-        reader, history = element_reader_of(dialect) or (None, "")
+        reader, own_history = element_reader_of(dialect) or (None, "")
+        history = history or own_history
         if dialect is None or reader is None or not isinstance(items.get(history), list | dict):
             return None
         numbers = array("q", (PREAMBLE, *self._items.numbers(history, items[history])))
@@ -131,9 +143,9 @@ class RequestReader:
         read, merge_rule = request.reader.read_message, merge_rule_of(request.dialect)
         if self._render is not None:
             return read_groups(elements, read, merge_rule)
-        readings = self._readings.get(request.dialect)
+        readings = self.readings.get(request.dialect)
         if readings is None:
-            readings = self._readings[request.dialect] = ElementReadings(read, merge_rule)
+            readings = self.readings[request.dialect] = ElementReadings(read, merge_rule)
         return read_groups(elements, readings.read, readings.merge_rule)
 
     def forget(self, interaction_id: str) -> None:

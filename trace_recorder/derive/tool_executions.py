@@ -126,11 +126,16 @@ class ToolExecutions:
 
     def forget(self, identity: str, one: LLMInteraction | None) -> None:
         """Drop an interaction that is complete. `one` is its value, if it was read."""
+        answered = self.answers.get(identity, {}).keys()
         for held in (self.answers, self.executions, self.step_of_interaction, self._open_streams):
             held.pop(identity, None)
         self._pending_calls.close(identity)
         if one is not None:
-            self._open_calls.forget(identity, one.agent_id or one.agent, one.response.tool_calls)
+            self._open_calls.forget(identity, one.agent_id or one.agent, one.response.tool_calls, answered)
+
+    def unanswered(self) -> set[str]:
+        """Return the ids of the interactions that were forgotten before each of their calls was answered."""
+        return self._open_calls.unanswered()
 
     def other_steps_showing(self, identity: str) -> Mapping[object, None]:
         """Return the steps other than its own that show a part of an interaction: those in which its tools ran."""

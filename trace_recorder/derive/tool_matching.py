@@ -14,6 +14,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
+from trace_recorder.derive.message_prefix import IncrementalReading
 from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.llm_interaction import LLMInteraction
@@ -202,7 +203,7 @@ class RecordedStep:
     """A step that the agent recorded: what it stated, and, for a step with a block, what ran inside.
 
     `identity` is the `step_id`, or None for a step that was recorded as a whole, without a block. `first_seq` is the
-    number of the step's first record.
+    number of the step's first record. `messages` are its messages, if they were read with those of other steps.
     """
 
     stated: AgentStep
@@ -211,6 +212,7 @@ class RecordedStep:
     closed: bool = True
     interactions: list[str] = field(default_factory=list)
     executions: list[ToolExecution] = field(default_factory=list)
+    messages: IncrementalReading | None = None
 
     @classmethod
     def begin(cls, record: Record) -> RecordedStep:
@@ -224,9 +226,7 @@ class RecordedStep:
         """Add what the agent stated at the end of the block. It replaces what was stated or gathered before."""
         said = ("state", "messages", "llm_response", "tool_calls", "tool_results", "reflection", "error")
         members = {name: getattr(given, name) for name in (*said, "duration_seconds")}
-        self.stated = replace(
-            self.stated, **{name: value for name, value in members.items() if value not in (None, ())}
-        )
+        self.stated = replace(self.stated, **{name: value for name, value in members.items() if _is_stated(value)})
         self.closed = self.closed or given.duration_seconds is not None
 
     def is_pending(self) -> bool:
@@ -271,6 +271,10 @@ class RecordedStep:
         if not self.closed:
             return "thinking"
         return "calling_tool" if step.tool_calls else "completed"
+
+
+def _is_stated(value: Payload) -> bool:
+    return value is not None and (isinstance(value, str | float) or len(value) > 0)
 
 
 @dataclass(slots=True, eq=False)

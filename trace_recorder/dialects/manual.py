@@ -218,16 +218,15 @@ def join_stream(text: str) -> JoinedStream:
     return JoinedStream(text, ended=True, events=0)
 
 
-def read_step(body: Payload, data: Mapping[str, Payload], time: str) -> AgentStep:
-    """Read an `agent_step` record; `body` is its expanded `llm_messages`."""
-    messages = as_dict(body).get("llm_messages")
+def read_step(messages: Sequence[Message] | None, data: Mapping[str, Payload], time: str) -> AgentStep:
+    """Read an `agent_step` record with these messages."""
     response = data.get("llm_response")
     of_agent: Payload = {name: data.get(name) for name in ("agent", "agent_id", "parent_agent_id")}
     return AgentStep(
         step_number=data["step_number"],
         timestamp=time,
         state=data["state"],
-        messages=None if messages is None else tuple(message_of(message) for message in messages),
+        messages=messages,
         llm_response=None if response is None else read_response(response),
         tool_calls=tuple(read_tool_call(call) for call in as_list(data.get("tool_calls"))),
         tool_results=tuple(read_tool_result(result) for result in as_list(data.get("tool_results"))),

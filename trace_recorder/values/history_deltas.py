@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from operator import itemgetter
 
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.messages import Payload
+from trace_recorder.values.messages import Message, Payload
 
 MAX_DELTA_CANDIDATES = 8
 """How many earlier interactions are compared with; sub-agents that take turns need more than one."""
@@ -31,11 +32,15 @@ class MessageDeltas:
         """Return the members that replace `input_messages`; None if the request is not known."""
         if not one.source.has_request():
             return None
-        messages = [message.to_document() for message in one.input_messages]
-        if one.interaction_id not in self._chosen:
-            self._choose(one.interaction_id, [json.dumps(message, sort_keys=True) for message in messages])
-        since, kept = self._chosen[one.interaction_id]
-        return {"input_messages_delta": {"since": since, "kept": kept, "messages": messages[kept:]}}
+        return {"input_messages_delta": self.delta(one.interaction_id, one.input_messages)}
+
+    def delta(self, identity: str, given: Iterable[Message]) -> dict[str, Payload]:
+        """Return the delta of the messages of an interaction or a step, by its id."""
+        messages = [message.to_document() for message in given]
+        if identity not in self._chosen:
+            self._choose(identity, [json.dumps(message, sort_keys=True) for message in messages])
+        since, kept = self._chosen[identity]
+        return {"since": since, "kept": kept, "messages": messages[kept:]}
 
     def _choose(self, identity: str, texts: list[str]) -> None:
         candidates = [(_common_length(texts, earlier), earlier_identity) for earlier_identity, earlier in self._seen]

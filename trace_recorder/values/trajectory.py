@@ -41,7 +41,7 @@ class AgentStep(Struct, frozen=True):
     step_number: int
     timestamp: str
     state: str
-    messages: tuple[Message, ...] | None = None
+    messages: Sequence[Message] | None = None
     llm_response: LLMResponse | None = None
     tool_calls: tuple[ToolCall, ...] = ()
     tool_results: tuple[ToolResult, ...] = ()
@@ -94,7 +94,7 @@ class AgentStep(Struct, frozen=True):
     def llm_messages(self) -> Sequence[Message] | None:
         """The messages of this step: those that the agent gave, or those of its interaction."""
         if self.messages is not None:
-            return SharedSequence(self.messages)
+            return SharedSequence.of(self.messages)
         return self.interaction.input_messages if self.interaction else None
 
     @property
@@ -102,16 +102,21 @@ class AgentStep(Struct, frozen=True):
         """`timestamp` as a datetime."""
         return parse_time(self.timestamp)
 
-    def to_document(self, llm_response: Payload = None) -> dict[str, Payload]:
-        """Render for the document. `llm_response` replaces this step's response.
+    def to_document(
+        self, llm_response: Payload = None, messages: dict[str, Payload] | None = None
+    ) -> dict[str, Payload]:
+        """Render for the document. `llm_response` replaces this step's response, `messages` the member `llm_messages`.
 
         A derived step does not repeat the messages: its `interaction_id` refers to them.
         """
+        if messages is None:
+            given = self.messages
+            messages = {"llm_messages": None if given is None else [message.to_document() for message in given]}
         return {
             "step_number": self.step_number,
             "timestamp": self.timestamp,
             "state": self.state,
-            "llm_messages": None if self.messages is None else [message.to_document() for message in self.messages],
+            **messages,
             "llm_response": llm_response if llm_response is not None else self._response(),
             "tool_calls": [call.to_document() for call in self.tool_calls] or None,
             "tool_results": [result.to_document() for result in self.tool_results] or None,
@@ -275,13 +280,22 @@ class Trajectory(_ReadOnDemand):
 
     def to_document(self, history: History = "inline") -> dict[str, Payload]:
         """Render the whole document, with complete lists of messages (`inline`) or with deltas."""
-        deltas = MessageDeltas()
+        deltas, step_deltas = MessageDeltas(), MessageDeltas()
+
+        def messages_of(step: AgentStep, number: int) -> dict[str, Payload] | None:
+            if history == "inline" or step.messages is None:
+                return None
+            name = f"messages_{number}"
+            return {"llm_messages_delta": {"id": name, **step_deltas.delta(name, step.messages)}}
+
         return {
             **self.head(),
             "llm_interactions": [
                 one.to_document(deltas.delta_of(one) if history == "delta" else None) for one in self.llm_interactions
             ],
-            "agent_steps": [step.to_document() for step in self.agent_steps],
+            "agent_steps": [
+                step.to_document(messages=messages_of(step, number)) for number, step in enumerate(self.agent_steps)
+            ],
             **self.tail(history),
         }
 

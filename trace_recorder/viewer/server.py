@@ -8,7 +8,9 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
+from urllib.parse import quote
 
 import anyio
 from starlette.applications import Starlette
@@ -32,6 +34,7 @@ from trace_recorder.viewer.asked import (
     seconds_in,
 )
 from trace_recorder.viewer.comparing import Comparison
+from trace_recorder.viewer.one_file import one_file
 from trace_recorder.viewer.open_runs import OpenRun, OpenRuns
 from trace_recorder.viewer.page_template import json_text, page_with
 from trace_recorder.viewer.parts import WHOLE, Json
@@ -73,6 +76,7 @@ class ViewerServer:
             Route("/api/compare/pairs/{number}", _answering(self._pair)),
             Route(run, self._of_run(lambda run, _: self._outline(run))),
             Route(f"{run}/since", self._since),
+            Route(f"{run}/file", self._file),
             Route(f"{run}/messages", self._of_run(_messages)),
             Route(f"{run}/messages/{{number}}", self._of_run(_message)),
             Route(f"{run}/interactions", self._of_run(_interactions)),
@@ -160,6 +164,18 @@ class ViewerServer:
             if answer is not None:
                 return answer
             await anyio.sleep(POLL_SECONDS)
+
+    async def _file(self, request: Request) -> Response:
+        """Answer with the run as one self-contained file, to be saved."""
+
+        def made() -> Response:
+            run = self._opened(request)
+            with run.lock:
+                html = one_file(run.answers.trajectory, run.name)
+            name = quote(f"{Path(run.name).stem}.html", errors="replace")
+            return HTMLResponse(html, headers={"content-disposition": f"attachment; filename*=UTF-8''{name}"})
+
+        return await run_in_threadpool(_or_refusal, made)
 
     # ── adding ───────────────────────────────────────────────────────────────────────────────────────────────────
 

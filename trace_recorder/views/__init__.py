@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from trace_recorder.views.atif.document import to_atif, to_atif_files
     from trace_recorder.views.hierarchy.document import to_hierarchy
+    from trace_recorder.views.inspect.log import to_inspect
     from trace_recorder.views.invariant.dataset import push_to_invariant, to_invariant, to_invariant_dataset
     from trace_recorder.views.otlp.otlp_json import to_otlp
     from trace_recorder.views.otlp.spans import to_spans
@@ -39,6 +40,7 @@ __all__ = [
     "to_atif",
     "to_atif_files",
     "to_hierarchy",
+    "to_inspect",
     "to_invariant",
     "to_invariant_dataset",
     "to_openai_finetuning",
@@ -56,6 +58,7 @@ _MODULES = {
         "to_atif_files",
     ),
     "hierarchy.document": ("to_hierarchy",),
+    "inspect.log": ("to_inspect",),
     "invariant.dataset": (
         "push_to_invariant",
         "to_invariant",

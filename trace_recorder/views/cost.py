@@ -46,10 +46,11 @@ def cost_of(one: LLMInteraction, price: Price | None = None) -> Cost | None:
 def _estimate(one: LLMInteraction, price: Price | None) -> float | None:
     """Look up the model that answered, or else the one that was asked for."""
     counts = counts_of(one)
-    if counts is None or price is None or not one.provider:
+    provider = one.provider
+    if counts is None or price is None or not isinstance(provider, str) or not provider:  # a file may have any JSON
         return None
-    models = dict.fromkeys(filter(None, (one.response.model, one.model)))
-    found = (price(one.provider, name, counts, _time(one)) for name in models)
+    models = dict.fromkeys(name for name in (one.response.model, one.model) if name and isinstance(name, str))
+    found = (price(provider, name, counts, _time(one)) for name in models)
     return next((amount for amount in found if amount is not None), None)
 
 
@@ -64,16 +65,16 @@ def table() -> Price | None:
     def price(provider: str, model: str, counts: Counts, at: datetime | None) -> float | None:
         if counts.prompt is None or counts.completion is None:
             return None
-        usage = prices.Usage(
-            input_tokens=counts.prompt,
-            output_tokens=counts.completion,
-            cache_read_tokens=counts.cache_read,
-            cache_write_tokens=counts.cache_write,
-        )
         try:
+            usage = prices.Usage(
+                input_tokens=counts.prompt,
+                output_tokens=counts.completion,
+                cache_read_tokens=counts.cache_read,
+                cache_write_tokens=counts.cache_write,
+            )
             name = _NAMES_THERE.get(provider, provider)
             found = prices.calc_price(usage, model, provider_id=name, genai_request_timestamp=at)
-        except (LookupError, ValueError):  # no such provider or model, or counts that contradict each other
+        except (LookupError, ValueError):  # no such provider or model, or counts that are none or contradict
             return None
         return float(found.total_price)
 

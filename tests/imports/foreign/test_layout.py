@@ -202,3 +202,9 @@ def test_secrets_are_masked(tmp_path: Path) -> None:
 )
 def test_times(value: object, time: str) -> None:
     assert stated_time(value) == time
+
+
+def test_what_the_standard_refuses_is_described(tmp_path: Path) -> None:
+    run = _read(tmp_path, Annotation(key="nan", value=float("nan")), Annotation(key="half", value="\ud800"))
+    assert run.annotations["nan"] == {"__type__": "float", "repr": "nan"}
+    assert run.annotations["half"] == {"__type__": "str", "repr": "'\\ud800'"}

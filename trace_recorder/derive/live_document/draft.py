@@ -16,11 +16,10 @@ from bisect import insort
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 from trace_recorder.derive.call_records import CallRecords
 from trace_recorder.derive.derived_steps import is_step
-from trace_recorder.derive.fold import MAX_REMEMBERED_IDS, Fold, keep_newest, unreadable_gaps
+from trace_recorder.derive.fold import MAX_REMEMBERED_IDS, Fold, drain, keep_newest, unreadable_gaps
 from trace_recorder.derive.live_document import renderer
 from trace_recorder.derive.live_document.buffer import ElementTexts, Layout
 from trace_recorder.derive.live_document.limits import DEFAULT_LIMITS, DocumentLimits
@@ -37,8 +36,6 @@ from trace_recorder.storage.journal_reader import BadLine, Record
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.metrics import Tally, interaction_counts
 from trace_recorder.values.trajectory import Gap, History, Status
-
-Key = TypeVar("Key")
 
 MAX_DRAFTS = 32
 """After this many drafts of one journal nothing is settled any more."""
@@ -64,7 +61,7 @@ class Draft:
         self._spool = Spool(path.parent)
         self._file = JournalFile(path)
         self._offset = 0
-        self._interactions_size = 0
+        self._size = 0
         self.history = history
         self._texts = Renderer(history, may_shorten=limit < math.inf)
         self._carry_over = carry_over
@@ -79,7 +76,7 @@ class Draft:
         )
         self._fold.tools.has_recorded_steps = carry_over.has_recorded_steps
         self._interactions = ElementTexts()
-        self._steps = StepTexts(carry_over, self._fold.with_summary)
+        self._steps = StepTexts(carry_over, self._fold.with_summary, self._texts)
         self._open_interactions: dict[str, OpenInteraction] = {}
         self._open_steps: list[OpenStep] = []
         self._open_step_of: dict[object, OpenStep] = {}
@@ -106,7 +103,8 @@ class Draft:
                 self._add_record(record)
                 yield_to_others()
             self._offset += whole
-            self._interactions_size = self._interactions.size
+            self._size = self._interactions.size + self._steps.elements.size
+            self._check_size()
             self._update(yield_to_others, is_last=len(data) < size)
             if len(data) < size:
                 break
@@ -138,9 +136,9 @@ class Draft:
         """
         fold = self._fold
         fold.read_pending(yield_to_others)
-        for step in _drain(fold.tools.steps.changed):
+        for step in drain(fold.tools.steps.changed):
             self._show_tool_step(step)
-        for identity in _drain(fold.changed):
+        for identity in drain(fold.changed):
             fold.changed_steps.update((step, None) for step in fold.steps_showing(identity) if isinstance(step, str))
             call = fold.calls.get(identity)
             if call is None:
@@ -155,10 +153,11 @@ class Draft:
             elif identity not in self._carry_over.hidden:  # a hidden one is read, but not shown
                 self._show(identity, one, call)
             yield_to_others()
-        for identity in _drain(fold.changed_steps):
+        for identity in drain(fold.changed_steps):
             self._show_recorded_step(identity)
-        self._settle_steps()
-        self._settle()
+        if self._carry_over.draft_count <= MAX_DRAFTS:
+            self._settle_steps()
+            self._settle()
         keep_newest(fold.captured_responses, MAX_REMEMBERED_IDS)
         keep_newest(fold.manual_responses, MAX_REMEMBERED_IDS)
         keep_newest(fold.duplicates, MAX_REMEMBERED_IDS)
@@ -181,6 +180,8 @@ class Draft:
             return
         if identity in fold.duplicates:
             self._start_without(identity)
+        if identity not in self._carry_over.unsettled:  # what was settled too early is reopened all at once
+            self._carry_over.unsettled |= fold.tools.unanswered() - {identity}
         self._carry_over.reopen(identity)
 
     def _start_without(self, identity: str) -> None:
@@ -196,11 +197,10 @@ class Draft:
             if not self._fold.tools.has_recorded_steps and is_step(one):
                 shown.step = self._steps.begin(call.first_seq, derived=True)
         shown.one = one
-        self._interactions_size -= shown.element.size
+        self._size -= shown.element.size
         self._render(shown, one)
-        self._interactions_size += shown.element.size
-        if self._interactions_size > self._limit:
-            self._switch_to_deltas()
+        self._size += shown.element.size
+        self._check_size()
         shown.figures = self._call_figures.exchange(shown.figures, interaction_counts(one))
         shown.gaps = unreadable_gaps([one])
         self._show_derived_step(shown)
@@ -210,6 +210,10 @@ class Draft:
         shown.response = rendered.response
         shown.element.set(rendered.parts, rendered.own_bytes, rendered.delta_edits)
 
+    def _check_size(self) -> None:
+        if self._size > self._limit:
+            self._switch_to_deltas()
+
     def _switch_to_deltas(self) -> None:
         """Write from now on only the messages that each request adds, and shorten what is there already."""
         self.history, self._texts, self._limit = "delta", Renderer("delta"), math.inf
@@ -217,17 +221,19 @@ class Draft:
         for shown in self._open_interactions.values():
             if shown.one is not None:
                 self._render(shown, shown.one)
-        self._interactions_size = self._interactions.size
+        self._steps.switch_to_deltas(self._texts)
 
     def _show_derived_step(self, shown: OpenInteraction) -> None:
         if shown.step is not None and shown.one is not None:
-            self._steps.show(shown.step, self._fold.derived_step(shown.step.number, shown.one), shown.response)
+            self._steps.show(shown.step, self._fold.derived_step(shown.step.number, shown.one), response=shown.response)
 
     def _settle(self) -> None:
         """Settle the interactions that are complete, except the newest; if too many wait, also the oldest of these."""
         open_ones = len(self._open_interactions)
         for identity, shown in (
-            list(self._open_interactions.items())[: -self._limits.min_open] if self._may_settle() else ()
+            list(self._open_interactions.items())[: -self._limits.min_open]
+            if self._carry_over.draft_count <= MAX_DRAFTS
+            else ()
         ):
             if not self._open_step_of.keys().isdisjoint(self._fold.steps_showing(identity)):
                 continue
@@ -270,9 +276,6 @@ class Draft:
         step = open_step.step
         return isinstance(step, ToolStep) and any(map(self._fold.tools.may_be_reassigned, step.executions.values()))
 
-    def _may_settle(self) -> bool:
-        return self._carry_over.draft_count <= MAX_DRAFTS
-
     # ── recorded steps and tool steps ────────────────────────────────────────────────────────────────────────────
 
     def _add_recorded_step(self, step: RecordedStep) -> None:
@@ -280,7 +283,7 @@ class Draft:
             self._carry_over.has_recorded_steps = True
             if self._fold.tools.steps.has_started:
                 raise StaleDraftError("derived steps")  # tools that ran before belong to other steps now
-            self._steps = StepTexts(self._carry_over, self._fold.with_summary)
+            self._steps = StepTexts(self._carry_over, self._fold.with_summary, self._texts)
             for shown in self._open_interactions.values():
                 shown.step = None
         open_step = OpenStep(step, self._steps.begin(step.first_seq, derived=False))
@@ -291,11 +294,11 @@ class Draft:
             self._open_step_of[step.identity] = open_step
 
     def _show_open_step(self, open_step: OpenStep) -> None:
-        if isinstance(open_step.step, ToolStep):
-            step = open_step.step.step(open_step.text.number, self._fold.tools.answers)
+        one = open_step.step
+        if isinstance(one, ToolStep):
+            self._steps.show(open_step.text, one.step(open_step.text.number, self._fold.tools.answers))
         else:
-            step = self._fold.recorded_step(open_step.step)
-        self._steps.show(open_step.text, step)
+            self._steps.show(open_step.text, self._fold.recorded_step(one), messages=one.messages)
 
     def _show_recorded_step(self, identity: str) -> None:
         if identity in self._open_step_of:
@@ -319,7 +322,9 @@ class Draft:
 
     def _settle_steps(self) -> None:
         """Settle the steps that are complete, except the newest."""
-        for open_step in self._open_steps[: -self._limits.min_open] if self._may_settle() else ():
+        for open_step in (
+            self._open_steps[: -self._limits.min_open] if self._carry_over.draft_count <= MAX_DRAFTS else ()
+        ):
             is_done = len(self._open_steps) > self._limits.max_waiting or not self._step_is_waiting(open_step)
             if is_done and not self._step_must_stay_open(open_step):
                 self._steps.settle(open_step.text)
@@ -390,10 +395,3 @@ class Draft:
 def _continues_interaction(record: Record) -> bool:
     """Whether a record belongs to an interaction that an earlier record began."""
     return record.kind != "llm_interaction" and (record.kind != "llm_request" or record.data.get("attempt", 0) != 0)
-
-
-def _drain(changed: dict[Key, None]) -> list[Key]:
-    """Return the keys of a dict and clear it."""
-    keys = [*changed]
-    changed.clear()
-    return keys

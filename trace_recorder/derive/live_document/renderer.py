@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from trace_recorder.derive.live_document.buffer import Edit
 from trace_recorder.derive.message_prefix import IncrementalReading
@@ -25,9 +26,11 @@ MAX_CACHED_OFFERS = 32
 _POINTER_BYTES = 8
 """The memory that a reference to a shared text takes."""
 _MESSAGES = b'"input_messages": '
+_DELTA = b'"input_messages_delta": {'
+_STEP_RESPONSE = b'"llm_response": '
+_STEP_MESSAGES = b'"llm_messages": '
 _RESPONSE = b', "response": '
 _REQUEST = b'"request": '
-_STEP_RESPONSE = b'"llm_response": '
 _encode = make_json_writer(", ", ": ")
 _encode_lines = make_json_writer(",\n", ": ")
 
@@ -66,17 +69,47 @@ class Renderer:
         before, _, rest = text.partition(_MESSAGES + b"0")  # before it are only strings, with escaped quotes
         between, _, after = rest.rpartition(_REQUEST + b"0")  # in the rest, so after the messages
         behind = [response, between.removeprefix(_RESPONSE + b"0") + _REQUEST, offer, after]
-        new, delta = (every, _delta(None, 0)) if reading is None else _added(reading)
+        new, delta = (every, _delta(_DELTA, None, 0)) if reading is None else _added(reading, _DELTA)
         own = len(text) + len(response) + sum(map(len, new)) + _POINTER_BYTES * (len(every) + 6)
         said = response if one.answered else None
         if self._history == "delta":
             return RenderedText([before + delta, *new, b"]}" + _RESPONSE, *behind], own, response=said)
         parts = [before + _MESSAGES + b"[", *every, b"]" + _RESPONSE, *behind]
-        end = len(parts[0]) + sum(map(len, every))
-        delta_edits = (
-            ((len(before), end - sum(map(len, new)), delta), (end, end + 1, b"]}")) if self._may_shorten else ()
-        )
-        return RenderedText(parts, own, delta_edits, said)
+        return RenderedText(parts, own, self._edits(before, parts[0], every, new, delta), said)
+
+    def step(self, one: AgentStep, response: bytes | None, messages: IncrementalReading | None) -> RenderedText:
+        """Render a step.
+
+        `response` is the text of its response, if it was rendered already, and `messages` are those that were read
+        together with other steps.
+        """
+        if response is not None:
+            text = dump(one.to_document(llm_response=0))
+            before, _, after = text.partition(_STEP_RESPONSE + b"0")  # before it are only strings and numbers
+            return RenderedText([before + _STEP_RESPONSE, response, after], len(text))
+        document = one.to_document()
+        if messages is None:
+            text = dump(document)
+            return RenderedText([text], len(text))
+        at = [*document].index("llm_messages")
+        before = dump(dict(islice(document.items(), at)))[:-1] + b", "
+        after = b", " + dump(dict(islice(document.items(), at + 1, None)))[1:]
+        every = messages.rendered()
+        new, delta = _added(messages, b'"llm_messages_delta": {"id": ' + dump(messages.identity) + b", ")
+        own = len(before) + len(after) + sum(map(len, new)) + _POINTER_BYTES * (len(every) + 2)
+        if self._history == "delta":
+            return RenderedText([before + delta, *new, b"]}" + after], own)
+        parts = [before + _STEP_MESSAGES + b"[", *every, b"]" + after]
+        return RenderedText(parts, own, self._edits(before, parts[0], every, new, delta))
+
+    def _edits(
+        self, before: bytes, beginning: bytes, every: Sequence[bytes], new: Sequence[bytes], delta: bytes
+    ) -> Sequence[Edit]:
+        """Return the edits that leave of all messages the new ones, behind the beginning of their delta."""
+        if not self._may_shorten:
+            return ()
+        end = len(beginning) + sum(map(len, every))
+        return (len(before), end - sum(map(len, new)), delta), (end, end + 1, b"]}")
 
     def _offer(self, offer: RequestReading, document: Payload) -> bytes:
         for other, text in self._offers:
@@ -87,31 +120,22 @@ class Renderer:
         return text
 
 
-def _added(reading: IncrementalReading) -> tuple[list[bytes], bytes]:
+def _added(reading: IncrementalReading, name: bytes) -> tuple[list[bytes], bytes]:
     """Return the messages that a request adds to those of another one, and the beginning of its delta."""
     if not reading.since:
-        return reading.rendered(), _delta(None, 0)
-    return reading.rendered(reading.new), _delta(reading.since, _kept(reading))
+        return reading.rendered(), _delta(name, None, 0)
+    return reading.rendered(reading.new), _delta(name, reading.since, _kept(reading))
 
 
-def _delta(since: str | None, kept: Payload) -> bytes:
-    return b'"input_messages_delta": ' + dump({"since": since, "kept": kept, "messages": 0})[: -len("0}")] + b"["
+def _delta(name: bytes, since: str | None, kept: Payload) -> bytes:
+    """Return the beginning of a delta, up to its messages; `name` is the text before its member `since`."""
+    return name + dump({"since": since, "kept": kept, "messages": 0})[1 : -len("0}")] + b"["
 
 
 def _kept(reading: IncrementalReading) -> Payload:
     """Return how many messages are kept, if they are the first ones, else the ranges of their positions."""
     first = reading.kept[0] if len(reading.kept) == 1 else (-1, -1)
     return first[1] + 1 if first[0] == 0 else [list(one) for one in reading.kept]
-
-
-def step(one: AgentStep, response: bytes | None = None) -> RenderedText:
-    """Render a step. `response` is the text of its response, if it was rendered already."""
-    if response is None:
-        text = dump(one.to_document())
-        return RenderedText([text], len(text))
-    text = dump(one.to_document(llm_response=0))
-    before, _, after = text.partition(_STEP_RESPONSE + b"0")  # before it are only strings and numbers
-    return RenderedText([before + _STEP_RESPONSE, response, after], len(text))
 
 
 def message(one: Message) -> bytes:

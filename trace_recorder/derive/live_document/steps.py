@@ -11,8 +11,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from trace_recorder.derive.live_document import renderer
 from trace_recorder.derive.live_document.buffer import ElementText, ElementTexts
+from trace_recorder.derive.live_document.renderer import Renderer
+from trace_recorder.derive.message_prefix import IncrementalReading
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import Counts, Tally, step_counts
@@ -60,6 +61,7 @@ class StepText:
     number: int = 0
     step: AgentStep | None = None
     response: bytes | None = None
+    messages: IncrementalReading | None = None
     figures: Counts = field(default_factory=dict)
 
     @property
@@ -71,7 +73,10 @@ class StepText:
 class StepTexts:
     """The texts of all steps. `with_summary` adds to a step the summary that was recorded for its number."""
 
-    def __init__(self, carry_over: CarryOver, with_summary: Callable[[AgentStep], AgentStep]) -> None:
+    def __init__(
+        self, carry_over: CarryOver, with_summary: Callable[[AgentStep], AgentStep], renderer: Renderer
+    ) -> None:
+        self._renderer = renderer
         self.elements = ElementTexts()
         self.figures = Tally()
         self._carry_over = carry_over
@@ -92,10 +97,29 @@ class StepTexts:
         self._open[one] = None
         return one
 
-    def show(self, one: StepText, step: AgentStep, response: bytes | None = None) -> None:
-        """Set the value of a step and render it. `response` is the text of its response, if it was rendered already."""
-        one.step, one.response = step, response
+    def show(
+        self,
+        one: StepText,
+        step: AgentStep,
+        *,
+        response: bytes | None = None,
+        messages: IncrementalReading | None = None,
+    ) -> None:
+        """Set the value of a step and render it.
+
+        `response` is the text of its response, if it was rendered already, `messages` are those that were read together
+        with other steps.
+        """
+        one.step, one.response, one.messages = step, response, messages
         self._render(one)
+
+    def switch_to_deltas(self, renderer: Renderer) -> None:
+        """Write from now on only the messages that each step adds, and shorten what is there already."""
+        self._renderer = renderer
+        self.elements.shorten()
+        for one in self._open:
+            if one.messages is not None:
+                self._render(one)
 
     def drop(self, one: StepText) -> None:
         """Remove a derived step."""
@@ -151,7 +175,7 @@ class StepTexts:
         if one.step is None:
             return
         step = replace(one.step, step_number=one.number) if one.number else one.step
-        rendered = renderer.step(self._with_summary(step), one.response)
+        rendered = self._renderer.step(self._with_summary(step), one.response, one.messages)
         one.element.set(rendered.parts, rendered.own_bytes, rendered.delta_edits)
         one.figures = self.figures.exchange(one.figures, step_counts(step))
 

@@ -155,6 +155,12 @@ class GivenDelta(Shape):
     messages: list[Json]
 
 
+class StepDelta(GivenDelta):
+    """The same for the messages of a step: `since` is the `id` of an earlier step's delta."""
+
+    id: str
+
+
 class Request(Shape):
     """What else was sent: parameters, tools as they were declared, and how many messages are instructions."""
 
@@ -218,12 +224,17 @@ AnyInteraction = Annotated[
 
 
 class Step(Shape):
-    """One decision of the agent: as it recorded it, or `derived` from an interaction if it recorded none."""
+    """One decision of the agent: as it recorded it, or `derived` from an interaction if it recorded none.
 
+    It has all messages that the agent gave, or a delta.
+    """
+
+    exactly_one_of = ("llm_messages", "llm_messages_delta")
     step_number: Integer
     timestamp: StatedTime
     state: Text
-    llm_messages: list[Json] | None
+    llm_messages: list[Json] | None = ABSENT
+    llm_messages_delta: StepDelta = ABSENT
     llm_response: GivenResponse | None
     tool_calls: list[ToolCall] | None
     tool_results: list[ToolResult] | None

@@ -18,9 +18,13 @@ def stated_time(value: Payload) -> str:
     A number, or a text of digits, counts seconds, milli-, micro- or nanoseconds since 1970, by its size. A text without
     an offset is local time of an unknown place, and is taken as UTC.
     """
-    if isinstance(value, str) and not value.isdigit():
+    if isinstance(value, str) and not value.isdecimal():
         return _from_text(value)
-    if isinstance(value, bool) or not isinstance(value, int | float | str) or not 0 < float(value) < float("inf"):
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return ""
+    if isinstance(value, str):
+        value = int(value[:_MAX_DIGITS])
+    if not 0 < value < 10**_MAX_DIGITS:  # as floats, larger whole numbers would overflow
         return ""
     number = float(value)
     unit = next((unit for unit in _PER_SECOND if number / unit < _MAX_PLAUSIBLE_SECONDS), None)
@@ -29,6 +33,7 @@ def stated_time(value: Payload) -> str:
     return (_EPOCH + timedelta(seconds=number / unit)).isoformat(timespec="microseconds")
 
 
+_MAX_DIGITS = 24
 _MAX_PLAUSIBLE_SECONDS = 10_000_000_000
 """The year 2286: a larger number counts a smaller unit."""
 

@@ -17,8 +17,17 @@ from trace_recorder.imports.foreign.source import Source
 __all__ = ("FORMATS", "Format", "Source", "format_of", "journal_lines", "read_runs")
 
 FORMATS = {
+    "claude-code": "claude_code",
+    "traex": "traex",
+    "codex": "codex",
     "inspect-ai": "inspect_ai.log",
     "llm": "llm.logs",
+    "otlp": "otlp",
+    "otel-console": "span_console",
+    "phoenix": "phoenix",
+    "mlflow": "mlflow",
+    "langfuse": "langfuse",
+    "langsmith": "langsmith",
     "mini-swe-agent": "mini_swe_agent",
     "swe-agent": "swe_agent",
     "openhands-v0": "openhands_v0",

@@ -15,6 +15,7 @@ from zlib import crc32
 from trace_recorder.clocks import parse_time
 from trace_recorder.imports.foreign.clocks import stated_time
 from trace_recorder.imports.foreign.run import (
+    MAIN,
     Annotation,
     Call,
     Conversation,
@@ -31,6 +32,7 @@ from trace_recorder.storage.journal import encode_lines
 from trace_recorder.storage.journal_reader import SCHEMA, VERSION
 from trace_recorder.storage.redaction.redactor import masks_in
 from trace_recorder.storage.redaction.text_masking import default_redactor
+from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Payload, without_none
 
@@ -43,11 +45,24 @@ def journal_lines(run: ForeignRun) -> Iterator[bytes]:
     layout = _Layout(run.format)
     start, end = run.times()
     yield from layout.record("start", _start(run), start)
-    for event in run.events:
+    open_until = _ends_of_sub_agents(run)
+    for at, event in enumerate(run.events):
         yield from layout.lines(event)
+        if isinstance(event, ToolRun) and open_until.get(event.execution_id, 0) > at:
+            layout.open_runs.setdefault(open_until[event.execution_id], []).append(event)
+        elif isinstance(event, ToolRun):
+            yield from layout.result(event)
+        for tool_run in layout.open_runs.pop(at, ()):
+            yield from layout.result(tool_run)
     ended = {"status": run.status, "success": run.success, "final_result": run.final_result}
     seconds = {"execution_time": _seconds_between(start, end)}
     yield from layout.record("finalize", ended | without_none(error=run.error) | seconds, end)
+
+
+def _ends_of_sub_agents(run: ForeignRun) -> dict[str | None, int]:
+    """Return the place of the last event inside each execution that started sub-agents. Its result follows that."""
+    agents = ((at, getattr(event, "agent", MAIN).parent_execution_id) for at, event in enumerate(run.events))
+    return {execution: at for at, execution in agents if execution is not None}
 
 
 def _start(run: ForeignRun) -> Members:
@@ -103,10 +118,13 @@ class _Layout:
     tool_lists: dict[str, _ItemList] = field(default_factory=dict)
     written: dict[int, tuple[int, int, Payload]] = field(default_factory=dict)
     last_crc: int = 0
+    open_runs: dict[int, list[ToolRun]] = field(default_factory=dict)
+    """Executions that still go on, by the place of the last event inside them."""
+    execution_ids: dict[int, str] = field(default_factory=dict)
 
     def record(self, kind: str, data: Mapping[str, Payload], time: str) -> Iterator[bytes]:
         """Yield the line of a record, in which secrets are masked."""
-        said = to_json(data)
+        said = _json_of(data)
         masked = default_redactor(said)
         if count := masks_in(said, masked):
             masked = f'{masked[:-1]},"redacted":{count}}}'
@@ -157,14 +175,20 @@ class _Layout:
     @lines.register
     def _(self, run: ToolRun) -> Iterator[bytes]:
         self.executions += 1
-        which = {"execution_id": run.execution_id or f"execution-{self.executions}", "name": run.name}
-        about = {**which, **without_none(call_id=run.call_id), **run.agent.members()}
-        yield from self.record("tool_call", {**about, "arguments": run.arguments}, run.time)
+        self.execution_ids[id(run)] = run.execution_id or f"execution-{self.executions}"
+        yield from self.record("tool_call", {**self._about(run), "arguments": run.arguments}, run.time)
+
+    def result(self, run: ToolRun) -> Iterator[bytes]:
+        """Yield the record of the result of an execution, if there is one."""
         if run.ended is not None:
             failed = None if run.error is None else {"type": "", "message": run.error}
             said = {"success": run.success, "result": run.result}
             more = without_none(error=failed, duration_seconds=run.duration_seconds)
-            yield from self.record("tool_result", {**about, **said, **more}, run.ended)
+            yield from self.record("tool_result", {**self._about(run), **said, **more}, run.ended)
+
+    def _about(self, run: ToolRun) -> Members:
+        which = {"execution_id": self.execution_ids[id(run)], "name": run.name}
+        return {**which, **without_none(call_id=run.call_id), **run.agent.members()}
 
     @lines.register
     def _(self, step: Step) -> Iterator[bytes]:
@@ -204,16 +228,21 @@ class _Layout:
 
     def _conversation(self, conversation: Conversation, time: str) -> Generator[bytes, None, _ItemList]:
         """Yield the items of a conversation that are not written yet; return the list of its items."""
-        known = self.conversations.get(id(conversation))
-        if known is not None:
-            return known[1]
-        ranges, checks = [], [0]
-        if conversation.base is not None:
-            base = yield from self._conversation(conversation.base, time)
-            ranges, checks = base.first(conversation.base_length)[0], base.checks[: conversation.base_length + 1]
-        found = yield from self._items(conversation.own, ranges, checks, time)
-        self.conversations[id(conversation)] = conversation, found
-        return found
+        new: list[Conversation] = []
+        while id(conversation) not in self.conversations:
+            new.append(conversation)
+            if conversation.base is None:
+                break
+            conversation = conversation.base
+        for one in reversed(new):
+            ranges, checks = [], [0]
+            if one.base is not None:
+                base = self.conversations[id(one.base)][1]
+                ranges, checks = base.first(one.base_length)[0], base.checks[: one.base_length + 1]
+            found = yield from self._items(one.own, ranges, checks, time)
+            self.conversations[id(one)] = one, found
+            conversation = one
+        return self.conversations[id(conversation)][1]
 
     def _tools(self, call: Call) -> Generator[bytes, None, _ItemList | None]:
         if not call.tools:
@@ -239,3 +268,16 @@ class _Layout:
             else:
                 ranges.append([number, number])
         return _ItemList(ranges, checks)
+
+
+_dump = make_json_writer(",", ":", allow_nan=False)
+
+
+def _json_of(data: Mapping[str, Payload]) -> str:
+    """Return data as JSON text. It was JSON before; what the standard refuses, such as NaN, is described."""
+    try:
+        said = _dump(data)
+        said.encode()  # fails for half of a surrogate pair
+    except (ValueError, RecursionError):
+        return to_json(data)
+    return said

@@ -23,6 +23,7 @@ _ID = re.compile(
 )
 _TIME = re.compile(
     r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?|\b\d\d:\d\d:\d\d(?:[.,]\d+)?\b"
+    r"|(?<=\bin )\d+\.\d+ ?s(?:econds)?\b"  # how long tests took, as runners of tests print it
 )
 
 

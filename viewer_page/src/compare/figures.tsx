@@ -15,6 +15,7 @@ export function Figures({ a, b }: { a: Outline; b: Outline }) {
             <th />
             <th>Run</th>
             <th>Task</th>
+            <th>Model</th>
             <th>Status</th>
             {one.map(([name]) => (
               <th key={name} class="figure">
@@ -27,7 +28,7 @@ export function Figures({ a, b }: { a: Outline; b: Outline }) {
           <Line name="A" outline={a} figures={one} />
           <Line name="B" outline={b} figures={other} />
           <tr class="muted">
-            <td colSpan={4}>B against A</td>
+            <td colSpan={5}>B against A</td>
             {one.map(([name, value], at) => (
               <td key={name} class="figure">
                 {change(value, other[at]?.[1] ?? null)}
@@ -52,6 +53,7 @@ function Line({ name, outline, figures }: { name: string; outline: Outline; figu
         <a href={hashOf({ page: "run", run: outline.id })}>{visible(outline.id)}</a>
       </td>
       <td>{visible(firstLine(outline.run.task ?? "", 80))}</td>
+      <td>{visible(modelsOf(outline))}</td>
       <td>
         <StatusBadge status={outline.run.status} success={outline.run.success} />
       </td>
@@ -62,6 +64,11 @@ function Line({ name, outline, figures }: { name: string; outline: Outline; figu
       ))}
     </tr>
   );
+}
+
+function modelsOf({ run, interactions }: Outline): string {
+  const models = [...new Set(interactions.map((call) => call.model).filter(Boolean))];
+  return models.length > 0 ? models.join(", ") : (run.model ?? "");
 }
 
 function figuresOf(outline: Outline): Figure[] {

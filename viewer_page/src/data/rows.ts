@@ -94,10 +94,19 @@ function branchOf(agent: string, name: string, rows: StepRow[]): BranchRow {
   return { kind: "branch", key: `b${agent}`, agent, name, rows, failures, seconds };
 }
 
+/** How long a call took, with the attempts that failed before and the pauses between them. */
+export function callSeconds(call: Call): number | null {
+  const starts = call.attempts.map((one) => one.start_seconds);
+  const first = starts[0];
+  const last = call.attempts.at(-1);
+  if (call.duration_seconds === null || starts.length < 2 || first == null || last?.start_seconds == null) return call.duration_seconds;
+  return Math.max(call.duration_seconds, last.start_seconds + (last.duration_seconds ?? call.duration_seconds) - first);
+}
+
 /** How long a row took: its step, or its calls. */
 export function rowSeconds(row: StepRow): number {
   if (row.step?.duration_seconds != null) return row.step.duration_seconds;
-  const calls = row.calls.reduce((sum, call) => sum + (call.duration_seconds ?? 0), 0);
+  const calls = row.calls.reduce((sum, call) => sum + (callSeconds(call) ?? 0), 0);
   return calls + (row.step?.tool_calls ?? []).reduce((sum, tool) => sum + (tool.duration_seconds ?? 0), 0);
 }
 

@@ -28,6 +28,8 @@ export interface Source {
   items(run: string, from: number, to: number): Promise<Item[]>;
   add(run: string, what: "rewards" | "annotations", body: object): Promise<Changes>;
   compare(a: string, b: string): Promise<Comparison>;
+  /** Where the run is one self-contained file; only a server has that. */
+  saveAddress?(run: string): string;
 }
 
 /** The server that serves this page. */
@@ -47,6 +49,10 @@ class Server implements Source {
 
   runs(since?: string) {
     return this.ask<RunList>(since ? `runs?since=${encodeURIComponent(since)}` : "runs");
+  }
+
+  saveAddress(run: string) {
+    return `api/${this.at(run)}/file`;
   }
 
   outline(run: string) {

@@ -101,7 +101,7 @@ function Table({ shown, order, setOrder, chosen, marked, mark }: TableProps) {
   const list = useVirtualizer({
     count: shown.length,
     getScrollElement: () => scroller.current,
-    estimateSize: () => 33,
+    estimateSize: () => 37,
     getItemKey: (index) => shown[index]?.id ?? index,
     overscan: 12,
   });

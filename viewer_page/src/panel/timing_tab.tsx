@@ -1,5 +1,6 @@
 /** When a call was made, how long it took, and every attempt of it. */
 import { visible } from "../content/visible";
+import { callSeconds } from "../data/rows";
 import type { Call } from "../data/types";
 import { useRun } from "../run/context";
 import { dateTime, duration } from "../ui/format";
@@ -12,7 +13,8 @@ export function TimingTab({ call }: { call: Call }) {
   const rows: [string, string][] = [
     ["Sent", dateTime(call.timestamp)],
     ["Since the run began", duration(call.start_seconds)],
-    ["Duration", call.duration_seconds === null ? "in progress" : duration(call.duration_seconds)],
+    ["Duration", call.duration_seconds === null ? (call.timestamp ? "in progress" : "") : duration(call.duration_seconds)],
+    ["With all attempts", call.attempts.length > 1 ? duration(callSeconds(call)) : ""],
     ["First token after", duration(call.time_to_first_token_seconds)],
     ["Speed", call.stream && output > 0 && writing > 0.001 ? `${(output / writing).toFixed(0)} tokens a second` : ""],
     ["Stream", call.stream ? (call.complete ? "complete" : `incomplete${call.ended_by ? `: ${visible(call.ended_by)}` : ""}`) : "no"],

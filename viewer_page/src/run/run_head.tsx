@@ -52,6 +52,11 @@ export function RunHead({ strip, setStrip, outlineOpen, setOutlineOpen }: Props)
               {label}
             </button>
           ))}
+          {store.source.saveAddress && (
+            <a class="button small" href={store.source.saveAddress(store.id)} download title="Save the run as one HTML file, to be mailed or attached to a ticket">
+              Save
+            </a>
+          )}
         </div>
       </div>
       {run.error && (

@@ -4,7 +4,7 @@ import { MessageBody, roleClass } from "../content/message_view";
 import { PartView, Reasoning } from "../content/parts";
 import { visible } from "../content/visible";
 import { hashOf } from "../data/route";
-import { rowNumber, type StepRow } from "../data/rows";
+import { callSeconds, rowNumber, type StepRow } from "../data/rows";
 import type { Answer, Call, Part, StepDetail, ToolOutline } from "../data/types";
 import { Fold } from "../ui/elements";
 import { clock, count, duration, percent } from "../ui/format";
@@ -57,7 +57,7 @@ function StepHead({ row }: { row: StepRow }) {
       {row.step && !row.step.derived && <span class="muted">{visible(row.step.state)}</span>}
       <CallFigures call={call} />
       <span class="spacer" />
-      <time class="muted" dateTime={row.step?.timestamp ?? call?.timestamp ?? undefined}>
+      <time class="muted when" dateTime={row.step?.timestamp ?? call?.timestamp ?? undefined}>
         {clock(row.step?.timestamp ?? call?.timestamp)}
       </time>
       {call && (
@@ -83,7 +83,7 @@ function CallFigures({ call }: { call: Call | undefined }) {
   return (
     <span class="figures">
       <span title="model">{visible(call.model ?? call.provider ?? "")}</span>
-      {call.duration_seconds !== null && <span title="duration">{duration(call.duration_seconds)}</span>}
+      {call.duration_seconds !== null && <span title={failed > 0 ? "duration, with all attempts" : "duration"}>{duration(callSeconds(call))}</span>}
       {isWaiting && <span class="live">waiting…</span>}
       {call.prompt_tokens !== null && (
         <span title="tokens: prompt → answer">

@@ -12,6 +12,7 @@ const NAMES = 92;
 const BAR = 11;
 const LANE = 2 * BAR + 8;
 const AXIS = 18;
+const TICK_WIDTH = 48;
 const ZOOMS = [1, 2, 5, 10, 25, 100];
 
 export function TimelineView() {
@@ -89,9 +90,11 @@ const Drawing = memo(function Drawing({ timeline, width }: { timeline: Timeline;
       {ticks(timeline.end, width / 110).map((seconds) => (
         <g key={seconds} class="tick">
           <line x1={x(seconds)} x2={x(seconds)} y1={0} y2={height - AXIS} />
-          <text x={x(seconds) + 3} y={height - 5}>
-            {seconds === 0 ? "0" : duration(seconds)}
-          </text>
+          {x(seconds) + TICK_WIDTH <= width && (
+            <text x={x(seconds) + 3} y={height - 5}>
+              {seconds === 0 ? "0" : duration(seconds)}
+            </text>
+          )}
         </g>
       ))}
       {timeline.lanes.map((lane, number) => {

@@ -70,7 +70,7 @@ function ToolResultView({ outline, detail, whole }: { outline: ToolOutline; deta
           </Result>
         </Labelled>
       )}
-      {result.sent && result.sent.length > 0 && (
+      {result.sent && result.sent.length > 0 && !repeatsError(result) && (
         <Labelled label="sent">
           <Result>
             <Parts parts={result.sent} whole={whole} />
@@ -79,6 +79,12 @@ function ToolResultView({ outline, detail, whole }: { outline: ToolOutline; deta
       )}
     </>
   );
+}
+
+/** Whether what was sent to the model is no more than the error that is shown above it. */
+function repeatsError({ sent, error }: NonNullable<ToolDetail["result"]>): boolean {
+  const only = sent?.length === 1 ? sent[0] : undefined;
+  return only?.type === "text" && error?.type === "text" && only.text === error.text;
 }
 
 function Result({ children }: { children: ComponentChildren }) {

@@ -1,0 +1,10 @@
+"""What all tests of the command line need: a pipe for stdout whose width nobody states."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _no_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)

@@ -1,0 +1,87 @@
+"""Work on runs in several processes: the results, their order, and when it is worth it."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from trace_recorder.cli.jobs import in_order, jobs_for
+from trace_recorder.cli.read_files import UnreadableError
+
+
+def slow_first(number: int) -> tuple[int, int]:
+    """Double a number, the first ones last; and the process that did it."""
+    time.sleep(0.2 if number == 0 else 0)
+    return 2 * number, os.getpid()
+
+
+def fail_at(number: int) -> int:
+    if number == 3:
+        raise FileNotFoundError(2, "No such file or directory", "three.json")
+    return number
+
+
+def die(number: int) -> int:
+    os._exit(number)
+
+
+def in_a_thread_of_many(work: object, tasks: range, jobs: int) -> list[object]:
+    """What comes of work while another thread runs: processes are then not forked."""
+    done = threading.Event()
+    other = threading.Thread(target=done.wait)
+    other.start()
+    try:
+        return list(in_order(work, tasks, jobs))  # type: ignore[arg-type]
+    finally:
+        done.set()
+        other.join()
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_results_come_in_the_order_of_the_tasks(jobs: int) -> None:
+    """Also where a later one is done before an earlier one, and where there are many."""
+    found = list(in_order(slow_first, range(40), jobs))
+
+    assert [number for number, _ in found] == [2 * number for number in range(40)]
+    assert (os.getpid() in {process for _, process in found}) == (jobs == 1)
+
+
+def test_processes_that_are_not_forked_do_the_same() -> None:
+    """They import the work by its name."""
+    found = in_a_thread_of_many(slow_first, range(4), 2)
+
+    assert [number for number, _ in found] == [0, 2, 4, 6]  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_what_work_raises_is_raised_in_its_place(jobs: int) -> None:
+    """The results before it come first, and it has its file's name."""
+    results = in_order(fail_at, range(9), jobs)
+
+    assert [next(results) for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(FileNotFoundError) as failure:
+        next(results)
+    assert failure.value.filename == "three.json"
+
+
+def test_a_process_that_is_killed_is_reported() -> None:
+    """In a sentence that says what to do."""
+    with pytest.raises(UnreadableError, match="--jobs 1"):
+        list(in_order(die, [7], 2))
+
+
+def test_little_work_is_done_in_one_process(tmp_path: Path) -> None:
+    """Unless more are asked for; and never in more than there are runs."""
+    runs = [tmp_path / f"{number}.json" for number in range(3)]
+    for run in runs[:2]:
+        run.write_bytes(b"x" * 600)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+    assert jobs_for(runs, None, min_bytes=1201) == 1
+    assert jobs_for(runs, None, min_bytes=1200) == min(3, cores or 1)
+    assert [jobs_for(runs, asked) for asked in (1, 2, 9)] == [1, 2, 3]
+    assert jobs_for([], None) == 1

@@ -1,0 +1,62 @@
+"""What a log of Inspect shows of a run: a conversation for each of its model events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.contents.script import Tokens
+from tests.contents.shown import Conversation, Message, decoded
+
+Json = Any
+
+
+def inspect(logs: list[Json], base: Path, dialect: str) -> list[Conversation]:
+    """Event by event; messages are in the event, or in the pool of the sample that it refers to."""
+    return [_exchange(event, sample, base) for sample, event in model_events(logs)]
+
+
+def model_events(logs: list[Json]) -> Iterator[tuple[Json, Json]]:
+    """The model events of logs, each with its sample."""
+    for log in logs:
+        for sample in log["samples"]:
+            yield from ((sample, event) for event in sample["events"] if event["event"] == "model")
+
+
+def _exchange(event: Json, sample: Json, base: Path) -> Conversation:
+    talk = Conversation()
+    for one in event["input"] or _referred(event, sample):
+        _message(talk, one, base)
+    output = event["output"]
+    if event.get("error"):
+        talk.failures += 1
+        return talk
+    [choice] = output["choices"]
+    _message(talk, choice["message"], base).tokens = tokens(output["usage"])
+    return talk
+
+
+def _referred(event: Json, sample: Json) -> list[Json]:
+    pool = sample["events_data"]["messages"]
+    return [one for begin, end in event["input_refs"] for one in pool[begin:end]]
+
+
+def _message(talk: Conversation, one: Json, base: Path) -> Message:
+    content = one["content"]
+    parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    if one["role"] == "tool":
+        talk.result(one["tool_call_id"], parts, base)
+        return talk.messages[-1]
+    thought = "".join(part["reasoning"] for part in parts if part["type"] == "reasoning")
+    message = talk.say(one["role"], [part for part in parts if part["type"] == "text"], base, thought=thought)
+    message.images = [decoded(part["image"]) for part in parts if part["type"] == "image"]
+    for call in one.get("tool_calls") or ():
+        talk.call(message, call["id"], call["function"], call["arguments"])
+    return message
+
+
+def tokens(usage: Mapping[str, Json]) -> Tokens:
+    """Tokens: Inspect's input is without those that were cached."""
+    read, write = usage.get("input_tokens_cache_read") or 0, usage.get("input_tokens_cache_write") or 0
+    return Tokens(usage["input_tokens"] + read + write, usage["output_tokens"], read)

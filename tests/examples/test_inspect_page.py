@@ -1,0 +1,69 @@
+"""The page docs/inspect.md: its runs are recorded, its commands are run, and they print what it shows."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.processes import ROOT
+
+PAGE = (ROOT / "docs" / "inspect.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)
+
+
+def test_every_command_prints_what_the_page_shows(tmp_path: Path) -> None:
+    """In the order of the page, in one place; `...` means other lines between."""
+    for language, text in BLOCKS:
+        if language == "python":
+            (tmp_path / text.partition("\n")[0].removeprefix("# ")).write_text(text)
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": f"{ROOT}",
+        "TZ": "UTC",
+        "COLUMNS": "80",
+    }
+    for language, text in BLOCKS:
+        if language == "console":
+            command, _, shown = text.partition("\n")
+            assert_shown(shown, printed(command.removeprefix("$ "), tmp_path, environment))
+
+
+def test_every_picture_is_there() -> None:
+    """Those that `scripts/pictures` makes."""
+    for page in ("docs/inspect.md", "docs/viewer.md", "README.md"):
+        place = ROOT / page
+        for picture in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", place.read_text(encoding="utf-8")):
+            assert (place.parent / picture).is_file(), picture
+
+
+def printed(command: str, place: Path, environment: dict[str, str]) -> list[str]:
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=place, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stderr == "", command
+    code = [f"[exit code {done.returncode}]"] if done.returncode else []
+    return [alike(line) for line in (*done.stdout.splitlines(), *code)]
+
+
+def alike(line: str) -> str:
+    """A line without what differs from run to run: times, counts of tokens, and the room between columns."""
+    line = re.sub(r"\d\d:\d\d:\d\d|[\d.,]+ ?(?:ms|s)\b", "TIME", line)
+    line = re.sub(r"[\d,]+ tokens in, [\d,]+ out", "TOKENS", line)  # a traceback is longer in some versions of Python
+    return " ".join(line.split())
+
+
+def assert_shown(page: str, found: list[str]) -> None:
+    """Each line of the page is printed, in its order, and nothing between but where it says `...`."""
+    at, skips = 0, False
+    for line in map(alike, page.splitlines()):
+        if line == "...":
+            skips = True
+            continue
+        place = found.index(line, at)
+        assert skips or place == at, (line, found[at])
+        at, skips = place + 1, False
+    assert skips or at == len(found), found[at:]

@@ -1,0 +1,189 @@
+"""Exports one run: reads it, and makes rows of it, or writes its files. A process of its own may do it.
+
+A run that cannot be read or converted is reported in the outcome. Existing files are replaced only on request.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cache, partial
+from pathlib import Path
+from typing import NoReturn
+
+from trace_recorder.cli.formats import FORMATS, ReportingView, Source, outputs_of
+from trace_recorder.cli.json_writer import json_parts
+from trace_recorder.cli.read_files import UnreadableError, error_message, read
+from trace_recorder.cli.text_layout import pluralize
+from trace_recorder.errors import EmptyTrajectoryError
+from trace_recorder.guard import try_call
+from trace_recorder.storage.atomic_write import replace_file
+from trace_recorder.values.messages import Payload
+from trace_recorder.values.trajectory import Trajectory
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """What runs become: a format in one of its forms. `force` replaces files that exist.
+
+    `options` are arguments of the view, by name.
+    """
+
+    name: str
+    form: str | None = None
+    include_incomplete: bool = False
+    force: bool = False
+    options: tuple[tuple[str, bool], ...] = ()
+
+    def view(self) -> ReportingView:
+        """Return the view. Raises ValueError where the format has no such form."""
+        return _view(self.name, self.form, self.include_incomplete, self.options)
+
+
+@cache
+def _view(
+    name: str,
+    form: str | None,
+    include_incomplete: bool,  # noqa: FBT001 - see `Conversion`
+    options: tuple[tuple[str, bool], ...],
+) -> ReportingView:
+    view = FORMATS[name].view(form, include_incomplete=include_incomplete)
+    return partial(view, **dict(options)) if options else view
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of runs: numbers, and the rows if the format has rows. `failed` and `empty` are sentences."""
+
+    runs: int = 0
+    files: int = 0
+    running: int = 0
+    succeeded: int = 0
+    not_succeeded: int = 0
+    failed: list[str] = field(default_factory=list)
+    empty: list[str] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+    rows: list[Payload] = field(default_factory=list)
+
+    def count(self, trajectory: Trajectory) -> None:
+        """Count a run that was exported."""
+        self.runs += 1
+        self.running += trajectory.status == "running"
+        self.succeeded += trajectory.success is True
+        self.not_succeeded += trajectory.success is False
+
+
+def rows_of(conversion: Conversion, run: Path) -> Outcome:
+    """Make rows of a run."""
+    outcome = Outcome()
+    outcome.rows = [row for _, row in _outputs(conversion, run, Source(run.stem), outcome)]
+    return outcome
+
+
+def export_files(conversion: Conversion, directory: Path, run: tuple[Path, str]) -> Outcome:
+    """Write what a run becomes into a directory; the name with it is that of the files. Raises OSError."""
+    outcome, (path, name) = Outcome(), run
+    try:
+        check_overwrite(directory / f"{name}{FORMATS[conversion.name].suffix}", force=conversion.force)
+        for file, content in _outputs(conversion, path, Source(name, directory), outcome):
+            _write_run(conversion, path, directory / file, content)
+            outcome.files += 1
+    except (FileExistsError, UnreadableError) as error:
+        outcome.failed.append(str(error))
+    return outcome
+
+
+def export_file(conversion: Conversion, out: Path, run: Path) -> Outcome:
+    """Write a run into one file. Raises ValueError where it becomes several, UnreadableError, and OSError."""
+    outcome = Outcome()
+    with tempfile.TemporaryDirectory() as aside:
+        pieces = _outputs(conversion, run, Source(out.stem, Path(aside)), outcome)
+        more = len(pieces) - 1 + len([*Path(aside).rglob("*.*")])
+    if pieces and more:
+        amount = pluralize(1 + more, "file")
+        raise ValueError(f"{run}: it becomes {amount}, and {out} is one: name a directory with -o")
+    for _, content in pieces:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        _write_run(conversion, run, out, content)
+        outcome.files += 1
+    return outcome
+
+
+def _outputs(conversion: Conversion, run: Path, source: Source, outcome: Outcome) -> list[tuple[str, Payload]]:
+    """What one run becomes; nothing where it cannot be read, or has nothing in it."""
+    try:
+        trajectory = read(run)
+        pieces, left_out = try_call(
+            lambda: _make_outputs(conversion, trajectory, source),
+            lambda error: _raise_unreadable(run, error),
+        )
+    except UnreadableError as error:
+        empty = isinstance(error.__cause__, EmptyTrajectoryError)
+        (outcome.empty if empty else outcome.failed).append(str(error))
+        return []
+    if not pieces:
+        outcome.empty.append(f"{run}: there is nothing in it that this format can hold")
+    outcome.count(trajectory)
+    outcome.left_out.update(left_out)
+    return pieces
+
+
+def _make_outputs(
+    conversion: Conversion, trajectory: Trajectory, source: Source
+) -> tuple[list[tuple[str, Payload]], Counter[str]]:
+    pieces, left_out = outputs_of(conversion.name, conversion.view(), trajectory, source)
+    return [*pieces], left_out
+
+
+def _write_run(conversion: Conversion, run: Path, target: Path, content: Payload) -> None:
+    """Write what a run becomes, parts of which are made only now. Raises UnreadableError where that fails."""
+
+    def on_error(error: Exception) -> None:
+        if isinstance(error, OSError):
+            raise error
+        _raise_unreadable(run, error)
+
+    try_call(lambda: write_text(target, _text(conversion, content), force=conversion.force), on_error)
+
+
+def _text(conversion: Conversion, content: Payload) -> Iterable[str | bytes]:
+    if isinstance(content, bytes):
+        return [content]
+    return map(json_line, content) if FORMATS[conversion.name].kind == "sessions" else document_text(content)
+
+
+def write_text(target: Path, text: Iterable[str | bytes], *, force: bool) -> None:
+    """Write a file, or replace it at once. Raises FileExistsError where it exists, and is not to be replaced."""
+    check_overwrite(target, force=force)
+    os.close(replace_file(target, map(_bytes, text)))
+
+
+def _bytes(part: str | bytes) -> bytes:
+    return part if isinstance(part, bytes) else part.encode("utf-8", "backslashreplace")
+
+
+def check_overwrite(target: Path, *, force: bool) -> None:
+    """Raise FileExistsError where a file exists, and is not to be replaced."""
+    if target.exists() and not force:
+        raise FileExistsError(f"{target} exists: give another -o, or --force to replace it")
+
+
+def _raise_unreadable(path: Path, error: Exception) -> NoReturn:
+    raise UnreadableError(
+        f"{path}: {error}" if isinstance(error, EmptyTrajectoryError) else error_message(path, error, "exported")
+    ) from error
+
+
+def json_line(row: Payload) -> str:
+    """Return a value as a line of JSON."""
+    return json.dumps(row, ensure_ascii=False).encode("utf-8", "backslashreplace").decode() + "\n"
+
+
+def document_text(content: Payload) -> Iterator[str]:
+    """Yield a value as JSON that people read, in parts."""
+    yield from json_parts(content)
+    yield "\n"

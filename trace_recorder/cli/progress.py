@@ -1,0 +1,93 @@
+"""A progress bar for work on many files: on stderr, if that is a terminal and the work takes more than a second.
+
+It shows numbers alone, nothing that a run recorded. No thread draws it, so it is brought up to date between two files.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TextIO, TypeVar
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+
+T = TypeVar("T")
+
+SECONDS_WITHOUT = 1.0
+"""What takes no longer has no bar."""
+_SECONDS_BETWEEN = 0.1
+
+
+class Progress:
+    """Counts files that are done; a context manager, which removes the bar at its end.
+
+    `hide` has to be called before anything is printed.
+    """
+
+    def __init__(
+        self,
+        total: int,
+        file: TextIO | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        seconds_without: float = SECONDS_WITHOUT,
+    ) -> None:
+        self._total = total
+        self._file = file or sys.stderr
+        self._clock = clock
+        self._done = 0
+        self._next = clock() + seconds_without
+        self._is_shown = self._file is not None and self._file.isatty()
+        self._bar: Bar | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.hide()
+
+    def over(self, results: Iterable[T]) -> Iterator[T]:
+        """Yield the results, one a file, and count those that the caller is done with."""
+        self._draw()
+        for result in results:
+            yield result
+            self._done += 1
+            self._draw()
+
+    def hide(self) -> None:
+        """Remove the bar, so that a line can be printed where it is."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def _draw(self) -> None:
+        now = self._clock()
+        if not self._is_shown or now < self._next:
+            return
+        self._next = now + _SECONDS_BETWEEN
+        if self._bar is None:
+            self._bar = _started(self._file, self._done, self._total)
+        else:
+            self._bar.update(self._bar.task_ids[0], completed=self._done, refresh=True)
+
+
+def _started(file: TextIO, done: int, total: int) -> Bar:
+    from rich.console import Console  # noqa: PLC0415 - only long work on a terminal needs it
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn  # noqa: PLC0415
+
+    bar = Progress(
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=Console(file=file),
+        auto_refresh=False,
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+    bar.add_task("", total=total, completed=done)
+    bar.start()
+    return bar

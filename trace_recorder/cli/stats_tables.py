@@ -1,0 +1,184 @@
+"""What the command `stats` prints for people: a summary, and a table each of models, tools and rewards.
+
+Where a line would be longer than the terminal is wide, the summary is wrapped, and models are columns: the figures of
+each below one another, so many models side by side as there is room for. In a pipe nothing is wrapped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from textwrap import wrap
+
+from trace_recorder.cli.text_layout import in_one_line, number, pluralize, seconds
+from trace_recorder.dialects.stream_usage import USAGE_ADVICE
+from trace_recorder.values.messages import Payload
+from trace_recorder.views.cost import table_name
+
+LABEL_WIDTH = 8
+"""Of what a line of the summary is about; what follows is wrapped below itself."""
+MIN_NAME = 12
+"""So many characters of a tool's or a reward's name are shown at least."""
+_GAP = 2
+
+Row = Sequence[str]
+
+
+def lines(figures: Mapping[str, Payload], width: int | None = None) -> Iterator[str]:
+    """Yield the figures as lines of text, none longer than `width` where names leave room for that."""
+    for line in _summary(figures):
+        yield from _wrapped(in_one_line(line), width)
+    yield from _table(_model_rows(figures["models"]), width, side_by_side=True)
+    yield from _table(_tool_rows(figures["tools"]), width)
+    yield from _table(_reward_rows(figures["rewards"]), width)
+
+
+def _wrapped(line: str, width: int | None) -> list[str]:
+    if width is None or len(line) <= width:
+        return [line]
+    return wrap(line, max(width, MIN_NAME + LABEL_WIDTH), subsequent_indent=" " * LABEL_WIDTH, break_on_hyphens=False)
+
+
+def _summary(figures: Mapping[str, Payload]) -> Iterator[str]:
+    llm = figures["llm"]
+    yield f"runs    {_runs(figures['runs'])}"
+    more = [f"{number(llm[name])} {name}" for name in ("failed", "incomplete", "retries") if llm[name]]
+    yield f"calls   {', '.join([pluralize(llm['calls'], 'LLM call'), *more])}"
+    yield f"tokens  {_tokens(llm['tokens'])}"
+    yield f"cost    {_cost(llm['cost'])}"
+    if figures["seconds"]:
+        spent = [f"{name} {seconds(value)}" for name, value in figures["seconds"].items()]
+        unknown = llm.get("calls_without_time")
+        spent += [f"not stated by {pluralize(unknown, 'call')}"] if unknown else []
+        yield f"time    {', '.join(spent)}"
+
+
+def _runs(runs: Mapping[str, Payload]) -> str:
+    names = ("completed", "failed", "interrupted", "running", "unknown")
+    statuses = [f"{runs[name]} {name}" for name in names if name in runs]
+    if not statuses:
+        return "none"
+    return f"{pluralize(runs.get('runs', 0), 'run')}: {', '.join(statuses)}; {_outcome(runs)}"
+
+
+def _outcome(runs: Mapping[str, Payload]) -> str:
+    """Say how many of the judged runs succeeded."""
+    if "accuracy" not in runs:
+        return "none judged"
+    judged = pluralize(runs["accuracy_runs"], "judged run")
+    return (
+        f"{runs['succeeded']} succeeded, {runs['not_succeeded']} did not: accuracy {runs['accuracy']:.0%} of {judged}"
+    )
+
+
+def _model_rows(models: Iterable[Mapping[str, Payload]]) -> list[Row]:
+    titles = ("model", "calls", "failed", "retries", "tokens in", "out", "cached", "per call", "cost USD")
+    return [titles, *map(_model, models)]
+
+
+def _model(one: Mapping[str, Payload]) -> Row:
+    tokens, cost = one["tokens"], one["cost"]
+    rate = tokens.get("cache_hit_rate")
+    return [
+        f"{one['provider']}/{one['model']}",
+        *(number(one[name]) for name in ("calls", "failed", "retries")),
+        *(number(tokens[name]) if name in tokens else "" for name in ("prompt", "completion")),
+        f"{rate:.0%}" if rate is not None else "",
+        seconds(one.get("mean_seconds")),
+        _amount(cost),
+    ]
+
+
+def _tool_rows(tools: Iterable[Mapping[str, Payload]]) -> list[Row]:
+    names = ("calls", "failed", "unanswered", "outcome_unknown")
+    rows = [[one["name"], *(number(one[name]) for name in names)] for one in tools]
+    return [("tool", "calls", "failed", "no answer", "outcome unknown"), *rows]
+
+
+def _reward_rows(rewards: Iterable[Mapping[str, Payload]]) -> list[Row]:
+    names = ("mean", "least", "most")
+    rows = [[one["name"], number(one["runs"]), *(f"{one[name]:g}" for name in names)] for one in rewards]
+    return [("reward", "runs", *names), *rows]
+
+
+def _tokens(tokens: Mapping[str, Payload]) -> str:
+    words = {"prompt": "in", "completion": "out", "cache_read": "read from the cache"}
+    words |= {"cache_write": "written to the cache", "reasoning": "for reasoning"}
+    said = [f"{number(tokens[name])} {word}" for name, word in words.items() if name in tokens]
+    if "cache_hit_rate" in tokens:
+        said.append(f"{tokens['cache_hit_rate']:.0%} of the input cached")
+    if "calls_without" in tokens:
+        streams = tokens.get("streams_without_include_usage")
+        advice = f" ({pluralize(streams, 'stream')}: {USAGE_ADVICE})" if streams else ""
+        said.append(f"not stated by {pluralize(tokens['calls_without'], 'call')}{advice}")
+    return ", ".join(said)
+
+
+def _cost(cost: Mapping[str, Payload]) -> str:
+    said = []
+    if "stated" in cost:
+        said.append(f"{cost['stated']:.6f} USD as billed ({pluralize(cost['stated_calls'], 'call')})")
+    if "estimated" in cost:
+        by = cost.get("estimated_with", "a table")
+        said.append(
+            f"about {cost['estimated']:.6f} USD by {by} ({pluralize(cost['estimated_calls'], 'call')}, an estimate)"
+        )
+    if cost["unknown_calls"]:
+        hint = "" if table_name() else "; pip install 'trace-recorder[prices]' for estimates"
+        said.append(f"unknown for {pluralize(cost['unknown_calls'], 'call')}{hint}")
+    return ", ".join(said) or "nothing"
+
+
+def _amount(cost: Mapping[str, Payload]) -> str:
+    """Return a cost as one cell: an estimate has a tilde, and calls of unknown cost a question mark."""
+    amounts = [cost[name] for name in ("stated", "estimated") if name in cost]
+    if not amounts:
+        return "?"
+    return f"{'~' if 'estimated' in cost else ''}{sum(amounts):.6f}{' + ?' if cost['unknown_calls'] else ''}"
+
+
+def _table(rows: Sequence[Row], width: int | None, *, side_by_side: bool = False) -> Iterator[str]:
+    """Yield an empty line and the rows, aligned; nothing if there are only titles."""
+    cells = [[in_one_line(cell) for cell in row] for row in rows]
+    if len(cells) == 1:
+        return
+    excess = 0 if width is None else max(0, _width(cells) - width)
+    if excess and side_by_side and width is not None:
+        for block in _blocks([*zip(*cells, strict=True)], width):
+            yield from ("", *_aligned(block))
+        return
+    names = max(MIN_NAME, max(len(row[0]) for row in cells) - excess)
+    yield from ("", *_aligned([[_cut(row[0], names), *row[1:]] for row in cells]))
+
+
+def _blocks(columns: Sequence[Row], width: int) -> Iterator[list[Row]]:
+    """Divide a table into tables of no more columns than there is room for, each with the titles, and at least one."""
+    titles = [row[0] for row in columns]
+    room = width - max(map(len, titles))
+    block: list[Row] = []
+    for column in [*zip(*columns, strict=True)][1:]:
+        whole = [_cut(cell, max(MIN_NAME, room - _GAP)) for cell in column]
+        if block and _width([*zip(titles, *block, whole, strict=True)]) > width:
+            yield [*zip(titles, *block, strict=True)]
+            block = []
+        block.append(whole)
+    yield [*zip(titles, *block, strict=True)]
+
+
+def _widths(rows: Sequence[Row]) -> list[int]:
+    return [max(map(len, column)) for column in zip(*rows, strict=True)]
+
+
+def _width(rows: Sequence[Row]) -> int:
+    return sum(size + _GAP for size in _widths(rows)) - _GAP
+
+
+def _aligned(rows: Sequence[Row]) -> Iterator[str]:
+    """Align the cells of rows: the first column on the left, the others on the right."""
+    widths = _widths(rows)
+    for first, *others in rows:
+        aligned = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
+        yield (" " * _GAP).join([first.ljust(widths[0]), *aligned]).rstrip()
+
+
+def _cut(cell: str, size: int) -> str:
+    return cell if len(cell) <= size else f"{cell[: size - 3]}..."

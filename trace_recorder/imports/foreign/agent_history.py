@@ -1,0 +1,169 @@
+"""The messages and calls of one agent, for formats that list what happened in a session line by line.
+
+An answer of the model is a call that saw the messages before it. A tool's result is a message; if no later call saw
+it, it is stated as an execution of the tool. Any other message that no call saw stays as it is. A session that goes
+back to an earlier message continues a fork of the conversation, and one that was compacted a new conversation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from heapq import merge
+
+from trace_recorder.dialects.call_ids import CallNumbering
+from trace_recorder.dialects.json_access import as_dict, as_text
+from trace_recorder.imports.foreign.run import MAIN, Agent, Call, Conversation, Event, Kept, Members, Missing, ToolRun
+from trace_recorder.values.messages import LLMResponse, Message, Payload
+from trace_recorder.values.structs import replace
+
+MAX_FORKS = 500
+"""How often a session can go back. Each fork costs a copy of the numbers of its items."""
+
+
+@dataclass(slots=True)
+class Position:
+    """A place in a conversation to which a session may go back: its first messages, with the results that follow."""
+
+    conversation: Conversation
+    length: int
+
+
+class AgentHistory:
+    """What one agent has seen and said so far; its calls and executions are appended to `events`."""
+
+    def __init__(self, events: list[Event], agent: Agent = MAIN) -> None:
+        self.events = events
+        self.agent = agent
+        self.conversation = Conversation()
+        self.position = Position(self.conversation, 0)
+        self._numbering = CallNumbering()
+        self._asked: dict[str, tuple[str, Members]] = {}
+        self._answered: dict[str, tuple[Members, str]] = {}
+        self._unseen: list[tuple[Members, str]] = []
+        self._forks = 0
+
+    @property
+    def made_up_ids(self) -> int:
+        """How many tool calls have an id that was made up."""
+        return self._numbering.made_up
+
+    def add(self, message: Message, time: str) -> None:
+        """Add a message that the next call sees."""
+        said = self._numbering.number(message).to_document()
+        self.conversation.add(said)
+        self._unseen.append((said, time))
+        if message.role == "tool":
+            self._answered.setdefault(message.call_id or "", (said, time))
+            self.position.length = len(self.conversation)
+        else:
+            self.position = Position(self.conversation, len(self.conversation))
+
+    def add_all(self, messages: Iterable[Message], time: str) -> None:
+        """Add several messages."""
+        for message in messages:
+            self.add(message, time)
+
+    def call(self, time: str, response: LLMResponse, answer: Message | None = None) -> Call:
+        """Add a call with its response. `answer` is the response as a message, if it is more than content and calls."""
+        self._unseen.clear()
+        given = answer or Message("assistant", response.content, reasoning=response.reasoning)
+        numbered = self._numbering.number(replace(given, tool_calls=response.tool_calls))
+        call = self._add_call(time)
+        call.response = replace(response, tool_calls=numbered.tool_calls).to_document()
+        call.model = response.model
+        said = numbered.to_document()
+        for asked in numbered.tool_calls:
+            self._asked[asked.call_id] = time, asked.to_document()
+        self.conversation.add(said)
+        self.position = Position(self.conversation, len(self.conversation))
+        return call
+
+    def failed_call(self, time: str, error: Members) -> Call:
+        """Add a call that had no response."""
+        self._unseen.clear()
+        call = self._add_call(time)
+        call.error = error
+        return call
+
+    def _add_call(self, time: str) -> Call:
+        call = Call(time=time, conversation=self.conversation, length=len(self.conversation), agent=self.agent)
+        self.events.append(call)
+        return call
+
+    def restart(self) -> None:
+        """Continue with a new conversation, as after a compaction."""
+        self.finish()
+        self.conversation = Conversation()
+        self.position = Position(self.conversation, 0)
+
+    def return_to(self, position: Position) -> None:
+        """Continue from an earlier position. After `MAX_FORKS` of these, it is only noted that this is missing."""
+        if position is self.position:
+            return
+        self.finish()
+        self._forks += 1
+        if self._forks > MAX_FORKS:
+            if self._forks == MAX_FORKS + 1:
+                self.events.append(
+                    Missing(what="to follow a session that goes back", why=f"it does so more than {MAX_FORKS} times")
+                )
+            return
+        self.conversation = position.conversation.fork(position.length)
+        self.position = Position(self.conversation, len(self.conversation))
+
+    def finish(self) -> None:
+        """State what no call saw: results as executions of their tools, other messages as they are."""
+        for said, time in self._unseen:
+            is_result = said["role"] == "tool"
+            self.events.append(
+                self._execution(said, time) if is_result else Kept(what="unseen message", value=said, time=time)
+            )
+        self._unseen.clear()
+
+    def execution_of(self, call_id: str) -> ToolRun | None:
+        """Return the execution of a tool for a call, such as one in which a sub-agent was started."""
+        if call_id in self._answered:
+            return self._execution(*self._answered[call_id])
+        if call_id not in self._asked:
+            return None
+        asked, call = self._asked[call_id]
+        name = as_text(call.get("name")) or ""
+        return ToolRun(time=asked, name=name, arguments=call.get("arguments"), call_id=call_id, agent=self.agent)
+
+    def _execution(self, result: Members, time: str) -> ToolRun:
+        call_id = as_text(result.get("call_id"))
+        asked, call = self._asked.get(call_id or "", (time, {}))
+        failed = as_dict(result.get("extra")).get("is_error")
+        content = result.get("content")
+        return ToolRun(
+            time=asked,
+            name=as_text(call.get("name")) or as_text(result.get("name")) or "",
+            arguments=call.get("arguments"),
+            call_id=call_id,
+            ended=time,
+            success=None if failed is None else not failed,
+            result=None if failed is True else content,
+            error=error_text(content) if failed is True else None,
+            agent=self.agent,
+        )
+
+
+def error_text(content: Payload) -> str:
+    """Return the texts of a result that is an error."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return "\n".join(text for part in parts if (text := as_text(as_dict(part).get("text"))) is not None)
+
+
+def in_time_order(*lists: list[Event]) -> list[Event]:
+    """Merge lists of events by their times. The order within a list stays, whatever its times."""
+    return [event for _, event in merge(*map(_with_keys, lists), key=lambda pair: pair[0])]
+
+
+def _with_keys(events: list[Event]) -> Iterator[tuple[str, Event]]:
+    latest = ""
+    for event in events:
+        latest = max(latest, event.time)
+        yield latest, event

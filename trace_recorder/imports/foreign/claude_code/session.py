@@ -1,0 +1,205 @@
+"""What the lines of a session mean: messages, calls, failures, compactions, and what the session says of itself.
+
+The conversation is what the session's file says that the model saw, without the system prompt and the reminders that
+the program adds to a request, which are not in the file. A `compact_boundary`, or a summary of one, begins a new
+conversation, and so does `/clear`. What was typed while the model was busy (`queued_command`) is a message.
+
+Lines that are no messages stay in the journal as they are, and so does what a tool returned to the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from trace_recorder.dialects import anthropic_messages
+from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
+from trace_recorder.imports.foreign.agent_history import AgentHistory, in_time_order
+from trace_recorder.imports.foreign.claude_code.lines import Entry, entries, is_session
+from trace_recorder.imports.foreign.claude_code.texts import is_clear, is_interruption, typed_text
+from trace_recorder.imports.foreign.claude_code.threads import Threads
+from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.run import Annotation, Event, ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.values.messages import Message, Payload, without_none
+from trace_recorder.values.structs import replace
+
+_SYNTHETIC = "<synthetic>"
+"""The model of messages that the program wrote in the model's place."""
+_MARKS = ("isMeta", "isCompactSummary", "origin", "promptSource")
+"""Members of a user's line that say who wrote it."""
+_ABOUT = ("version", "cwd", "gitBranch", "slug", "entrypoint")
+"""Members of lines that say what wrote the session, and where."""
+_RESULT = ("total_cost_usd", "usage", "modelUsage", "num_turns", "duration_ms", "duration_api_ms")
+"""Members of the SDK's last message that are stated of the run as a whole."""
+
+
+def recognizes(source: Source) -> bool:
+    """Whether the file has lines of a session."""
+    return is_session(source)
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield the one session of a file, with its sub-agents' files."""
+    run = ForeignRun(identity=source.path.stem, provider="anthropic")
+    reading = _Reading(run)
+    reading.read_lines(entries(source), run.events)
+    added = []
+    for path in sorted((source.path.parent / source.path.stem / "subagents").glob("agent-*.jsonl")):
+        source.read_too |= {path, path.with_suffix(".meta.json")}
+        added.append(_read_sub_agent(reading, Source(path, source.max_line_bytes, source.max_document_bytes)))
+    reading.threads.finish()
+    started = reading.threads.executions(event for events in (run.events, *added) for event in events)
+    run.events = in_time_order(run.events, started, *added)
+    yield run
+
+
+def _read_sub_agent(reading: _Reading, source: Source) -> list[Event]:
+    events: list[Event] = []
+    about = Source(source.path.with_suffix(".meta.json"))
+    try:
+        kind = as_text(as_dict(about.document).get("agentType")) if about.path.is_file() else None
+        reading.read_lines(entries(source), events, of=source.path, kind=kind)
+    except OSError as error:
+        events.append(Missing(what=f"to read {source.path.name}", why=str(error)))
+    return events
+
+
+class _Reading:
+    """One session while it is read."""
+
+    def __init__(self, run: ForeignRun) -> None:
+        self.run = run
+        self.threads = Threads(AgentHistory(run.events))
+        self._session: str | None = None
+        self._tools: tuple[Payload, ...] = ()
+
+    def read_lines(
+        self, found: list[Entry], events: list[Event], of: Path | None = None, kind: str | None = None
+    ) -> None:
+        """Read the lines of a file; `of` is that of a sub-agent, and `kind` its type."""
+        agent = None if of is None else of.stem.removeprefix("agent-")
+        for entry in found:
+            time = stated_time(entry.line.get("timestamp"))
+            if entry.why is not None:
+                events.append(Missing(what=f"line {entry.number}", why=entry.why, time=time))
+                continue
+            if agent is not None:
+                entry.line.setdefault("agentId", agent)
+                entry.line.setdefault("attributionAgent", kind)
+                entry.line["isSidechain"] = True
+            self._read_line(entry, events, time)
+
+    def _read_line(self, entry: Entry, events: list[Event], time: str) -> None:
+        self._identify(entry.line)
+        history = self.threads.of(entry, events)
+        is_message = self._is_message(entry)
+        if not is_message:
+            self._read_other(entry, history, events, time)
+        elif entry.kind == "assistant":
+            self._read_answer(entry, history, events, time)
+        else:
+            self._read_user(entry, history, events, time)
+        self.threads.place(history, entry, is_message=is_message)
+
+    @staticmethod
+    def _is_message(entry: Entry) -> bool:
+        if entry.kind == "attachment":
+            return as_dict(entry.line.get("attachment")).get("type") == "queued_command"
+        return entry.kind in {"user", "assistant"} and isinstance(entry.message.get("content"), str | list)
+
+    def _identify(self, line: Members) -> None:
+        """Take what a line says of the session: its id, and the newest version and directory."""
+        session = as_text(line.get("sessionId")) or as_text(line.get("session_id"))
+        if self._session is None and session is not None and session != "default":
+            self._session = self.run.identity = session
+            if line.get("isSidechain") is True and (agent := as_text(line.get("agentId"))):
+                self.run.identity = f"{session}-agent-{agent}"
+        self.run.source.update({name: line[name] for name in _ABOUT if line.get(name)})
+
+    def _read_user(self, entry: Entry, history: AgentHistory, events: list[Event], time: str) -> None:
+        queued = as_dict(entry.line.get("attachment"))
+        element = {"role": "user", "content": queued.get("prompt")} if queued else entry.message
+        messages = anthropic_messages.read_message({**element, "role": "user"})
+        text = typed_text(element.get("content"))
+        if any(message.role != "tool" for message in messages):
+            self.threads.go_to(history, entry)
+        if is_clear(text) or (entry.line.get("isCompactSummary") is True and len(history.conversation)):
+            history.restart()
+        marks = {name: entry.line[name] for name in _MARKS if entry.line.get(name)}
+        marks |= {"attachment": "queued_command"} if queued else {}
+        history.add_all([replace(one, extra=one.extra | marks) if marks else one for one in messages], time)
+        self.threads.answered(entry, time)
+        if history is self.threads.main or not len(self.threads.main.conversation):
+            self._note_prompt(text, entry.line)
+        if (stated := entry.line.get("toolUseResult", entry.line.get("tool_use_result"))) is not None:
+            ids = [message.call_id for message in messages if message.role == "tool"]
+            events.append(Kept(what="toolUseResult", value={"call_ids": ids, "value": stated}, time=time))
+
+    def _note_prompt(self, text: str, line: Members) -> None:
+        """Take the first prompt as the task; see whether the session ends with an interruption."""
+        self.run.status = "interrupted" if is_interruption(text) else "unknown"
+        if self.run.task is None and text and not line.get("isMeta") and not is_interruption(text):
+            self.run.task = None if line.get("isCompactSummary") else text
+
+    def _read_answer(self, entry: Entry, history: AgentHistory, events: list[Event], time: str) -> None:
+        message, line = entry.message, entry.line
+        self.threads.go_to(history, entry)
+        if line.get("isApiErrorMessage") is True:
+            text = typed_text(message.get("content"))
+            failed = history.failed_call(time, {"type": as_text(line.get("error")) or "api_error", "message": text})
+            failed.provider = "anthropic"
+            events.append(Kept(what="assistant", value=line, time=time))
+            return
+        said = anthropic_messages.read_message({**message, "role": "assistant"})
+        answer = said[-1] if said else Message("assistant")
+        answer = replace(answer, extra={name: answer.extra[name] for name in ("content",) if name in answer.extra})
+        if message.get("model") == _SYNTHETIC:
+            history.add(answer, time)
+            return
+        self.run.status = "unknown"
+        response = anthropic_messages.read_response({"role": "assistant", **message}, history.made_up_ids)
+        call = history.call(time, response, answer)
+        call.provider, call.tools = "anthropic", self._tools
+        call.parameters = without_none(effort=as_text(line.get("effort")))
+        if line.get("isAbortedMidStream") is True:
+            call.complete, call.ended_by = False, "the stream was aborted"
+        if (identity := as_text(line.get("requestId"))) and call.response is not None:
+            call.response["extra"] = {**as_dict(call.response.get("extra")), "request_id": identity}
+        self.run.model = self.run.model or response.model
+        for asked in response.tool_calls:
+            self.threads.asked(asked, time, history.agent)
+
+    def _read_other(self, entry: Entry, history: AgentHistory, events: list[Event], time: str) -> None:
+        line = entry.line
+        subtype = as_text(line.get("subtype"))
+        if entry.kind == "system" and subtype == "compact_boundary":
+            history.restart()
+        elif entry.kind == "system" and subtype == "api_error":
+            history.failed_call(time, _api_error(line)).provider = "anthropic"
+        elif entry.kind == "system" and subtype == "init":
+            self._tools = tuple(tool for tool in as_list(line.get("tools")) if isinstance(tool, str))
+            self.run.model = self.run.model or as_text(line.get("model"))
+            self.run.source |= without_none(version=as_text(line.get("claude_code_version")))
+        elif entry.kind == "result" and "is_error" in line:
+            self._read_result(line, events, time)
+        elif entry.kind == "progress":
+            self.threads.progressed(entry)
+        events.append(Kept(what=" ".join(filter(None, (entry.kind or "line", subtype))), value=line, time=time))
+
+    def _read_result(self, line: Members, events: list[Event], time: str) -> None:
+        """Read the SDK's last message, which says how the run ended, and what it cost."""
+        failed = line.get("is_error") is True
+        self.run.status = "failed" if failed else "completed"
+        self.run.final_result = line.get("result")
+        if failed:
+            text = as_text(line.get("result")) or as_text(line.get("subtype")) or ""
+            self.run.error = {"type": as_text(line.get("subtype")) or "error", "message": text}
+        events += [Annotation(key=name, value=line[name], time=time) for name in _RESULT if name in line]
+
+
+def _api_error(line: Members) -> Members:
+    error = as_dict(line.get("error"))
+    text = as_text(error.get("message")) or as_text(error.get("formatted")) or ""
+    status = as_number(error.get("status"))
+    return {"type": as_text(error.get("type")) or "api_error", "message": text} | without_none(status=status)

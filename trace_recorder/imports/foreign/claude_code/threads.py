@@ -1,0 +1,182 @@
+"""Which agent a line belongs to, and where in the tree of messages it stands.
+
+Each line names the one before it (`parentUuid`). Where that is not the last line of the agent, the session has gone
+back: it continues a fork. Parts of an answer and results of its tools are no reason for one, as parallel calls make
+branches of their own. A line without a parent begins anew.
+
+Sub-agents: older versions write their lines into the session's file (`isSidechain`), each sub-agent with a root of its
+own, which repeats the prompt of the tool's call. Newer ones write a file for each (`agentId`), and the SDK names the
+tool's call (`parent_tool_use_id`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from trace_recorder.dialects.json_access import as_dict, as_list, as_text
+from trace_recorder.imports.foreign.agent_history import AgentHistory, Position
+from trace_recorder.imports.foreign.claude_code.lines import Entry
+from trace_recorder.imports.foreign.run import Agent, Event, ToolRun
+from trace_recorder.values.messages import Payload, ToolCall
+
+_SUMMARIZER = "acompact"
+"""The beginning of the ids of agents that write the summary of a compaction."""
+
+
+@dataclass(slots=True)
+class Task:
+    """A tool's call that may have started a sub-agent, and its result."""
+
+    time: str
+    call: ToolCall
+    agent: Agent
+    ended: str | None = None
+    result: Payload = None
+    failed: bool | None = None
+
+    @property
+    def execution_id(self) -> str:
+        """The id of its execution, which the sub-agent names."""
+        return f"execution-of-{self.call.call_id}"
+
+
+@dataclass(slots=True)
+class Threads:
+    """The agents of one session."""
+
+    main: AgentHistory
+    positions: dict[str, tuple[AgentHistory, Position | None]] = field(default_factory=dict)
+    tasks: dict[str, Task] = field(default_factory=dict)
+    started: dict[str, str] = field(default_factory=dict)
+    """The tool's call of each sub-agent, by the id of the agent."""
+    _by_prompt: dict[str, deque[str]] = field(default_factory=dict)
+    _side: dict[str, AgentHistory] = field(default_factory=dict)
+    _has_parents: bool = False
+
+    def of(self, entry: Entry, events: list[Event]) -> AgentHistory:
+        """Return the history of the agent to which a line belongs. `events` is the list for a new one."""
+        line = entry.line
+        if task := as_text(line.get("parent_tool_use_id")):
+            return self._of_agent(task, self._started_by(task, task, None), events)
+        if line.get("isSidechain") is not True:
+            return self.main
+        if identity := as_text(line.get("agentId")):
+            return self._side.get(identity) or self._of_agent(identity, self.agent(identity, entry), events)
+        above = self.positions.get(as_text(line.get("parentUuid")) or "")
+        if above is not None and above[0] is not self.main:
+            return above[0]
+        identity = f"sidechain-{len(self._side) + 1}"
+        return self._of_agent(identity, self._started_by(identity, self._task_with_prompt(entry), None), events)
+
+    def _of_agent(self, identity: str, agent: Agent, events: list[Event]) -> AgentHistory:
+        if identity not in self._side:
+            self._side[identity] = AgentHistory(events, agent)
+        return self._side[identity]
+
+    def agent(self, identity: str, first: Entry) -> Agent:
+        """Return the sub-agent with this id; `first` is its first line."""
+        task = self.started.get(identity) or self._task_with_prompt(first)
+        name = "compaction" if identity.startswith(_SUMMARIZER) else as_text(first.line.get("attributionAgent"))
+        return self._started_by(identity, task, name)
+
+    def _task_with_prompt(self, first: Entry) -> str | None:
+        """Return the call of a tool that has a sub-agent's first message as its prompt. Each starts one agent."""
+        waiting = self._by_prompt.get(as_text(first.message.get("content")) or "")
+        return waiting.popleft() if waiting else None
+
+    def _started_by(self, identity: str, call_id: str | None, name: str | None) -> Agent:
+        task = self.tasks.get(call_id or "")
+        if task is None or call_id is None:
+            return Agent(name=name, agent_id=identity)
+        self.started[identity] = call_id
+        kind = as_text(as_dict(task.call.arguments).get("subagent_type"))
+        return Agent(
+            name=name or kind,
+            agent_id=identity,
+            parent_agent_id=task.agent.agent_id,
+            parent_execution_id=task.execution_id,
+        )
+
+    def asked(self, call: ToolCall, time: str, agent: Agent) -> None:
+        """Note a tool's call, which may start a sub-agent."""
+        self.tasks.setdefault(call.call_id, Task(time, call, agent))
+        prompt = as_text(as_dict(call.arguments).get("prompt"))
+        if prompt:
+            self._by_prompt.setdefault(prompt, deque()).append(call.call_id)
+
+    def answered(self, entry: Entry, time: str) -> None:
+        """Note the results of tools, and which agent the tool's own result names."""
+        for block in map(as_dict, as_list(entry.message.get("content"))):
+            task = self.tasks.get(as_text(block.get("tool_use_id")) or "")
+            if block.get("type") == "tool_result" and task is not None:
+                failed = block.get("is_error")
+                task.ended, task.result = time, block.get("content")
+                task.failed = failed if isinstance(failed, bool) else None
+                if identity := as_text(as_dict(entry.line.get("toolUseResult")).get("agentId")):
+                    self.started[identity] = task.call.call_id
+
+    def progressed(self, entry: Entry) -> None:
+        """Note which agent a line on a tool's progress names."""
+        identity = as_text(as_dict(entry.line.get("data")).get("agentId"))
+        call_id = as_text(entry.line.get("parentToolUseID"))
+        if identity and call_id:
+            self.started.setdefault(identity, call_id)
+
+    def go_to(self, history: AgentHistory, entry: Entry) -> None:
+        """Return to the message that a new message of an agent names as the one before it."""
+        if "parentUuid" not in entry.line:
+            return
+        parent = as_text(entry.line["parentUuid"])
+        if parent is None:
+            if self._has_parents and len(history.conversation):
+                history.restart()
+            return
+        self._has_parents = True
+        above, position = self.positions.get(parent, (None, history.position))
+        if above is None:
+            return
+        if position is not None:
+            history.return_to(position)
+        elif len(history.conversation):
+            history.restart()
+
+    def place(self, history: AgentHistory, entry: Entry, *, is_message: bool) -> None:
+        """Note where an agent stands after a line. A line that is no message stands where the one before it does."""
+        parent = as_text(entry.line.get("parentUuid"))
+        here: Position | None = history.position
+        if not is_message and "parentUuid" in entry.line:
+            here = self.positions.get(parent, (history, here))[1] if parent else None
+        for uuid in entry.uuids:
+            self.positions[uuid] = history, here
+
+    def finish(self) -> None:
+        """State the results that no call saw."""
+        for history in (self.main, *self._side.values()):
+            history.finish()
+
+    def executions(self, events: Iterable[Event]) -> list[Event]:
+        """Return the executions that started sub-agents. Those that `events` state already get the id of theirs."""
+        stated = {event.call_id: event for event in events if isinstance(event, ToolRun)}
+        found: list[Event] = []
+        for task in filter(None, map(self.tasks.get, dict.fromkeys(self.started.values()))):
+            if task.call.call_id in stated:
+                stated[task.call.call_id].execution_id = task.execution_id
+            else:
+                found.append(_execution(task))
+        return sorted(found, key=lambda event: event.time)
+
+
+def _execution(task: Task) -> ToolRun:
+    return ToolRun(
+        time=task.time,
+        name=task.call.name,
+        arguments=task.call.arguments,
+        call_id=task.call.call_id,
+        execution_id=task.execution_id,
+        ended=task.ended,
+        success=None if task.failed is None else not task.failed,
+        result=task.result,
+        agent=task.agent,
+    )

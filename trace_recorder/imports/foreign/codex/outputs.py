@@ -1,0 +1,67 @@
+"""What a rollout states of tools' results and of tokens.
+
+A result has no mark of failure. What ran a command states its exit code in a JSON text, or in the lines before its
+output. `token_count` events repeat the cumulative totals of the session; an event with the same totals is a repetition.
+"""
+
+from __future__ import annotations
+
+import re
+
+from trace_recorder.dialects.json_access import Members, as_dict, as_int, json_value
+from trace_recorder.values.messages import Message, Payload, Usage
+from trace_recorder.values.structs import replace
+
+_EXIT_CODE = re.compile(r"^(?:Exit code:|Process exited with code) (-?\d{1,9})$", re.MULTILINE)
+_HEADER_END = "\nOutput:"
+
+
+def with_failure(result: Message) -> Message:
+    """Return a tool's result with `exit_code` and `is_error` where it states an exit code, or a success."""
+    code = _exit_code(result.content)
+    success = None if code is None else code == 0
+    if isinstance(result.content, list) and result.content:
+        stated = as_dict(result.content[0]).get("success")
+        success = stated if isinstance(stated, bool) else success
+    if success is None:
+        return result
+    stated_code = {} if code is None else {"exit_code": code}
+    return replace(result, extra={**result.extra, **stated_code, "is_error": not success})
+
+
+def _exit_code(content: Payload) -> int | None:
+    if not isinstance(content, str):
+        return None
+    if content.startswith("{"):
+        return as_int(as_dict(as_dict(json_value(content)).get("metadata")).get("exit_code"))
+    header, found, _ = content.partition(_HEADER_END)
+    stated = _EXIT_CODE.search(header) if found else None
+    return int(stated[1]) if stated else None
+
+
+class TokenCounts:
+    """The tokens of the calls, from `token_count` events."""
+
+    def __init__(self) -> None:
+        self._totals: Payload = None
+
+    def read(self, payload: Payload) -> Usage | None:
+        """Return what the last call took; None if the event states nothing new."""
+        info = as_dict(as_dict(payload).get("info"))
+        totals, last = as_dict(info.get("total_token_usage")), as_dict(info.get("last_token_usage"))
+        if not last or (totals and totals == self._totals):
+            return None
+        self._totals = totals
+        return _usage(last)
+
+
+def _usage(counts: dict[str, Payload]) -> Usage:
+    left = Members(counts)
+    return Usage(
+        input_tokens=left.integer("input_tokens"),
+        output_tokens=left.integer("output_tokens"),
+        cache_creation_input_tokens=left.integer("cache_write_input_tokens"),
+        cache_read_input_tokens=left.integer("cached_input_tokens"),
+        reasoning_tokens=left.integer("reasoning_output_tokens"),
+        extra=left.rest(),
+    )

@@ -1,0 +1,302 @@
+"""A rollout as a run: the items between two inputs are the answer of one call.
+
+The tokens of a call come before or after its items, by version: they belong to the open answer if that has none yet,
+else to the next one. A `compacted` line begins a new conversation with the history that it states. A session that was
+rolled back continues a fork. Where a rollout has no items, the events that repeat them are read in their place.
+
+A sub-agent has a rollout of its own. Where the event that started it names its thread, and the file with that name is
+in the same directory, it is read with its parent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from trace_recorder.dialects import openai_responses
+from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text
+from trace_recorder.dialects.split_messages import read_groups
+from trace_recorder.imports.foreign.agent_history import AgentHistory, Position, in_time_order
+from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.codex.outputs import TokenCounts, with_failure
+from trace_recorder.imports.foreign.run import MAIN, Agent, Event, ForeignRun, Kept, Members, Missing, ToolRun
+from trace_recorder.imports.foreign.source import Line, Source
+from trace_recorder.values.messages import Message, Payload, Usage, without_none
+from trace_recorder.values.structs import replace
+
+_ENVELOPES = {"session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state"}
+_ITEMS = {"message", "reasoning", "function_call", "function_call_output", "local_shell_call"}
+"""Items that the oldest rollouts have as lines, without an envelope."""
+_ABOUT = ("cli_version", "originator", "cwd", "source", "git", "parent_thread_id", "forked_from_id", "agent_nickname")
+_INJECTED = ("<environment_context>", "<user_instructions>", "# AGENTS.md", "<permissions", "<turn_aborted>")
+"""How texts begin that Codex, and no person, writes as the user."""
+_ID_LENGTH = 36
+"""How long the id of a thread is, with which the name of its file ends."""
+_MAX_DEPTH = 8
+"""How deep sub-agents of sub-agents are read."""
+
+
+def recognizes(source: Source) -> bool:
+    """Whether the file has lines with Codex's envelopes, or is one of the oldest without them."""
+    lines = [as_dict(line.value) for line in source.first_lines]
+    if any(line.get("type") in _ENVELOPES and isinstance(line.get("payload"), dict) for line in lines):
+        return True
+    oldest = bool(lines) and {"id", "timestamp", "instructions"} <= {*lines[0]} and "type" not in lines[0]
+    return oldest and all(line.get("type") in _ITEMS or "record_type" in line for line in lines[1:])
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield the one session of a file, with the sub-agents whose rollouts are at hand."""
+    run = ForeignRun(identity=source.path.stem, provider="openai")
+    events = _read_file(source, source, run, MAIN, 0)
+    run.events = in_time_order(*events)
+    yield run
+
+
+def _read_file(source: Source, first: Source, run: ForeignRun, agent: Agent, depth: int) -> Iterator[list[Event]]:
+    """Yield the events of a file, of the executions that started sub-agents, and of these agents' files."""
+    reading = _Reading(run, AgentHistory([], agent))
+    reading.read_lines([*source.lines()])
+    yield reading.history.events
+    stated = {event.call_id: event for event in reading.history.events if isinstance(event, ToolRun)}
+    names = {path.stem[-_ID_LENGTH:]: path for path in source.path.parent.glob("*.jsonl")} if reading.started else {}
+    for started, name, call_id in reading.started:
+        path = names.get(started)
+        execution = stated.get(call_id) or reading.history.execution_of(call_id)
+        if path is None or path in first.read_too or path == first.path or depth >= _MAX_DEPTH:
+            continue
+        first.read_too.add(path)
+        if execution is not None:
+            execution.execution_id = f"execution-of-{call_id}"
+            yield [] if call_id in stated else [execution]
+        sub_agent = Agent(
+            name=name,
+            agent_id=started,
+            parent_agent_id=agent.agent_id,
+            parent_execution_id=None if execution is None else execution.execution_id,
+        )
+        limited = Source(path, source.max_line_bytes, source.max_document_bytes)
+        yield from _read_file(limited, first, ForeignRun(identity=started), sub_agent, depth + 1)
+
+
+@dataclass(slots=True)
+class _Answer:
+    """The items of one answer so far."""
+
+    time: str
+    items: list[Payload] = field(default_factory=list)
+    usage: Usage | None = None
+    model: str | None = None
+    parameters: Members = field(default_factory=dict)
+
+
+class _Reading:
+    """One file while it is read."""
+
+    def __init__(self, run: ForeignRun, history: AgentHistory) -> None:
+        self.run = run
+        self.history = history
+        self.started: list[tuple[str, str | None, str]] = []
+        self._counts = TokenCounts()
+        self._answer: _Answer | None = None
+        self._next_usage: Usage | None = None
+        self._turns: list[Position] = []
+        self._context: Members = {}
+        self._is_known = False
+
+    def read_lines(self, lines: list[Line]) -> None:
+        """Read all lines. Where none of them is an item, events are read in the place of items."""
+        has_items = any(self._item(as_dict(line.value)) for line in lines)
+        for line in lines:
+            members = as_dict(line.value)
+            time = stated_time(members.get("timestamp"))
+            if line.why is not None or not isinstance(line.value, dict):
+                why = line.why or "it is no object"
+                self.history.events.append(Missing(what=f"line {line.number}", why=why, time=time))
+                continue
+            item = self._item(members) or ({} if has_items else _item_of_event(members))
+            if item:
+                self._read_item(item, time)
+            if not item or members.get("type") == "event_msg":
+                self._read_other(members, time)
+                self.history.events.append(Kept(what=_kind(members), value=line.value, time=time))
+        self._close()
+        self.history.finish()
+
+    @staticmethod
+    def _item(members: Members) -> Members:
+        """Return the item of a line; an empty object if it has none."""
+        if members.get("type") == "response_item":
+            item = as_dict(members.get("payload"))
+            return {} if item.get("type") == "ghost_snapshot" else item
+        return members if "payload" not in members and members.get("type") in _ITEMS else {}
+
+    def _read_item(self, item: Members, time: str) -> None:
+        if _is_output(item):
+            if self._answer is None:
+                model = as_text(self._context.get("model"))
+                parameters = without_none(effort=self._context.get("effort"))
+                self._answer = _Answer(time, [], self._next_usage, model, parameters)
+                self._next_usage = None
+            self._answer.items.append(item)
+            return
+        self._close()
+        messages = [with_failure(one) if one.role == "tool" else one for one in openai_responses.read_message(item)]
+        if item.get("type") == "agent_message":
+            about = without_none(**{name: item.get(name) for name in ("type", "author", "recipient")})
+            messages = [Message("user", as_list(item.get("content")) or None, extra=about)]
+        if any(one.role == "user" for one in messages):
+            self._begin_turn(messages)
+        self.history.add_all(messages, time)
+
+    def _begin_turn(self, messages: list[Message]) -> None:
+        text = next((text for one in messages if (text := _text(one.content))), "")
+        if text.startswith(_INJECTED):
+            return
+        self._turns.append(self.history.position)
+        self.run.task = self.run.task or text or None
+
+    def _close(self) -> None:
+        """Make a call of the items of the open answer."""
+        answer, self._answer = self._answer, None
+        if answer is None:
+            return
+        body = {"output": answer.items}
+        response = openai_responses.read_response(body, self.history.made_up_ids)
+        thoughts = [item for item in answer.items if as_dict(item).get("type") == "reasoning"]
+        said = Message(
+            "assistant",
+            response.content,
+            reasoning=response.reasoning,
+            extra={"reasoning": thoughts} if thoughts else {},
+        )
+        call = self.history.call(
+            answer.time, replace(response, usage=answer.usage or Usage(), finish_reason=None), said
+        )
+        call.model, call.provider, call.parameters = answer.model, self.run.provider, answer.parameters
+        self.run.model = self.run.model or answer.model
+
+    def _read_other(self, members: Members, time: str) -> None:
+        payload = as_dict(members.get("payload"))
+        kind = members.get("type")
+        if kind == "session_meta" or (not self._is_known and "payload" not in members):
+            self._identify(payload or members, time)
+        elif kind == "turn_context":
+            self._close()
+            self._context = payload
+        elif kind == "compacted":
+            self._compact(payload, time)
+        elif kind == "event_msg":
+            self._read_event(payload, time)
+
+    def _identify(self, about: Members, time: str) -> None:
+        """Take what a rollout says of itself. A rollout that was forked repeats what its origin says."""
+        if self._is_known:
+            return
+        self._is_known = True
+        self.run.identity = as_text(about.get("id")) or self.run.identity
+        self.run.provider = as_text(about.get("model_provider")) or self.run.provider
+        self.run.source |= without_none(**{name: about.get(name) for name in _ABOUT})
+        if instructions := as_text(as_dict(about.get("base_instructions")).get("text")):
+            self.history.add(Message("system", instructions), time)
+
+    def _compact(self, payload: Members, time: str) -> None:
+        self._close()
+        self.history.restart()
+        self._turns.clear()
+        summary = as_text(payload.get("message"))
+        items = as_list(payload.get("replacement_history"))
+        for group in read_groups(items, openai_responses.read_message, openai_responses.MERGE_RULE):
+            self.history.add_all(group.messages, time)
+        if summary and not items:
+            self.history.add(Message("user", summary), time)
+
+    def _read_event(self, payload: Members, time: str) -> None:
+        kind = as_text(payload.get("type")) or ""
+        if kind == "token_count":
+            self._read_tokens(payload)
+        elif kind in {"error", "stream_error"}:
+            self._read_error(payload, time, ends=kind == "error")
+        elif kind == "thread_rolled_back":
+            self._roll_back(as_int(payload.get("num_turns")) or 0)
+        elif kind == "collab_agent_spawn_end":
+            self._note_started(payload)
+        elif kind in {"task_started", "turn_started"}:
+            self.run.status = "unknown"
+        elif kind in {"task_complete", "turn_complete"}:
+            self._end_turn(payload)
+        elif kind == "turn_aborted":
+            self._close()
+            self.run.status = "interrupted"
+
+    def _read_tokens(self, payload: Members) -> None:
+        usage = self._counts.read(payload)
+        if usage is None:
+            return
+        if self._answer is not None and self._answer.usage is None:
+            self._answer.usage = usage
+            self._close()
+        else:
+            self._next_usage = usage
+
+    def _read_error(self, payload: Members, time: str, *, ends: bool) -> None:
+        self._close()
+        inner = as_dict(payload.get("error"))
+        text = as_text(payload.get("message")) or as_text(inner.get("message")) or ""
+        kind = as_text(payload.get("codex_error_info")) or as_text(inner.get("kind")) or "error"
+        call = self.history.failed_call(time, {"type": kind, "message": text})
+        call.model, call.provider = as_text(self._context.get("model")), self.run.provider
+        if ends:
+            self.run.status, self.run.error = "failed", call.error
+
+    def _roll_back(self, turns: int) -> None:
+        self._close()
+        if 0 < turns <= len(self._turns):
+            self.history.return_to(self._turns[-turns])
+            del self._turns[-turns:]
+
+    def _note_started(self, payload: Members) -> None:
+        started, call_id = as_text(payload.get("new_thread_id")), as_text(payload.get("call_id"))
+        if started and call_id and len(started) == _ID_LENGTH:
+            name = as_text(payload.get("new_agent_role")) or as_text(payload.get("new_agent_nickname"))
+            self.started.append((started, name, call_id))
+
+    def _end_turn(self, payload: Members) -> None:
+        self._close()
+        error = as_dict(payload.get("error"))
+        self.run.status, self.run.error = ("failed" if error else "completed"), None
+        if error:
+            message = as_text(error.get("message")) or ""
+            self.run.error = {"type": as_text(error.get("codex_error_info")) or "error", "message": message}
+        self.run.final_result = payload.get("last_agent_message")
+
+
+def _is_output(item: Members) -> bool:
+    """Whether an item is a part of the model's answer."""
+    kind = as_text(item.get("type")) or ""
+    if kind == "message":
+        return item.get("role") == "assistant"
+    return kind == "reasoning" or kind.endswith("_call")
+
+
+def _kind(members: Members) -> str:
+    names = (members.get("type"), as_dict(members.get("payload")).get("type"))
+    return " ".join(filter(None, map(as_text, names))) or "line"
+
+
+def _text(content: Payload) -> str:
+    if isinstance(content, str):
+        return content
+    return next((text for part in as_list(content) if (text := as_text(as_dict(part).get("text")))), "")
+
+
+def _item_of_event(members: Members) -> Members:
+    """Return the item that an event repeats; an empty object if it is no such event."""
+    payload = as_dict(members.get("payload")) if members.get("type") == "event_msg" else {}
+    kind = payload.get("type")
+    if kind in {"user_message", "agent_message"}:
+        role = "user" if kind == "user_message" else "assistant"
+        return {"type": "message", "role": role, "content": as_text(payload.get("message"))}
+    if kind == "agent_reasoning":
+        return {"type": "reasoning", "summary": [{"type": "summary_text", "text": payload.get("text")}]}
+    return {}

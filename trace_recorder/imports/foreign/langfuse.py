@@ -1,0 +1,122 @@
+"""Langfuse's traces as its interface exports them: `{"trace", "observations"}`, or a trace with its observations.
+
+Source: https://api.reference.langfuse.com (traces, observations, scores). `input`, `output` and `metadata` are JSON or
+JSON texts. What an instrumentation said in its own vocabulary is in `metadata.attributes`, and is read too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
+from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Members, Score
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.foreign.spans.span import Span, parsed, utc
+from trace_recorder.imports.foreign.spans.trace import run_of, task_of, traces
+from trace_recorder.imports.foreign.spans.trace_lists import has_trace, read_traces
+from trace_recorder.values.messages import Payload, without_none
+
+_PREFIX = "langfuse.observation."
+_MEMBERS = {
+    "type": "type",
+    "input": "input",
+    "output": "output",
+    "model": "model.name",
+    "modelParameters": "model.parameters",
+    "usageDetails": "usage_details",
+    "completionStartTime": "completion_start_time",
+    "level": "level",
+    "statusMessage": "status_message",
+}
+"""The members of an observation, and the attributes that say the same."""
+_OF_TRACE = ("name", "userId", "sessionId", "tags", "environment", "release", "version", "public", "bookmarked")
+_NO_SCORE = ("CATEGORICAL", "TEXT")
+
+
+def recognizes(source: Source) -> bool:
+    """Whether the document, its first element or one of the first lines is a trace."""
+    return has_trace(source, _is_trace)
+
+
+def _is_trace(value: Payload) -> bool:
+    members = as_dict(value)
+    listed = members.get("observations")
+    trace = members.get("trace", members)
+    if not isinstance(listed, list) or not isinstance(trace, dict) or not isinstance(trace.get("id"), str):
+        return False
+    return all(isinstance(as_dict(one).get("traceId"), str) for one in listed[:1])
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield the run of each trace."""
+    return read_traces(source, _is_trace, run_of_trace)
+
+
+def run_of_trace(value: Members) -> ForeignRun:
+    """Return the run of one trace. Raises TrajectoryFormatError if it has no observation that can be read."""
+    trace = as_dict(value.get("trace", value))
+    listed = [one for one in as_list(value["observations"]) if isinstance(as_dict(one).get("id"), str)]
+    if not listed:
+        raise TrajectoryFormatError(f"The trace {trace.get('id')} has no observation.")
+    spans = [_span(one) for one in listed]
+    for span in spans:
+        span.trace_id = trace["id"]
+    run = run_of(next(traces(spans)))
+    given, said = _plain(trace.get("input")), _plain(trace.get("output"))
+    if given not in (None, ""):
+        run.task = task_of(given)
+    run.final_result = said if said is not None else run.final_result
+    run.metadata |= {name: trace[name] for name in _OF_TRACE if trace.get(name)}
+    run.metadata |= without_none(metadata=_plain(trace.get("metadata")) or None)
+    scores = as_list(trace.get("scores")) + as_list(trace.get("corrections"))
+    run.events += [one for score in scores for one in _score(as_dict(score))]
+    return run
+
+
+def _span(observation: Members) -> Span:
+    metadata = _plain(observation.get("metadata"))
+    about = as_dict(metadata)
+    scope = as_dict(about.get("scope"))
+    attributes = {_PREFIX + name: observation[member] for member, name in _MEMBERS.items() if observation.get(member)}
+    for member in ("input", "output"):
+        attributes[_PREFIX + member] = _plain(observation.get(member))
+    costs = as_dict(observation.get("costDetails")) or as_dict(observation.get("providedCostDetails"))
+    own = {name: member for name, member in about.items() if name not in {"attributes", "resourceAttributes", "scope"}}
+    ended = observation.get("endTime")
+    return Span(
+        "",
+        observation["id"],
+        as_text(observation.get("parentObservationId")) or None,
+        as_text(observation.get("name")) or "",
+        utc(observation.get("startTime")),
+        utc(observation.get("startTime")) if observation.get("type") == "EVENT" else utc(ended),
+        observation.get("level") == "ERROR",
+        as_text(observation.get("statusMessage")) or None,
+        {**as_dict(about.get("attributes")), **attributes, **({_PREFIX + "cost_details": costs} if costs else {})},
+        scope=f"{as_text(scope.get('name')) or ''} {as_text(scope.get('version')) or ''}".strip(),
+        more={"metadata": own} if own else {},
+    )
+
+
+def _plain(value: Payload) -> Payload:
+    """Return a value that may be a JSON text, and that in a JSON text."""
+    for _ in range(2):
+        if isinstance(value, str) and value[:1] == '"' and value[-1:] == '"':
+            try:
+                value = json.loads(value)
+            except (ValueError, RecursionError):
+                return value
+    return parsed(value)
+
+
+def _score(score: Members) -> Iterator[Score | Annotation]:
+    name, number = as_text(score.get("name")), as_number(score.get("value"))
+    if name is None:
+        return
+    time = utc(score.get("timestamp"))
+    if number is not None and score.get("dataType") not in _NO_SCORE:
+        yield Score(name=name, value=number, explanation=as_text(score.get("comment")), time=time)
+    else:
+        yield Annotation(key=name, value=score.get("stringValue") or score.get("value"), time=time)

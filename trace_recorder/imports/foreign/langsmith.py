@@ -1,0 +1,151 @@
+"""LangSmith's runs, one a line, and the batches that its SDK sends: `{"post": […], "patch": […]}`.
+
+Source: https://docs.smith.langchain.com/reference/data_formats/run_data_format. What a patch says replaces what the
+post of the same id said. One trace is one run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from trace_recorder.dialects.json_access import as_dict, as_list, as_text
+from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Members, Missing
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.foreign.spans.span import Span, SpanEvent, utc
+from trace_recorder.imports.foreign.spans.trace import run_of, traces
+from trace_recorder.values.messages import Payload, without_none
+
+_BATCH = ("post", "patch")
+
+
+def recognizes(source: Source) -> bool:
+    """Whether the document is a batch or a list of runs, or the first line a run."""
+    return any(_is_run(value) for value in _listed(source.document)) or any(
+        _is_run(value) for line in source.first_lines for value in _listed(line.value)
+    )
+
+
+def _listed(value: Payload) -> list[Payload]:
+    """Return the runs of a document or a line: a batch's, a list's, or the one that it is."""
+    members = as_dict(value)
+    if any(isinstance(members.get(name), list) for name in _BATCH):
+        return [run for name in _BATCH for run in as_list(members.get(name))]
+    return value if isinstance(value, list) else [value]
+
+
+def _is_run(value: Payload) -> bool:
+    members = as_dict(value)
+    return isinstance(members.get("run_type"), str) and isinstance(members.get("id"), str)
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield a run for each trace."""
+    missing: list[Missing] = []
+    for run in runs_of(_values(source, missing)):
+        run.events += missing
+        missing = []
+        yield run
+
+
+def _values(source: Source, missing: list[Missing]) -> Iterator[Payload]:
+    if source.document is not None:
+        yield from _listed(source.document)
+        return
+    for line in source.lines():
+        if line.why is None:
+            yield from _listed(line.value)
+        else:
+            missing.append(Missing(what=f"line {line.number}", why=line.why))
+
+
+def runs_of(values: Iterable[Payload]) -> Iterator[ForeignRun]:
+    """Yield a run for each trace among runs of LangSmith. Patches of runs that are not there are left aside."""
+    found: dict[str, Members] = {}
+    for value in map(as_dict, values):
+        identity = as_text(value.get("id")) or _only(value, found)
+        if identity is not None:
+            before = found.get(identity, {})
+            found[identity] = before | {name: member for name, member in value.items() if member not in (None, {}, [])}
+    roots = {run["id"]: run for run in found.values() if _is_run(run)}
+    for run in roots.values():
+        _drop_inherited(run, roots.get(as_text(run.get("trace_id")) or "", run))
+    for trace in traces(_span(run) for run in roots.values()):
+        described = run_of(trace)
+        _describe(described, roots.get(described.identity, {}))
+        yield described
+
+
+def _drop_inherited(run: Members, root: Members) -> None:
+    """Remove the metadata and the tags that a run has from the root of its trace."""
+    if run is root:
+        return
+    extra, above = as_dict(run.get("extra")), as_dict(as_dict(root.get("extra")).get("metadata"))
+    own = {name: one for name, one in as_dict(extra.get("metadata")).items() if name not in above or above[name] != one}
+    run["extra"] = {**extra, "metadata": own}
+    if run.get("tags") == root.get("tags"):
+        run.pop("tags", None)
+
+
+def _only(patch: Members, found: dict[str, Members]) -> str | None:
+    """Return the id of a patch that has none: that of its trace, if it is the run of the trace itself."""
+    identity = as_text(patch.get("trace_id"))
+    order = as_text(patch.get("dotted_order")) or ""
+    return identity if identity in found and order.endswith(identity or "-") and "." not in order else None
+
+
+def _span(run: Members) -> Span:
+    extra = as_dict(run.get("extra"))
+    error = as_text(run.get("error"))
+    attributes: Members = {
+        "langsmith.span.kind": run["run_type"],
+        "langsmith.inputs": run.get("inputs"),
+        "langsmith.outputs": run.get("outputs"),
+        "langsmith.metadata": dict(as_dict(extra.get("metadata"))),
+    }
+    events = []
+    tokens = [one for one in map(as_dict, as_list(run.get("events"))) if one.get("name") == "new_token"]
+    if tokens:
+        events.append(SpanEvent("First Token Stream Event", utc(tokens[0].get("time"))))
+    if error:
+        events.append(SpanEvent("exception", attributes=_exception(error)))
+    more = without_none(tags=run.get("tags") or None, feedback_stats=run.get("feedback_stats") or None)
+    return Span(
+        as_text(run.get("trace_id")) or run["id"],
+        run["id"],
+        as_text(run.get("parent_run_id")),
+        as_text(run.get("name")) or "",
+        utc(run.get("start_time")),
+        utc(run.get("end_time")),
+        bool(error),
+        error,
+        attributes,
+        events,
+        more=more,
+    )
+
+
+def _exception(error: str) -> Members:
+    """Return an error as an exception: LangSmith has the exception's `repr`, then its traceback."""
+    first, _, trace = error.partition("\n\n")
+    kind, bracket, rest = first.partition("(")
+    if not bracket or not kind.isidentifier():
+        return {"exception.message": first, "exception.stacktrace": trace}
+    message = rest.removesuffix(")")
+    quoted = len(message) > 1 and message[0] == message[-1] and message[0] in "'\""
+    return {
+        "exception.type": kind,
+        "exception.message": message[1:-1] if quoted else message,
+        "exception.stacktrace": trace,
+    }
+
+
+def _describe(described: ForeignRun, root: Members) -> None:
+    extra = as_dict(root.get("extra"))
+    runtime = as_dict(extra.get("runtime"))
+    described.source |= without_none(runtime=runtime or None, project=root.get("session_name"))
+    described.metadata |= without_none(
+        name=root.get("name"), tags=root.get("tags") or None, metadata=as_dict(extra.get("metadata")) or None
+    )
+    described.events += [
+        Annotation(key=name, value=value) for name, value in as_dict(root.get("feedback_stats")).items()
+    ]

@@ -1,0 +1,85 @@
+"""MLflow's traces: `{"info", "data": {"spans"}}`, as `Trace.to_json` writes them, one document or one a line.
+
+Source: https://mlflow.org/docs/latest/genai/concepts/trace/ and `mlflow.entities.trace`; both versions of its spans, of
+MLflow 2 and 3. What somebody said of the run (`assessments`) becomes scores and annotations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
+from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Members, Score
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.foreign.spans.context_spans import has_context, read_span
+from trace_recorder.imports.foreign.spans.otlp import Telemetry
+from trace_recorder.imports.foreign.spans.span import Span, parsed, utc
+from trace_recorder.imports.foreign.spans.trace import run_of, traces
+from trace_recorder.imports.foreign.spans.trace_lists import has_trace, read_traces
+from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.trajectory import Status
+
+_STATES: dict[str, Status] = {"OK": "completed", "ERROR": "failed", "IN_PROGRESS": "unknown"}
+
+
+def recognizes(source: Source) -> bool:
+    """Whether the document, its first element or one of the first lines is a trace."""
+    return has_trace(source, _is_trace)
+
+
+def _is_trace(value: Payload) -> bool:
+    info, data = as_dict(as_dict(value).get("info")), as_dict(as_dict(value).get("data"))
+    return isinstance(data.get("spans"), list) and not info.keys().isdisjoint({"trace_id", "request_id"})
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield the run of each trace."""
+    return read_traces(source, _is_trace, run_of_trace)
+
+
+def run_of_trace(value: Members) -> ForeignRun:
+    """Return the run of one trace. Raises TrajectoryFormatError if none of its spans can be read."""
+    info = as_dict(value["info"])
+    spans = [*_spans(as_list(as_dict(value["data"])["spans"]))]
+    if not spans:
+        raise TrajectoryFormatError(f"The trace {info.get('trace_id')} has no span that can be read.")
+    for span in spans:
+        span.trace_id = spans[0].trace_id
+    run = run_of(next(traces(spans)))
+    stated = info.get("trace_id", info.get("request_id"))
+    run.identity = as_text(stated) or run.identity
+    state = as_text(info.get("state")) or as_text(info.get("status"))
+    run.status = _STATES.get(state or "", run.status)
+    if run.status == "failed" and run.error is None:
+        run.error = {"type": "error", "message": "the trace states that it failed"}
+    run.metadata |= without_none(tags=info.get("tags") or None, trace_metadata=_metadata(info) or None)
+    run.events += [said for one in as_list(info.get("assessments")) for said in _assessment(as_dict(one))]
+    return run
+
+
+def _metadata(info: Members) -> Members:
+    """Return what the trace says of itself; what repeats its spans is left out."""
+    stated = as_dict(info.get("trace_metadata", info.get("request_metadata")))
+    repeated = {"mlflow.traceInputs", "mlflow.traceOutputs", "mlflow.trace.tokenUsage"}
+    return {name: parsed(value) for name, value in stated.items() if name not in repeated and value != ""}
+
+
+def _spans(listed: list[Payload]) -> Iterator[Span]:
+    telemetry = Telemetry()
+    telemetry.add({"resourceSpans": [{"scopeSpans": [{"spans": listed}]}]})
+    yield from telemetry.joined()
+    yield from (read_span(value) for value in listed if has_context(value))
+
+
+def _assessment(said: Members) -> Iterator[Score | Annotation]:
+    name = as_text(said.get("assessment_name", said.get("name")))
+    value = as_dict(said.get("feedback")).get("value")
+    if name is None:
+        return
+    number = float(value) if isinstance(value, bool) else as_number(value)
+    time = utc(said.get("create_time", said.get("create_time_ms")))
+    if number is not None:
+        yield Score(name=name, value=number, explanation=as_text(said.get("rationale")), time=time)
+    else:
+        yield Annotation(key=name, value=said, time=time)

@@ -1,0 +1,106 @@
+"""Phoenix's spans, as its client and its REST interface list them: `{"context", "parent_id", "span_kind", …}`.
+
+Source: https://arize.com/docs/phoenix (`Client.spans.get_spans`, `GET /v1/projects/{id}/spans`). The list is the whole
+document, a member of it, or one span a line. Attributes are OpenInference's, flat or nested. Annotations with a score
+become scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+
+from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
+from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Members, Missing, Score
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.foreign.spans.context_spans import has_context, read_span
+from trace_recorder.imports.foreign.spans.span import Span, utc
+from trace_recorder.imports.foreign.spans.trace import run_of, traces
+from trace_recorder.values.messages import Payload
+
+_MAX_DEPTH = 24
+_KIND = "openinference.span.kind"
+
+
+def recognizes(source: Source) -> bool:
+    """Whether the first line, or the first element of the document, is a span of Phoenix."""
+    return any(_is_span(line.value) for line in source.first_lines) or any(
+        _is_span(listed[0]) for listed in _lists(source.document)
+    )
+
+
+def _is_span(value: Payload) -> bool:
+    return has_context(value) and "span_kind" in value and "status_code" in value
+
+
+def _lists(document: Payload) -> list[list[Payload]]:
+    """Return the lists of spans of a document."""
+    if isinstance(document, list):
+        return [document] if document else []
+    return [value for value in as_dict(document).values() if isinstance(value, list) and value and _is_span(value[0])]
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield a run for each trace."""
+    missing: list[Missing] = []
+    for run in runs_of_spans(_values(source, missing)):
+        run.events += missing
+        missing = []
+        yield run
+
+
+def runs_of_spans(values: Iterator[Payload]) -> Iterator[ForeignRun]:
+    """Yield a run for each trace among spans of Phoenix."""
+    listed = [value for value in values if _is_span(value)]
+    notes: dict[str, list[Members]] = {}
+    for value in listed:
+        found = as_list(value.get("annotations")) or as_list(value.get("span_annotations"))
+        notes.setdefault(as_dict(value["context"])["trace_id"], []).extend(map(as_dict, found))
+    for trace in traces(map(_span, listed)):
+        run = run_of(trace)
+        run.events += chain.from_iterable(map(_annotation, notes.get(run.identity, ())))
+        yield run
+
+
+def _span(value: Members) -> Span:
+    found = {name: one for name, one in value.items() if name not in {"id", "annotations", "span_annotations"}}
+    span = read_span(found)
+    flat = dict(_flat(span.attributes))
+    span.attributes = {_KIND: value["span_kind"], **flat} if isinstance(value["span_kind"], str) else flat
+    return span
+
+
+def _flat(attributes: Mapping[str, Payload], prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Payload]]:
+    """Yield attributes under dotted names. Lists of objects are numbered, as OpenInference does."""
+    for name, value in attributes.items():
+        whole = f"{prefix}{name}"
+        if isinstance(value, dict) and value and depth < _MAX_DEPTH:
+            yield from _flat(value, f"{whole}.", depth + 1)
+        elif isinstance(value, list) and value and isinstance(value[0], dict) and depth < _MAX_DEPTH:
+            yield from _flat({str(at): one for at, one in enumerate(value)}, f"{whole}.", depth + 1)
+        else:
+            yield whole, value
+
+
+def _annotation(note: Members) -> Iterator[Score | Annotation]:
+    result = as_dict(note.get("result"))
+    name, score = as_text(note.get("name")), as_number(result.get("score"))
+    if name is None:
+        return
+    time = utc(note.get("created_at"))
+    if score is not None:
+        yield Score(name=name, value=score, explanation=as_text(result.get("explanation")), time=time)
+    if score is None or result.get("label") is not None:
+        yield Annotation(key=name, value=note, time=time)
+
+
+def _values(source: Source, missing: list[Missing]) -> Iterator[Payload]:
+    lists = _lists(source.document)
+    if lists:
+        yield from chain.from_iterable(lists)
+        return
+    for line in source.lines():
+        if line.why is None:
+            yield line.value
+        else:
+            missing.append(Missing(what=f"line {line.number}", why=line.why))

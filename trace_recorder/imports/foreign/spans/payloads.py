@@ -1,0 +1,204 @@
+"""Requests and responses as attributes hold them: in the JSON of a provider's dialect, or of a framework."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trace_recorder.dialects import anthropic_messages, google_generate, manual, openai_completions, openai_responses
+from trace_recorder.dialects.blocks import Blocks
+from trace_recorder.dialects.call_ids import count_made_up, number_calls
+from trace_recorder.dialects.json_access import as_dict, as_list, as_text
+from trace_recorder.imports.foreign.run import Members
+from trace_recorder.imports.foreign.spans.messages import is_message, read_messages
+from trace_recorder.imports.foreign.spans.reading import Reading
+from trace_recorder.imports.foreign.spans.span import parsed
+from trace_recorder.values.jsonable import to_json
+from trace_recorder.values.messages import LLMResponse, Message, Payload, RequestReading
+from trace_recorder.values.structs import replace
+
+_GOOGLE_CONFIG = ("system_instruction", "systemInstruction", "tools")
+_RESPONSE_SIGNS = ("choices", "candidates", "done", "stop_reason")
+_NO_PARAMETERS = {"messages", "tools", "functions", "model", "stream"}
+
+
+def read_input(value: Payload) -> Reading:
+    """Read what a call was given: a request, a list of messages, or a prompt. Of anything else nothing is read."""
+    value = parsed(value)
+    if isinstance(value, str):
+        return Reading(messages=[Message("user", value)] if value else None)
+    if isinstance(value, dict) and not is_message(value):
+        return _read_request(value)
+    messages = read_messages(value)
+    if messages is None:
+        return Reading()
+    declared = [message.content for message in messages if _is_declaration(message)]
+    said = [message for message in messages if not _is_declaration(message)]
+    return Reading(messages=said, tools=[tool for listed in declared for tool in as_list(listed)] or None)
+
+
+def _is_declaration(message: Message) -> bool:
+    """Whether a message is none, but a tool's schema: some integrations list those after the messages."""
+    parts = as_list(message.content)
+    return (
+        message.role == "tool" and bool(parts) and all(isinstance(as_dict(one).get("function"), dict) for one in parts)
+    )
+
+
+def _read_request(body: Members) -> Reading:
+    reading = _request_of(body)
+    if reading is None:
+        return Reading()
+    return Reading(
+        messages=[*reading.messages] or None,
+        tools=[tool.raw for tool in reading.tools] or None,
+        model=as_text(body.get("model")),
+        stream=body["stream"] if isinstance(body.get("stream"), bool) else None,
+        parameters={
+            name: value
+            for name, value in reading.parameters.items()
+            if name not in _NO_PARAMETERS and value is not None
+        },
+    )
+
+
+def _request_of(body: Members) -> RequestReading | None:
+    """Read a request, in the dialect of which its members are."""
+    if "contents" in body:
+        config = as_dict(body.get("config"))
+        lifted = {name: config[name] for name in _GOOGLE_CONFIG if name in config}
+        left = {name: value for name, value in config.items() if name not in _GOOGLE_CONFIG}
+        return google_generate.read_request({**body, **lifted, "config": left or None})
+    if "messages" in body:
+        return _chat(body)
+    if "input" in body and ("model" in body or "instructions" in body):
+        return openai_responses.read_request(body)
+    prompts = body.get("prompt", body.get("prompts"))
+    if (inner := read_messages(prompts)) is not None:
+        return RequestReading(inner)
+    if isinstance(prompts, str) and isinstance(body.get("system"), str):
+        return RequestReading([Message("system", body["system"]), Message("user", prompts)])
+    return openai_completions.read_request({**body, "prompt": prompts}) if prompts else None
+
+
+def _chat(body: Members) -> RequestReading | None:
+    """Read a request with `messages`, whose elements may be in any form."""
+    messages = read_messages(body["messages"])
+    if messages is None:
+        return None
+    rest = {name: value for name, value in body.items() if name != "messages"}
+    reading = anthropic_messages.read_request({**rest, "messages": []})
+    left = {name: value for name, value in reading.parameters.items() if name != "functions"}
+    functions = [manual.read_tool(tool) for tool in as_list(rest.get("functions"))]
+    return RequestReading([*reading.messages, *messages], [*reading.tools, *functions], left, reading.model)
+
+
+def read_output(value: Payload, given: Sequence[Message] = ()) -> LLMResponse | None:
+    """Read what a call gave: a response, messages, tool calls, a text. None if there is nothing.
+
+    `given` are the messages of its request, whose made-up ids are not used again. Any other value is the content.
+    """
+    value = parsed(value)
+    if value is None or value in ("", {}, []):
+        return None
+    made_up = sum(count_made_up(message.tool_calls) for message in given)
+    if isinstance(value, str):
+        return LLMResponse(content=value)
+    found = _read_body(value, made_up) if isinstance(value, dict) else None
+    if found is not None:
+        return found
+    messages = read_messages(value)
+    if messages is not None:
+        return of_messages(messages, made_up)
+    calls = _bare_calls(value)
+    return of_messages(calls, made_up) if calls else LLMResponse(content=to_json(value))
+
+
+def _read_body(body: Members, made_up: int) -> LLMResponse | None:
+    """Read a response of a provider or of LangChain; None if it is none."""
+    if any(sign in body for sign in _RESPONSE_SIGNS) or isinstance(body.get("output"), list):
+        return manual.read_response(body, made_up)
+    if isinstance(body.get("generations"), list):
+        return _of_generations(body, made_up)
+    if isinstance(inner := body.get("content"), dict) and "parts" in inner:
+        beside = {name: value for name, value in body.items() if name not in {"content", "usage_metadata"}}
+        usage = body.get("usage_metadata", body.get("usageMetadata"))
+        return google_generate.read_response(
+            {"candidates": [{"content": inner, **beside}], "usageMetadata": _camel_counts(usage)}, made_up
+        )
+    if len(body) == 1 and isinstance(listed := body.get("messages", body.get("output")), list | dict):
+        return read_output(listed) if read_messages(listed) is not None else None
+    return None
+
+
+def _camel_counts(usage: Payload) -> Members:
+    names = {
+        "prompt_token_count": "promptTokenCount",
+        "candidates_token_count": "candidatesTokenCount",
+        "thoughts_token_count": "thoughtsTokenCount",
+        "cached_content_token_count": "cachedContentTokenCount",
+    }
+    return {names.get(name, name): value for name, value in as_dict(usage).items()}
+
+
+def _of_generations(body: Members, made_up: int) -> LLMResponse | None:
+    """Read LangChain's result: the first generation, and what the model says of all."""
+    first = as_list(body["generations"])[:1]
+    first = first[0][:1] if first and isinstance(first[0], list) else first
+    generation = as_dict(first[0]) if first else {}
+    messages = read_messages(generation.get("message"))
+    said = of_messages(messages, made_up) if messages else LLMResponse(content=as_text(generation.get("text")))
+    about = as_dict(generation.get("generation_info")) | as_dict(body.get("llm_output"))
+    reason, model = as_text(about.get("finish_reason")), as_text(about.get("model_name"))
+    return replace(said, finish_reason=reason, model=model)
+
+
+def _bare_calls(value: Payload) -> list[Message]:
+    """Read a list of tool calls without a message around them, as Vercel's AI SDK has it."""
+    listed = [as_dict(one) for one in as_list(value)]
+    if not listed or not all(isinstance(one.get("toolName"), str) for one in listed):
+        return []
+    calls = [
+        {
+            "id": one.get("toolCallId"),
+            "function": {"name": one["toolName"], "arguments": one.get("input", one.get("args"))},
+        }
+        for one in listed
+    ]
+    return read_messages({"role": "assistant", "content": None, "tool_calls": calls}) or []
+
+
+def of_messages(messages: Sequence[Message], made_up: int = 0) -> LLMResponse:
+    """Return the answer that messages are: those of the assistant, in their order, as one."""
+    said = [message for message in messages if message.role == "assistant"] or [*messages]
+    gathered, calls = Blocks(), [call for message in said for call in message.tool_calls]
+    rest: list[Payload] = []
+    for message in said:
+        _gather(gathered, message, rest)
+    numbered = number_calls((replace(call, call_id="") if call.call_id_made_up else call for call in calls), made_up)
+    extra: Members = {}
+    for message in said:
+        extra |= message.extra
+    return LLMResponse(
+        content=gathered.all_text(),
+        reasoning=gathered.all_reasoning(),
+        tool_calls=numbered,
+        extra=extra | ({"content": rest} if rest else {}),
+        interleaved=gathered.interleaved(numbered),
+    )
+
+
+def _gather(gathered: Blocks, message: Message, rest: list[Payload]) -> None:
+    """Add the blocks of a message; what is no text goes to `rest`."""
+    if message.reasoning:
+        gathered.add_reasoning(message.reasoning)
+    if isinstance(message.content, str):
+        gathered.add_text(message.content)
+    for part in as_list(message.content):
+        text = as_text(as_dict(part).get("text"))
+        if text is not None and as_dict(part).get("type") in {"text", "output_text"}:
+            gathered.add_text(text)
+        else:
+            gathered.add_other(len(rest))
+            rest.append(part)
+    for _ in message.tool_calls:
+        gathered.add_call()

@@ -1,0 +1,284 @@
+"""The spans of one trace as one run: calls, tools and agents in the order of time; what is left of each span is kept.
+
+A call that the source states twice is one: if a framework and the client in it have recorded it (`tree.py`), and if its
+stream ended in a span of its own. Sums over calls, which agents' spans have, are not read, so nothing is counted twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from trace_recorder.dialects.call_ids import number_calls
+from trace_recorder.imports.foreign.histories import Histories
+from trace_recorder.imports.foreign.run import Call, Event, ForeignRun, Kept, Members, ToolRun
+from trace_recorder.imports.foreign.spans.payloads import read_input
+from trace_recorder.imports.foreign.spans.reading import Reading, merged
+from trace_recorder.imports.foreign.spans.span import Span
+from trace_recorder.imports.foreign.spans.tree import Node, Tree, tree_of
+from trace_recorder.imports.foreign.spans.vocabularies import read_span
+from trace_recorder.values.jsonable import to_json
+from trace_recorder.values.messages import LLMResponse, Payload, Usage, without_none
+from trace_recorder.values.structs import replace
+from trace_recorder.values.trajectory import Status
+
+_CANCELLED = ("CancelledError", "KeyboardInterrupt", "AbortError")
+_OF_THE_RUN = ("session.id", "user.id", "gen_ai.conversation.id")
+"""Attributes that say something of the run as a whole."""
+
+
+def traces(spans: Iterable[Span]) -> Iterator[list[Span]]:
+    """Yield the spans of each trace, in the order in which the traces appear. Of a span that stands twice, the last."""
+    found: dict[str, dict[str, Span]] = {}
+    for span in spans:
+        _add(found.setdefault(span.trace_id, {}), span)
+    yield from ([*trace.values()] for trace in found.values())
+
+
+def _add(trace: dict[str, Span], span: Span) -> None:
+    """Add a span, unless one that has ended is there. One of Logfire's that only announces another is that, unended."""
+    if span.attributes.get("logfire.span_type") == "pending_span":
+        above = span.attributes.get("logfire.pending_parent_id")
+        span.span_id, span.end = span.parent_id or span.span_id, ""
+        span.parent_id = above if isinstance(above, str) and above.strip("0") else None
+    before = trace.get(span.span_id)
+    if before is None or span.end or not before.end:
+        trace[span.span_id] = span
+
+
+def run_of(spans: Iterable[Span]) -> ForeignRun:
+    """Make the run of the spans of one trace. There is at least one."""
+    ordered = sorted(spans, key=lambda span: span.start or span.end)
+    tree = tree_of(_joined_streams([(span, read_span(span)) for span in ordered]))
+    events = [*_events(tree)]
+    root = tree.root
+    status = _status(root)
+    first = min((node for node in tree.nodes if node.reading.kind == "call"), key=_began, default=None)
+    return ForeignRun(
+        identity=root.span.trace_id,
+        events=events,
+        task=_task(tree, first),
+        provider=first.reading.provider if first else None,
+        model=first.reading.model if first else None,
+        start_time=min((node.span.start for node in tree.nodes if node.span.start), default=""),
+        end_time=max((node.span.end for node in tree.nodes), default=""),
+        status=status,
+        final_result=next((node.reading.output for node in _tops(tree) if node.reading.output is not None), None),
+        error=_error(root) if status in {"failed", "interrupted"} else None,
+        source=_source(tree),
+        metadata=_metadata(tree),
+    )
+
+
+def _joined_streams(pairs: list[tuple[Span, Reading]]) -> list[tuple[Span, Reading]]:
+    """Join each span that is the end of a streamed call to the one in which the call began."""
+    if not any(reading.continues for _, reading in pairs):
+        return pairs
+    kept: list[tuple[Span, Reading]] = []
+    begun: dict[str, list[int]] = {}
+    for span, reading in pairs:
+        key = to_json([span.parent_id, reading.model, [one.to_document() for one in reading.messages or ()]])
+        waiting = begun.setdefault(key, [])
+        if reading.continues and waiting:
+            _join_stream(kept, waiting.pop(0), span, reading)
+            continue
+        if reading.kind == "call" and reading.response is None and not reading.continues and not span.failed:
+            waiting.append(len(kept))
+        kept.append((span, reading))
+    return kept
+
+
+def _join_stream(kept: list[tuple[Span, Reading]], at: int, span: Span, reading: Reading) -> None:
+    began, request = kept[at]
+    began.end = max(began.end, span.end)
+    began.more |= without_none(stream_span=span.left() or None)
+    joined = merged([request, reading])
+    joined.continues = False
+    kept[at] = began, joined
+
+
+# ── events ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _events(tree: Tree) -> Iterator[Event]:
+    histories, stated = Histories(), _stated_ids(tree)
+    for node in sorted(tree.nodes, key=_began):
+        if node.reading.kind == "call":
+            yield _call(node, tree, histories)
+        elif node.reading.kind == "tool":
+            yield _tool_run(node, tree, stated)
+        yield from _kept(node)
+
+
+def _began(node: Node) -> str:
+    return node.span.start or node.span.end
+
+
+def _call(node: Node, tree: Tree, histories: Histories) -> Call:
+    span, reading = node.span, node.reading
+    conversation, length = None, 0
+    if reading.messages is not None:
+        conversation, length = histories.add([message.to_document() for message in reading.messages])
+    seconds = reading.first_token_seconds
+    return Call(
+        time=span.start,
+        conversation=conversation,
+        api=reading.api or "",
+        length=length,
+        response=_response(node),
+        error=_error(node) if _has_failed(node) else None,
+        provider=reading.provider,
+        model=reading.model or reading.response_model,
+        tools=reading.tools or (),
+        parameters=reading.parameters,
+        interaction_id=span.span_id,
+        agent=tree.agent_of(node),
+        duration_seconds=span.seconds_until(span.end),
+        time_to_first_token_seconds=span.seconds_until(reading.first_token) if reading.first_token else seconds,
+        stream=reading.stream,
+        complete=bool(span.end),
+        ended_by=None if span.end else "the source has no end of it",
+    )
+
+
+def _response(node: Node) -> Members | None:
+    reading = node.reading
+    told = (reading.response, reading.usage, reading.finish_reason, reading.response_id)
+    if all(one is None for one in told) and (_has_failed(node) or not node.span.end):
+        return None
+    said = reading.response or LLMResponse()
+    whole = replace(
+        said,
+        tool_calls=number_calls(said.tool_calls),
+        usage=reading.usage or Usage(),
+        finish_reason=reading.finish_reason or said.finish_reason,
+        model=reading.response_model or said.model,
+        id=reading.response_id or said.id,
+        given=None,
+    )
+    document = whole.to_document()
+    choices = document.pop("choices", None)  # a member of that name would be read as OpenAI's
+    return document if choices is None else {**document, "extra": {**document.get("extra", {}), "choices": choices}}
+
+
+def _stated_ids(tree: Tree) -> set[str] | None:
+    """Return the ids of the tool calls that models asked for; None if all of them have one.
+
+    A framework that has made up ids of its own for tools matches none of the calls, which are then matched by name.
+    """
+    asked = [call for node in tree.nodes if node.reading.response for call in node.reading.response.tool_calls]
+    stated = {call.call_id for call in asked if call.call_id and not call.call_id_made_up}
+    return stated if any(call.call_id_made_up or not call.call_id for call in asked) else None
+
+
+def _tool_run(node: Node, tree: Tree, stated: set[str] | None) -> ToolRun:
+    span, reading = node.span, node.reading
+    failed = _has_failed(node)
+    return ToolRun(
+        time=span.start,
+        name=reading.name or span.name or "unnamed",
+        arguments=reading.input,
+        call_id=reading.call_id if stated is None or reading.call_id in stated else None,
+        execution_id=span.span_id,
+        ended=span.end or None,
+        success=not failed if span.end else None,
+        result=reading.output,
+        error=_error(node)["message"] if failed else None,
+        duration_seconds=span.seconds_until(span.end),
+        agent=tree.agent_of(node),
+    )
+
+
+def _has_failed(node: Node) -> bool:
+    return bool(node.span.failed if node.reading.failed is None else node.reading.failed)
+
+
+def _error(node: Node) -> Members:
+    """Return why a span failed: its exception, or what its status says."""
+    raised = next((event.attributes for event in node.span.events if event.name == "exception"), {})
+    kind = raised.get("exception.type") or node.reading.error_type or "error"
+    why = raised.get("exception.message") or node.reading.error or node.span.status_message
+    return {"type": str(kind), "message": str(why or kind)}
+
+
+def _kept(node: Node) -> Iterator[Kept]:
+    """Yield what is left of a span: all of one that only groups others, and what no member of a run has a place for."""
+    span, reading = node.span, node.reading
+    left = span.left()
+    about = without_none(
+        span_id=span.span_id, parent_id=span.parent_id, name=span.name or None, scope=span.scope or None
+    )
+    if reading.kind in {"call", "tool"}:
+        if reading.kind == "call" and reading.messages is None and reading.input is not None:
+            left["input"] = reading.input
+        if reading.kind == "tool" and reading.call_id is not None:
+            about["call_id"] = reading.call_id
+        if left:
+            yield Kept(what="more of a span", value={**about, **left}, time=span.start)
+        return
+    more = without_none(
+        end=span.end or None,
+        failed=span.failed,
+        status_message=span.status_message,
+        input=reading.input,
+        output=reading.output,
+    )
+    yield Kept(
+        what=f"{reading.kind} span" if reading.kind else "span", value={**about, **more, **left}, time=span.start
+    )
+
+
+# ── the run ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _tops(tree: Tree) -> Iterator[Node]:
+    """Yield the spans that speak for the run: its root, and its main agent."""
+    nodes = chain([tree.root], (node for node in tree.nodes if node in tree.main))
+    return (node for node in nodes if node.reading.kind in {None, "agent"})
+
+
+def _status(root: Node) -> Status:
+    if root.span.parent_id or not root.span.end:
+        return "unknown"
+    if not _has_failed(root):
+        return "completed"
+    return "interrupted" if _error(root)["type"].endswith(_CANCELLED) else "failed"
+
+
+def _task(tree: Tree, first: Node | None) -> str | None:
+    """Return what the run was given, or else what the user said first."""
+    given = next((node.reading.input for node in _tops(tree) if node.reading.input), None)
+    if given is not None:
+        return task_of(given)
+    said = first.reading.messages if first and first.reading.messages else []
+    return next((_text(message.content) for message in said if message.role == "user"), None)
+
+
+def task_of(given: Payload) -> str | None:
+    """Return what a run was given, as a text: of messages, what the user said first; of another value its JSON."""
+    messages = None if isinstance(given, str) else read_input(given).messages
+    if messages:
+        return next((_text(message.content) for message in messages if message.role == "user"), None)
+    return given if isinstance(given, str) else to_json(given)
+
+
+def _text(content: Payload) -> str | None:
+    if not isinstance(content, list):
+        return content if isinstance(content, str) else None
+    return next(
+        (part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str)), None
+    )
+
+
+def _source(tree: Tree) -> Members:
+    scopes = dict.fromkeys(node.span.scope for node in tree.nodes if node.span.scope)
+    return without_none(scopes=[*scopes] or None)
+
+
+def _metadata(tree: Tree) -> Members:
+    found: Members = {}
+    for name in _OF_THE_RUN:
+        values = (node.span.attributes.get(name) for node in tree.nodes)
+        if (value := next((value for value in values if value is not None), None)) is not None:
+            found[name] = value
+    return found

@@ -1,0 +1,150 @@
+"""Which span lies in which: the calls, tools and agents around each span of a trace.
+
+A call in which there is another call, with no tool or agent between them, is the same call, recorded twice: by a
+framework, and by the client that it uses. The inner one is the call. Spans that are in a circle have no parent.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from trace_recorder.imports.foreign.run import MAIN, Agent
+from trace_recorder.imports.foreign.spans.reading import Reading, merged
+from trace_recorder.imports.foreign.spans.span import Span
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """A span in its place. `agent`, `tool` and `call` are the innermost spans of their kind around it.
+
+    `tool` and `call` are None outside of the innermost agent, `call` also outside of the innermost tool.
+    """
+
+    span: Span
+    reading: Reading
+    agent: Node | None = None
+    tool: Node | None = None
+    call: Node | None = None
+    inner_calls: list[Node] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Tree:
+    """The spans of one trace, parents before their children. `root` is the first one without a parent here."""
+
+    nodes: list[Node]
+    root: Node
+    main: frozenset[Node] = frozenset()
+
+    def agent_of(self, node: Node) -> Agent:
+        """Return the agent that a span belongs to."""
+        own = node.agent
+        if own is None or own in self.main:
+            return MAIN if own is None else Agent(name=self._main_name())
+        outer = own.agent
+        return Agent(
+            name=own.reading.name or own.span.name or None,
+            agent_id=own.span.span_id,
+            parent_agent_id=None if outer is None or outer in self.main else outer.span.span_id,
+            parent_execution_id=None if own.tool is None else own.tool.span.span_id,
+        )
+
+    def _main_name(self) -> str | None:
+        innermost = next((one for one in reversed(self.nodes) if one in self.main), None)
+        return None if innermost is None else innermost.reading.name or innermost.span.name or None
+
+
+def tree_of(pairs: Sequence[tuple[Span, Reading]]) -> Tree:
+    """Put the spans of a trace in their places. There is at least one."""
+    nodes = _placed([Node(span, reading) for span, reading in pairs])
+    known = {node.span.span_id for node in nodes}
+    tops = [node for node in nodes if not node.span.parent_id] or [
+        node for node in nodes if node.span.parent_id not in known
+    ]
+    root = min(tops or nodes, key=lambda node: node.span.start or "~")
+    _join_calls(nodes)
+    return Tree(nodes, root, _main_agents(nodes))
+
+
+def _placed(nodes: list[Node]) -> list[Node]:
+    """Return the nodes, parents first, and set what is around each."""
+    by_id = {node.span.span_id: node for node in nodes}
+    children: dict[str, list[Node]] = {}
+    tops: list[Node] = []
+    for node in nodes:
+        parent = node.span.parent_id
+        if parent and parent in by_id and parent != node.span.span_id:
+            children.setdefault(parent, []).append(node)
+        else:
+            tops.append(node)
+    found: dict[int, Node] = {}
+    _spread(tops, children, found)
+    for node in nodes:  # those in a circle
+        if id(node) not in found:
+            _spread([node], children, found)
+    return [*found.values()]
+
+
+def _spread(tops: Iterable[Node], children: dict[str, list[Node]], found: dict[int, Node]) -> None:
+    waiting = deque(tops)
+    while waiting:
+        node = waiting.popleft()
+        if id(node) in found:
+            continue
+        found[id(node)] = node
+        for child in children.get(node.span.span_id, ()):
+            if id(child) not in found:
+                _place(child, node)
+                waiting.append(child)
+
+
+def _place(child: Node, parent: Node) -> None:
+    kind = parent.reading.kind
+    child.agent = parent if kind == "agent" else parent.agent
+    child.tool = None if kind == "agent" else parent if kind == "tool" else parent.tool
+    child.call = None if kind in {"agent", "tool"} else parent if kind == "call" else parent.call
+
+
+def _join_calls(nodes: Iterable[Node]) -> None:
+    """Make each call that has others inside a plain span; what only it says goes to the inner one, if there is one."""
+    listed = [node for node in nodes if node.reading.kind == "call"]
+    for node in listed:
+        if node.call is not None:
+            node.call.inner_calls.append(node)
+    for node in listed:
+        if not node.inner_calls:
+            continue
+        if len(node.inner_calls) == 1:
+            inner = node.inner_calls[0]
+            _fill(inner, node.reading)
+        node.reading = Reading(input=node.reading.input, output=node.reading.output)
+
+
+def _fill(inner: Node, outer: Reading) -> None:
+    own = inner.reading
+    if own.usage is not None:
+        outer.usage = None
+    whole = merged([own, outer])
+    whole.failed, whole.error, whole.error_type = own.failed, own.error, own.error_type
+    inner.reading = whole
+
+
+def _main_agents(nodes: Sequence[Node]) -> frozenset[Node]:
+    """Return the spans of the run's main agent: the only outermost one, and the only one in it while it does nothing.
+
+    There is none if a call or a tool is outside of all agents, or several agents are side by side.
+    """
+    agents = [node for node in nodes if node.reading.kind == "agent"]
+    busy = {id(node.agent) for node in nodes if node.reading.kind in {"call", "tool"}}
+    inside: dict[int, list[Node]] = {}
+    for agent in agents:
+        inside.setdefault(id(agent.agent), []).append(agent)
+    outermost = inside.get(id(None), [])
+    if len(outermost) != 1 or id(None) in busy:
+        return frozenset()
+    found = outermost
+    while id(found[-1]) not in busy and len(inner := inside.get(id(found[-1]), [])) == 1:
+        found = [*found, inner[0]]
+    return frozenset(found)

@@ -1,0 +1,193 @@
+"""The GenAI semantic conventions of OpenTelemetry, in the form of attributes; pydantic-ai's older names among them.
+
+Source: https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/ and gen-ai-agent-spans; pydantic_ai's
+`InstrumentationSettings`, versions 2 to 6. What an agent's span sums up of its calls (`gen_ai.aggregated_usage`, its
+`gen_ai.usage`, `pydantic_ai.all_messages`) repeats what they say, and is not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text
+from trace_recorder.imports.foreign.run import Members
+from trace_recorder.imports.foreign.spans import parts
+from trace_recorder.imports.foreign.spans.messages import read_messages
+from trace_recorder.imports.foreign.spans.payloads import of_messages
+from trace_recorder.imports.foreign.spans.reading import Kind, Reading
+from trace_recorder.imports.foreign.spans.span import Span, parsed
+from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage
+from trace_recorder.values.structs import replace
+
+_KINDS: dict[str, Kind] = {
+    "chat": "call",
+    "text_completion": "call",
+    "completion": "call",
+    "generate_content": "call",
+    "execute_tool": "tool",
+    "invoke_agent": "agent",
+}
+_USAGE = "gen_ai.usage."
+_REQUEST = "gen_ai.request."
+_REPEATED = ("gen_ai.aggregated_usage.", _USAGE, "pydantic_ai.all_messages", "gen_ai.response.", "logfire.json_schema")
+
+
+def read(span: Span) -> Reading | None:
+    """Read a span with attributes of `gen_ai`."""
+    if not any(name.startswith("gen_ai.") for name in span.attributes):
+        return None
+    kind = _kind(span)
+    if kind == "tool":
+        return _tool(span)
+    if kind == "agent":
+        return _agent(span)
+    return read_call(span) if kind == "call" else None
+
+
+def _kind(span: Span) -> Kind | None:
+    operation = as_text(span.attributes.get("gen_ai.operation.name"))
+    if operation is not None:
+        kind = _KINDS.get(operation)
+        if kind is not None:
+            span.take("gen_ai.operation.name")
+        return kind
+    if "gen_ai.tool.name" in span.attributes:
+        return "tool"
+    if "agent_name" in span.attributes:
+        return "agent"
+    told = ("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.response.model")
+    return "call" if any(name in span.attributes for name in told) else None
+
+
+def _tool(span: Span) -> Reading:
+    return Reading(
+        kind="tool",
+        name=span.take_text("gen_ai.tool.name"),
+        call_id=span.take_text("gen_ai.tool.call.id"),
+        input=span.take_json("gen_ai.tool.call.arguments", "tool_arguments"),
+        output=span.take_json("gen_ai.tool.call.result", "tool_response"),
+        error_type=span.take_text("error.type"),
+    )
+
+
+def _agent(span: Span) -> Reading:
+    said = span.take_json("final_result")
+    answers = read_messages(span.take("gen_ai.output.messages"))
+    if said is None and answers:
+        said = of_messages(answers[-1:]).content
+    span.mark_read(*_REPEATED)
+    return Reading(
+        kind="agent",
+        name=span.take_text("gen_ai.agent.name", "agent_name"),
+        output=said,
+        error_type=span.take_text("error.type"),
+    )
+
+
+def read_call(span: Span) -> Reading:
+    """Read a span that is a call."""
+    reasons = as_list(span.take_json("gen_ai.response.finish_reasons"))
+    outputs = as_list(span.take_json("gen_ai.output.messages"))
+    stated = as_text(as_dict(outputs[0]).get("finish_reason")) if outputs else None
+    return Reading(
+        kind="call",
+        messages=_messages(span),
+        response=_response(outputs),
+        usage=_usage(span),
+        finish_reason=as_text(reasons[0]) if reasons else stated,
+        response_id=span.take_text("gen_ai.response.id"),
+        response_model=span.take_text("gen_ai.response.model"),
+        model=span.take_text("gen_ai.request.model"),
+        provider=span.take_text("gen_ai.provider.name", "gen_ai.system"),
+        tools=_tools(span),
+        stream=_as_bool(span.take("gen_ai.request.stream", "gen_ai.is_streaming", "llm.is_streaming")),
+        first_token_seconds=span.take_number("gen_ai.response.time_to_first_chunk"),
+        parameters={name.removeprefix(_REQUEST): value for name, value in _others(span, _REQUEST)},
+        error_type=span.take_text("error.type"),
+    )
+
+
+def _tools(span: Span) -> list[Payload] | None:
+    """Return the tools that were offered. Older releases of pydantic-ai have them among the request's parameters."""
+    stated = as_list(span.take_json("gen_ai.tool.definitions"))
+    asked = as_dict(span.take_json("model_request_parameters"))
+    older = [tool for name in ("function_tools", "output_tools") for tool in as_list(asked.get(name))]
+    return stated or older or None
+
+
+def _as_bool(value: Payload) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _messages(span: Span) -> list[Message] | None:
+    """Return what the model saw: its instructions, then the messages."""
+    stated = read_messages(span.take("gen_ai.input.messages"))
+    given = parts.parts_in(span.take("gen_ai.system_instructions"))
+    if not given:
+        return stated
+    return [*parts.read_message({"role": "system", "parts": given}), *(stated or [])]
+
+
+def _response(outputs: list[Payload]) -> LLMResponse | None:
+    """Read the first output; the others are choices of their own, which a response keeps in `extra`."""
+    messages = read_messages(outputs[0]) if outputs else None
+    if not messages:
+        return None
+    said = of_messages([replace(message, role="assistant") for message in messages])
+    if parts.has_parts(outputs[0]):
+        said = replace(said, interleaved=parts.blocks_of(map(as_dict, outputs[0]["parts"]), said.tool_calls))
+    return replace(said, extra=said.extra | {"other_outputs": outputs[1:]}) if outputs[1:] else said
+
+
+def _usage(span: Span) -> Usage | None:
+    names = {name: span.take(_USAGE + name) for name in _names_of_counts(span)}
+    counts = {name: as_int(parsed(value) if not isinstance(value, str) else value) for name, value in names.items()}
+    known = {
+        "input_tokens": _first(counts, "input_tokens", "prompt_tokens"),
+        "output_tokens": _first(counts, "output_tokens", "completion_tokens"),
+        "cache_read_input_tokens": _first(
+            counts, "cache_read.input_tokens", "cache_read_input_tokens", "details.cache_read_tokens"
+        ),
+        "cache_creation_input_tokens": _first(
+            counts, "cache_creation.input_tokens", "cache_creation_input_tokens", "details.cache_write_tokens"
+        ),
+        "reasoning_tokens": _first(
+            counts, "reasoning.output_tokens", "reasoning_tokens", "details.reasoning_tokens", "details.thoughts_tokens"
+        ),
+    }
+    cost = span.take_number("operation.cost", "gen_ai.usage.cost")
+    extra = {name: count for name, count in counts.items() if count is not None and not _is_read(name)}
+    found = Usage(**known, cost=cost, extra=extra)
+    return found if found.is_known else None
+
+
+_READ_COUNTS = {
+    *("input_tokens", "prompt_tokens", "output_tokens", "completion_tokens", "total_tokens", "reasoning_tokens"),
+    *("cache_read.input_tokens", "cache_read_input_tokens", "cache_creation.input_tokens", "reasoning.output_tokens"),
+    *("cache_creation_input_tokens", "details.cache_read_tokens", "details.cache_write_tokens"),
+    *("details.reasoning_tokens", "details.thoughts_tokens"),
+}
+
+
+def _is_read(name: str) -> bool:
+    return name in _READ_COUNTS
+
+
+def _names_of_counts(span: Span) -> list[str]:
+    return [
+        name.removeprefix(_USAGE)
+        for name, value in span.attributes.items()
+        if name.startswith(_USAGE) and as_int(value) is not None
+    ]
+
+
+def _first(counts: Members, *names: str) -> int | None:
+    return next((count for name in names if (count := counts.get(name)) is not None), None)
+
+
+def _others(span: Span, prefix: str) -> Iterator[tuple[str, Payload]]:
+    """Yield the attributes with a prefix that were not read yet, and count them as read."""
+    for name, value in span.attributes.items():
+        if name.startswith(prefix) and name not in span.read:
+            span.read.add(name)
+            yield name, value

@@ -1,0 +1,91 @@
+"""Langfuse's own attributes, as its SDK sets them; an exported trace is brought to the same form.
+
+Source: https://langfuse.com/integrations/native/opentelemetry and `LangfuseOtelSpanAttributes` of its SDK. Its `input`
+is without cached tokens, its `output` without those for reasoning, if these are counted as `input_…` and `output_…`.
+The older `prompt_details.…` are parts of `input`, and stay in the usage's `extra`.
+"""
+
+from __future__ import annotations
+
+from trace_recorder.dialects.json_access import as_dict, as_int, as_number, as_text
+from trace_recorder.dialects.openai_chat import read_usage
+from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.spans.payloads import read_input, read_output
+from trace_recorder.imports.foreign.spans.reading import Kind, Reading
+from trace_recorder.imports.foreign.spans.span import Span
+from trace_recorder.values.messages import Payload, Usage
+
+API = "langfuse"
+_PREFIX = "langfuse.observation."
+_LANGSMITH = "langsmith.span.kind"
+"""LangSmith's integrations put the arguments of a tool into an object."""
+_KINDS: dict[str, Kind] = {"generation": "call", "tool": "tool", "agent": "agent"}
+_READ_COUNTS = {
+    "input": "input_tokens",
+    "output": "output_tokens",
+    **dict.fromkeys(
+        ("input_cache_read", "input_cached_tokens", "cache_read_input_tokens", "input_cache_read_tokens"),
+        "cache_read_input_tokens",
+    ),
+    **dict.fromkeys(("input_cache_creation", "cache_creation_input_tokens"), "cache_creation_input_tokens"),
+    **dict.fromkeys(("output_reasoning", "output_reasoning_tokens"), "reasoning_tokens"),
+}
+
+
+def read(span: Span) -> Reading | None:
+    """Read an observation of Langfuse."""
+    if not any(name.startswith(_PREFIX) for name in span.attributes):
+        return None
+    kind = _KINDS.get((as_text(span.attributes.get(_PREFIX + "type")) or "").lower())
+    if kind is not None:
+        span.take(_PREFIX + "type")
+    given, said = span.take_json(_PREFIX + "input"), span.take_json(_PREFIX + "output")
+    level, why = span.take_text(_PREFIX + "level"), span.take_text(_PREFIX + "status_message")
+    failed = True if level == "ERROR" else None
+    if kind != "call":
+        is_wrapped = kind == "tool" and _LANGSMITH in span.attributes and as_dict(given).keys() == {"input"}
+        return Reading(
+            kind=kind,
+            input=as_dict(given)["input"] if is_wrapped else given,
+            output=said,
+            failed=failed,
+            error=why,
+        )
+    found = read_input(given)
+    found.kind, found.failed, found.error = kind, failed, why if failed else None
+    if found.messages is None:
+        found.input = given
+    answer = read_output(said, found.messages or ())
+    if answer is not None:
+        found.response, found.finish_reason = answer, answer.finish_reason
+        found.response_id, found.response_model = answer.id, answer.model
+    found.model = span.take_text(_PREFIX + "model.name") or found.model
+    parameters = as_dict(span.take_json(_PREFIX + "model.parameters"))
+    found.parameters |= {name: value for name, value in parameters.items() if value is not None}
+    found.usage = _usage(span)
+    found.api = API
+    began = stated_time(span.take(_PREFIX + "completion_start_time"))
+    found.first_token = began or None
+    return found
+
+
+def _usage(span: Span) -> Usage | None:
+    details = as_dict(span.take_json(_PREFIX + "usage_details"))
+    cost = _total(as_dict(span.take_json(_PREFIX + "cost_details")))
+    if not details and cost is None:
+        return None
+    if "prompt_tokens" in details or "completion_tokens" in details:
+        return read_usage({**details, **({} if cost is None else {"cost": cost})})
+    counts: dict[str, Payload] = {}
+    for name, member in _READ_COUNTS.items():
+        if (count := as_int(details.get(name))) is not None:
+            counts.setdefault(member, count)
+    extra = {name: one for name, one in details.items() if name not in {*_READ_COUNTS, "total"} and one}
+    found = Usage(**counts, cost=cost, extra=extra)
+    return found if found.is_known else None
+
+
+def _total(costs: dict[str, Payload]) -> float | None:
+    stated = as_number(costs.get("total"))
+    parts = [cost for cost in map(as_number, costs.values()) if cost is not None]
+    return stated if stated is not None else sum(parts) if parts else None

@@ -1,0 +1,67 @@
+"""MLflow's own attributes, whose values are JSON texts, strings among them.
+
+Source: https://mlflow.org/docs/latest/genai/concepts/span/ and `mlflow.tracing.constant`.
+"""
+
+from __future__ import annotations
+
+import json
+
+from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text
+from trace_recorder.imports.foreign.spans.payloads import read_input, read_output
+from trace_recorder.imports.foreign.spans.reading import Kind, Reading
+from trace_recorder.imports.foreign.spans.span import Span, parsed
+from trace_recorder.values.messages import Payload, Usage
+
+_TYPE = "mlflow.spanType"
+_KINDS: dict[str, Kind] = {"CHAT_MODEL": "call", "LLM": "call", "TOOL": "tool", "AGENT": "agent"}
+
+
+def read(span: Span) -> Reading | None:
+    """Read a span of MLflow."""
+    if not any(name.startswith("mlflow.span") for name in span.attributes):
+        return None
+    kind = _KINDS.get(as_text(_value(span.attributes.get(_TYPE))) or "")
+    if kind is not None:
+        span.take(_TYPE)
+    span.mark_read("mlflow.traceRequestId", "mlflow.spanLogLevel")
+    given, said = _value(span.take("mlflow.spanInputs")), _value(span.take("mlflow.spanOutputs"))
+    if kind != "call":
+        name = as_text(_value(span.take("mlflow.spanFunctionName")))
+        return Reading(kind=kind, name=name if kind == "tool" else None, input=given, output=said)
+    found = read_input(given)
+    if found.messages is None:
+        found.input = given
+    answer = read_output(said, found.messages or ())
+    found.kind, found.response = kind, answer
+    if answer is not None:
+        found.finish_reason, found.response_id, found.response_model = answer.finish_reason, answer.id, answer.model
+    found.tools = as_list(_value(span.take("mlflow.chat.tools"))) or found.tools
+    found.model = found.model or as_text(_value(span.take("mlflow.llm.model")))
+    found.provider = as_text(_value(span.take("mlflow.llm.provider")))
+    span.take("mlflow.message.format")
+    found.usage = _usage(span, answer.usage if answer is not None else Usage())
+    return found
+
+
+def _value(value: Payload) -> Payload:
+    """Return the value of a JSON text, also of one that is no object or array."""
+    found = parsed(value)
+    if not isinstance(found, str):
+        return found
+    try:
+        return found if found[:1] in {"[", "{"} else json.loads(found)
+    except (ValueError, RecursionError):
+        return found
+
+
+def _usage(span: Span, answered: Usage) -> Usage | None:
+    """Return the counts that MLflow states; what it leaves open is that of the response."""
+    counted = as_dict(_value(span.take("mlflow.chat.tokenUsage")))
+    cost = as_number(as_dict(_value(span.take("mlflow.llm.cost"))).get("total_cost"))
+    names = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    stated: dict[str, Payload] = {name: as_int(counted.get(name)) for name in names}
+    known = {name: getattr(answered, name) if count is None else count for name, count in stated.items()}
+    extra = {name: value for name, value in answered.extra.items() if name != "total_tokens"}
+    found = Usage(**known, reasoning_tokens=answered.reasoning_tokens, cost=cost or answered.cost, extra=extra)
+    return found if found.is_known else None

@@ -1,0 +1,177 @@
+"""OpenInference, the vocabulary of Arize's instrumentations and of Phoenix.
+
+Source: https://github.com/Arize-ai/openinference/blob/main/spec/semantic_conventions.md. `input.value` and
+`output.value` of a call repeat its messages; they are read where there are no messages, and for what those leave open.
+"""
+
+from __future__ import annotations
+
+from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text
+from trace_recorder.imports.foreign.run import Members
+from trace_recorder.imports.foreign.spans import parts
+from trace_recorder.imports.foreign.spans.payloads import of_messages, read_input, read_output
+from trace_recorder.imports.foreign.spans.reading import Kind, Reading, merged
+from trace_recorder.imports.foreign.spans.span import Span, parsed
+from trace_recorder.imports.foreign.spans.vocabularies.flat_names import take_nested
+from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage
+from trace_recorder.values.structs import replace
+
+FIRST_TOKEN = "First Token Stream Event"  # noqa: S105 no secret
+"""The event that says when the first token of a stream came."""
+_KIND = "openinference.span.kind"
+_KINDS: dict[str, Kind] = {"LLM": "call", "TOOL": "tool", "AGENT": "agent"}
+_PREFIXES = ("llm.input_messages.", "llm.output_messages.", "llm.token_count.")
+_NO_PARAMETERS = {"model", "messages", "tools", "stream", "input", "contents"}
+
+
+def read(span: Span) -> Reading | None:
+    """Read a span with a kind of OpenInference, or with its attributes of a call."""
+    stated = as_text(span.attributes.get(_KIND))
+    if stated is None and not any(name.startswith(_PREFIXES) for name in span.attributes):
+        return None
+    kind = _KINDS.get(stated.upper()) if stated else "call"
+    if kind is not None:
+        span.take(_KIND)
+    if kind == "call":
+        return _call(span)
+    span.mark_read("input.mime_type", "output.mime_type")
+    name = {"tool": "tool.name", "agent": "agent.name", None: ""}[kind]
+    return Reading(
+        kind=kind,
+        name=span.take_text(name) if name else None,
+        call_id=span.take_text("tool_call.id", "tool.id") if kind == "tool" else None,
+        input=span.take_json("input.value"),
+        output=span.take_json("output.value"),
+    )
+
+
+def _call(span: Span) -> Reading:
+    parameters = as_dict(span.take_json("llm.invocation_parameters"))
+    served = span.take_text("llm.response.model_name", "llm.model_name")
+    stated = Reading(
+        kind="call",
+        messages=[one for element in _elements(span, "llm.input_messages") for one in _message(element)] or None,
+        response=_response(_elements(span, "llm.output_messages")),
+        usage=_usage(span),
+        finish_reason=span.take_text("llm.finish_reason"),
+        response_model=served,
+        model=span.take_text("llm.request.model_name") or as_text(parameters.get("model")),
+        provider=span.take_text("llm.provider", "llm.system"),
+        tools=_tools(span),
+        stream=parameters["stream"] if isinstance(parameters.get("stream"), bool) else None,
+        first_token=first_token(span),
+        parameters={name: value for name, value in parameters.items() if name not in _NO_PARAMETERS},
+    )
+    span.mark_read("input.mime_type", "output.mime_type")
+    found = merged([stated, _raw(span, stated)])
+    found.model = found.model or served
+    return found
+
+
+def _raw(span: Span, stated: Reading) -> Reading:
+    """Read the request and the response as the SDK had them, as far as they say more than the messages."""
+    request = span.take_json("input.value")
+    given = read_input(request) if stated.messages is None or isinstance(request, dict) else Reading()
+    if stated.messages is None and given.messages is None:
+        given.input = request
+    given.parameters = {} if stated.parameters else given.parameters
+    answered = span.take_json("output.value")
+    said = (
+        read_output(answered, given.messages or ()) if stated.response is None or isinstance(answered, dict) else None
+    )
+    if said is not None:
+        given.response, given.finish_reason = said, said.finish_reason
+        given.response_id, given.response_model = said.id, said.model
+        given.usage = said.usage if said.usage.is_known else None
+    return given
+
+
+def _elements(span: Span, prefix: str) -> list[Members]:
+    return [as_dict(as_dict(element).get("message")) for element in as_list(take_nested(span, prefix))]
+
+
+def _message(message: Members) -> list[Message]:
+    role = as_text(message.get("role")) or "user"
+    listed = [*_parts(message)]
+    if role == "tool":
+        content = message.get("content")
+        said = content if content is not None else [part for part in listed if part["type"] != "tool_call"]
+        answered = {"type": "tool_call_response", "id": message.get("tool_call_id"), "response": said}
+        listed = [{**answered, "name": message.get("name")}]
+    return parts.read_message({"role": role, "parts": listed})
+
+
+def _parts(message: Members) -> list[Members]:
+    """Return the parts of a message, in the form of the GenAI conventions."""
+    found = [_part(as_dict(element)) for element in as_list(message.get("contents"))]
+    content = message.get("content")
+    if content is not None and not found:
+        found.append({"type": "text", "content": content if isinstance(content, str) else str(content)})
+    if not any(part["type"] == "tool_call" for part in found):
+        calls = [as_dict(as_dict(element).get("tool_call")) for element in as_list(message.get("tool_calls"))]
+        found += map(_tool_call, calls)
+    return found
+
+
+def _part(element: Members) -> Members:
+    content = as_dict(element.get("message_content"))
+    kind = as_text(content.get("type")) or "unknown"
+    if kind in {"text", "reasoning"}:
+        left = {name: value for name, value in content.items() if name not in {"type", "text"}}
+        return {"type": kind, "content": as_text(content.get("text")) or "", **left}
+    if kind == "tool_use":
+        return _tool_call(as_dict(element.get("tool_call")) or as_dict(content.get("tool_call")))
+    address = as_text(as_dict(as_dict(content.get("image")).get("image")).get("url"))
+    if kind == "image" and address is not None:
+        return {"type": "uri", "modality": "image", "uri": address}
+    return {**content, "type": kind}
+
+
+def _tool_call(call: Members) -> Members:
+    function = as_dict(call.get("function"))
+    return {
+        "type": "tool_call",
+        "id": call.get("id"),
+        "name": function.get("name"),
+        "arguments": function.get("arguments"),
+    }
+
+
+def _response(elements: list[Members]) -> LLMResponse | None:
+    if not elements:
+        return None
+    listed = _parts(elements[0])
+    said = of_messages([message for element in elements for message in _message({**element, "role": "assistant"})])
+    if len(elements) > 1:
+        return said
+    return replace(said, interleaved=parts.blocks_of(listed, said.tool_calls))
+
+
+def _tools(span: Span) -> list[Payload] | None:
+    declared = [as_dict(as_dict(element).get("tool")) for element in as_list(take_nested(span, "llm.tools"))]
+    return [parsed(tool.get("json_schema", tool)) for tool in declared] or None
+
+
+def _usage(span: Span) -> Usage | None:
+    counted = as_dict(take_nested(span, "llm.token_count"))
+    of_prompt, of_completion = as_dict(counted.get("prompt_details")), as_dict(counted.get("completion_details"))
+    read_counts = {"cache_read", "cache_write", "reasoning"}
+    extra = {name: one for name, one in {**of_prompt, **of_completion}.items() if name not in read_counts and one}
+    found = Usage(
+        input_tokens=as_int(counted.get("prompt")),
+        output_tokens=as_int(counted.get("completion")),
+        cache_read_input_tokens=as_int(of_prompt.get("cache_read")),
+        cache_creation_input_tokens=as_int(of_prompt.get("cache_write")),
+        reasoning_tokens=as_int(of_completion.get("reasoning")),
+        cost=span.take_number("llm.cost.total"),
+        extra=extra,
+    )
+    return found if found.is_known else None
+
+
+def first_token(span: Span) -> str | None:
+    """Return when the first token of a stream came, if an event says so."""
+    for position, event in enumerate(span.events):
+        if event.name == FIRST_TOKEN:
+            return span.take_event(position).time or None
+    return None

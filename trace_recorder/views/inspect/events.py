@@ -1,0 +1,170 @@
+"""The events of a run as Inspect's logs have them: models, tools, and the spans of agents and steps around them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.trajectory import Reward
+from trace_recorder.views.content.openai_functions import arguments_of, result_text
+from trace_recorder.views.conversations.chained_call import agent_key
+from trace_recorder.views.inspect.messages import MessagePool, error_of, output_of, tool_of
+from trace_recorder.views.otlp.agents import times_of
+from trace_recorder.views.otlp.genai import parameter, text_of_value
+from trace_recorder.views.otlp.span import nanoseconds
+from trace_recorder.views.otlp.tools import ToolRun
+from trace_recorder.views.otlp.tree import SpanTree
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_CONFIG = {
+    "temperature": (("temperature",), (int, float)),
+    "top_p": (("top_p", "topP"), (int, float)),
+    "frequency_penalty": (("frequency_penalty", "frequencyPenalty"), (int, float)),
+    "presence_penalty": (("presence_penalty", "presencePenalty"), (int, float)),
+    "max_tokens": (
+        ("max_completion_tokens", "max_output_tokens", "max_tokens", "maxOutputTokens", "num_predict"),
+        (int,),
+    ),
+    "seed": (("seed",), (int,)),
+    "top_k": (("top_k", "topK"), (int,)),
+}
+
+
+def iso(time: int) -> str:
+    """Return a time in nanoseconds as ISO 8601."""
+    return (_EPOCH + timedelta(microseconds=time // 1000)).isoformat(timespec="microseconds")
+
+
+@dataclass(slots=True)
+class Events:
+    """Writes the events of a run. `pool` has the messages that they refer to."""
+
+    tree: SpanTree
+    pool: MessagePool = field(default_factory=MessagePool)
+    start: int = 0
+    _found: list[tuple[int, int, int, dict[str, Payload]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.start = nanoseconds(self.tree.trajectory.start_time) or 0
+
+    def all(self, name: str) -> list[dict[str, Payload]]:
+        """Return all events in the order of time; `name` is that of the main agent."""
+        run = self.tree.trajectory
+        end = max([nanoseconds(run.end_time) or 0, self.start, *(times_of(one)[1] or 0 for one in self.tree.calls)])
+        self._span(self.tree.root, None, "agent", name, (self.start, end), depth=0)
+        for key, agent in self.tree.agents.found.items():
+            times = agent.start or self.start, agent.end or agent.start or self.start
+            parent = self.tree.parent_of_agent(agent)
+            self._span(self.tree.agent_span(key), parent, "agent", str(agent.first.agent), times, depth=3)
+        for step in self.tree.steps:
+            begin, finish = times_of(step)
+            times, parent = (begin or self.start, finish or begin or self.start), self.tree.agent_span(agent_key(step))
+            self._span(self.tree.step_span(step), parent, "step", f"step {step.step_number}", times, depth=1)
+        for one in self.tree.calls:
+            self._call(one)
+        for tool in self.tree.tools:
+            self._tool(tool)
+        for gap in run.gaps:
+            said = {"event": "info", "source": "gap", "data": {"what": gap.what, "why": gap.why}}
+            self._add(nanoseconds(gap.timestamp) or self.start, 4, self.tree.root, said)
+        for reward in run.rewards:
+            self._score(reward, end)
+        return [event for _, _, _, event in sorted(self._found, key=lambda one: one[:3])]
+
+    def _add(self, time: int, rank: int, span: str, event: dict[str, Payload]) -> None:
+        number = len(self._found)
+        whole = {
+            "uuid": self.tree.ids.span_id("event", str(number)),
+            "span_id": span,
+            "timestamp": iso(time),
+            "working_start": max(0, time - self.start) / 1e9,
+            **event,
+        }
+        self._found.append((time, rank, number, whole))
+
+    def _span(
+        self, identity: str, parent: str | None, kind: str, name: str, times: tuple[int, int], *, depth: int
+    ) -> None:
+        begin = {"event": "span_begin", "id": identity, "type": kind, "name": name, **without_none(parent_id=parent)}
+        self._add(times[0], depth, identity, begin)
+        self._add(max(times), 20 - depth, identity, {"event": "span_end", "id": identity})
+
+    def _call(self, one: LLMInteraction) -> None:
+        begin, end = times_of(one)
+        start, reading = begin or self.start, one.source.request_without_messages()
+        event = {
+            "event": "model",
+            "model": one.model or "unknown",
+            "input": [],
+            "input_refs": self.pool.references([*one.input_messages] if one.source.has_request() else []),
+            "tools": [*map(tool_of, one.tools)],
+            "tool_choice": "auto",
+            "config": dict(_config(reading.parameters)),
+            "output": output_of(one),
+            "completed": iso(end or start),
+            "metadata": {"interaction_id": one.interaction_id, **without_none(api=one.api, provider=one.provider)},
+            **without_none(
+                retries=len(one.attempts) - 1 if len(one.attempts) > 1 else None,
+                error=one.error and f"{one.error.type}: {one.error.message}",
+                working_time=one.duration_seconds,
+            ),
+        }
+        self._add(start, 5, self.tree.parent_of_call(one), event)
+
+    def _tool(self, tool: ToolRun) -> None:
+        start, end, _ = tool.times()
+        result, span = tool.result, self.tree.tool_span(tool)
+        agents = [
+            self.tree.agent_span(key)
+            for key, agent in self.tree.agents.found.items()
+            if tool.execution_id is not None and agent.execution_id == tool.execution_id
+        ]
+        if agents:
+            self._span(span, self.tree.parent_of_tool(tool), "tool", _name(tool), (start, end), depth=2)
+        event = {
+            "event": "tool",
+            "type": "function",
+            "id": result.call_id,
+            "function": _name(tool),
+            "arguments": arguments_of(tool.call) if tool.call else {},
+            "result": result_text(result),
+            "events": [],
+            "completed": iso(end),
+            **without_none(
+                error=error_of(result.error or result_text(result)) if result.success is False else None,
+                failed=True if result.success is False else None,
+                working_time=result.duration_seconds,
+                agent_span_id=agents[0] if agents else None,
+            ),
+        }
+        self._add(start, 1 if agents else 6, self.tree.parent_of_tool(tool), event)
+
+    def _score(self, reward: Reward, end: int) -> None:
+        event = {
+            "event": "score",
+            "score": score_of(reward),
+            "intermediate": reward.step_number is not None,
+            "scorer": text_of_value(reward.name),
+        }
+        self._add(min(nanoseconds(reward.timestamp) or end, end), 7, self.tree.root, event)
+
+
+def score_of(reward: Reward) -> dict[str, Payload]:
+    """Return a reward as a score."""
+    about = without_none(weight=reward.weight, step_number=reward.step_number)
+    value = reward.value if isinstance(reward.value, bool | int | float | str) else str(reward.value)
+    return {"value": value, **without_none(explanation=reward.explanation), "metadata": about}
+
+
+def _name(tool: ToolRun) -> str:
+    return (tool.call.name if tool.call else None) or tool.result.name or "unnamed"
+
+
+def _config(parameters: dict[str, Payload]) -> Iterator[tuple[str, Payload]]:
+    for name, (names, kinds) in _CONFIG.items():
+        value = parameter(parameters, *names)
+        if isinstance(value, kinds) and not isinstance(value, bool):
+            yield name, value

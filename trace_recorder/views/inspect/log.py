@@ -1,0 +1,197 @@
+"""A run as a log of Inspect AI, version 2: an evaluation of one sample, as JSON or as the archive `.eval`.
+
+https://inspect.aisi.org.uk/eval-logs.html. Inspect reads the logs of its older versions, so they are written here by
+their format, without its library. Each distinct message is written once (`events_data`), as Inspect 0.3.285 does.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import Literal
+
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.trajectory import Reward, Status, Trajectory
+from trace_recorder.views.conversations.call_chains import turns_of
+from trace_recorder.views.conversations.chained_call import agent_key
+from trace_recorder.views.inspect.events import Events, iso, score_of
+from trace_recorder.views.inspect.messages import message_of, output_of, usage_of
+from trace_recorder.views.left_out import ContentSupport, FormatSupport, count_unsupported_contents
+from trace_recorder.views.otlp.genai import text_of_value
+from trace_recorder.views.otlp.otlp_json import package_version
+from trace_recorder.views.otlp.span import nanoseconds
+from trace_recorder.views.otlp.tree import SpanTree
+from trace_recorder.views.token_counts import Counts, counts_of
+from trace_recorder.views.view import LeftOut, view
+
+InspectForm = Literal["json", "eval"]
+_STATUS: Mapping[Status, str] = {
+    "running": "started",
+    "unknown": "started",
+    "completed": "success",
+    "failed": "error",
+    "interrupted": "cancelled",
+}
+_PARTS = ContentSupport.of("thoughts", locations=("part", "images"))
+_SUPPORTED: FormatSupport = {
+    "instructions": _PARTS,
+    "questions": _PARTS,
+    "tool results": _PARTS,
+    "answers": ContentSupport.of("thoughts", "interleaved thoughts, texts and calls", locations=("part", "images")),
+}
+_SAMPLE_MEMBERS = ("id", "epoch", "input", "target", "metadata", "scores", "model_usage", "error", "total_time")
+
+
+@view
+def to_inspect(left_out: LeftOut, trajectory: Trajectory, form: InspectForm = "json") -> Payload:
+    """Return a run as a log of Inspect: a JSON object, or with `form` "eval" the bytes of the archive."""
+    count_unsupported_contents(turns_of(trajectory), left_out, _SUPPORTED)
+    log = _log(trajectory)
+    return _archive(log) if form == "eval" else log
+
+
+def _log(run: Trajectory) -> dict[str, Payload]:
+    identity = run.trajectory_id or "run"
+    scores = _scores(run)
+    sample = _sample(run, identity, scores)
+    times = without_none(started_at=_time(run.start_time), completed_at=_time(run.end_time))
+    task = run.metadata.get("task_name")
+    head = {
+        "version": 2,
+        "status": _STATUS[run.status],
+        "eval": {
+            "eval_id": identity,
+            "run_id": identity,
+            "created": _time(run.start_time) or iso(0),
+            "task": task if isinstance(task, str) else "trajectory",
+            "task_id": identity,
+            "dataset": {"name": "trace_recorder", "samples": 1, "sample_ids": [identity]},
+            "model": f"{run.provider}/{run.model}" if run.provider and run.model else run.model or "unknown",
+            "config": {"epochs": 1},
+            "packages": {"trace_recorder": package_version()},
+        },
+        "plan": {"name": "plan", "steps": [], "config": {}},
+        "results": {
+            "total_samples": 1,
+            "completed_samples": int(run.status == "completed"),
+            "scores": [_summed(name, score) for name, score in scores.items()],
+        },
+        "stats": {**times, "model_usage": sample["model_usage"]},
+    }
+    return head | without_none(error=_error(run)) | {"samples": [sample]}
+
+
+def _sample(run: Trajectory, identity: str, scores: dict[str, Payload]) -> dict[str, Payload]:
+    tree = SpanTree.of(run)
+    events = Events(tree)
+    happened = events.all(run.metadata["agent"] if isinstance(run.metadata.get("agent"), str) else "agent")
+    main = [one for one in tree.calls if one.answered and agent_key(one) is None] or [*tree.calls]
+    last = main[-1] if main else None
+    output = output_of(last) if last else None
+    messages = [*map(message_of, last.input_messages)] if last and last.source.has_request() else []
+    answer = [choice["message"] for choice in output["choices"][:1]] if output else []
+    asked = [message for message in messages if message["role"] == "user"][:1]
+    return {
+        "id": identity,
+        "epoch": 1,
+        "input": text_of_value(run.task) if run.task is not None else asked or "",
+        "target": "",
+        "messages": [*messages, *answer],
+        **without_none(output=output),
+        "scores": scores,
+        "metadata": _about(run),
+        "store": {},
+        "events": happened,
+        "events_data": {"messages": events.pool.messages, "calls": []},
+        "model_usage": _usage_by_model(run),
+        **without_none(
+            started_at=_time(run.start_time),
+            completed_at=_time(run.end_time),
+            total_time=run.execution_time,
+            working_time=run.execution_time,
+            error=_error(run),
+        ),
+        "uuid": identity,
+    }
+
+
+def _scores(run: Trajectory) -> dict[str, Payload]:
+    """Return the rewards by their names, and whether the run succeeded. A step's reward names its step."""
+    found: dict[str, Payload] = {}
+    success = [] if run.success is None else [Reward("success", float(run.success))]
+    for reward in (*run.rewards, *success):
+        said = text_of_value(reward.name)
+        name = said if reward.step_number is None else f"{said} (step {reward.step_number})"
+        if reward.name != "success" or name not in found:
+            found[name] = score_of(reward)
+    return found
+
+
+def _summed(name: str, score: Mapping[str, Payload]) -> dict[str, Payload]:
+    value = score["value"] if isinstance(score["value"], int | float) else 0
+    metrics: Payload = {"mean": {"name": "mean", "value": value, "params": {}}}
+    return {"name": name, "scorer": name, "scored_samples": 1, "unscored_samples": 0, "params": {}, "metrics": metrics}
+
+
+def _about(run: Trajectory) -> dict[str, Payload]:
+    """Return what is known of the run and has no member in a sample."""
+    about = {"metadata": run.metadata, "annotations": run.annotations, "status": run.status}
+    more = without_none(final_result=run.final_result, max_steps=run.max_steps, success=run.success)
+    return {name: value for name, value in {**about, **more}.items() if value not in ({}, None)}
+
+
+def _usage_by_model(run: Trajectory) -> dict[str, Payload]:
+    by_model: dict[str, list[LLMInteraction]] = {}
+    for one in run.llm_interactions:
+        by_model.setdefault(one.response.model or one.model or "unknown", []).append(one)
+    return {model: usage_of(total) for model, calls in by_model.items() if (total := _total(calls)) is not None}
+
+
+def _total(calls: Sequence[LLMInteraction]) -> Counts | None:
+    known = [counts for one in calls if (counts := counts_of(one)) is not None]
+    sums = {}
+    for field in fields(Counts):
+        stated = [value for counts in known if (value := getattr(counts, field.name)) is not None]
+        sums[field.name] = sum(stated) if stated else None
+    return Counts(**sums) if known else None
+
+
+def _error(run: Trajectory) -> dict[str, Payload] | None:
+    if run.error is None:
+        return None
+    message = f"{run.error.type}: {run.error.message}"
+    return {"message": message, "traceback": message, "traceback_ansi": message}
+
+
+def _time(timestamp: str | None) -> str | None:
+    time = nanoseconds(timestamp)
+    return None if time is None else iso(time)
+
+
+def _archive(log: Mapping[str, Payload]) -> bytes:
+    """Return a log as the archive in which Inspect has its parts as files."""
+    head = {name: value for name, value in log.items() if name != "samples"}
+    [sample] = log["samples"]
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, value in _files(head, sample):
+            entry = zipfile.ZipInfo(name)  # of no time, so that a run always becomes the same bytes
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace"))
+    return made.getvalue()
+
+
+def _files(head: Mapping[str, Payload], sample: Mapping[str, Payload]) -> Iterator[tuple[str, Payload]]:
+    summary = {name: sample[name] for name in _SAMPLE_MEMBERS if name in sample}
+    if "error" in summary:
+        summary["error"] = summary["error"]["message"]
+    summaries = [summary]
+    yield "_journal/start.json", {"version": head["version"], "eval": head["eval"], "plan": head["plan"]}
+    yield f"samples/{sample['id']}_epoch_1.json", sample
+    yield "_journal/summaries/1.json", summaries
+    yield "summaries.json", summaries
+    yield "header.json", head

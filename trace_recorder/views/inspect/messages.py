@@ -1,0 +1,193 @@
+"""Messages, answers, tools and tokens in the words of Inspect's logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
+
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.messages import Block, Choice, LLMResponse, Message, Payload, Tool, ToolCall, without_none
+from trace_recorder.views.content.finish_reasons import Ending, ending_of
+from trace_recorder.views.content.openai_functions import arguments_of
+from trace_recorder.views.content.parts import Image, Part, Text, parts_of, text_of
+from trace_recorder.views.otlp.messages import json_of
+from trace_recorder.views.token_counts import Counts, counts_of
+
+_STOP_REASONS: dict[Ending | None, str] = {
+    "stop": "stop",
+    "tools": "tool_calls",
+    "length": "max_tokens",
+    "filter": "content_filter",
+}
+_ROLES = {"system": "system", "developer": "system", "assistant": "assistant", "tool": "tool"}
+_SCHEMA_TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object", "null"})
+_MAX_DEPTH = 8
+
+
+class MessagePool:
+    """The distinct messages of a run, which events refer to by their numbers."""
+
+    def __init__(self) -> None:
+        self.messages: list[dict[str, Payload]] = []
+        self._numbers: dict[int, tuple[Message, int]] = {}
+        self._by_digest: dict[bytes, int] = {}
+
+    def references(self, messages: Sequence[Message]) -> list[list[int]]:
+        """Return messages as ranges of numbers, each without its end."""
+        ranges: list[list[int]] = []
+        for message in messages:
+            number = self._number(message)
+            if ranges and ranges[-1][1] == number:
+                ranges[-1][1] = number + 1
+            else:
+                ranges.append([number, number + 1])
+        return ranges
+
+    def _number(self, message: Message) -> int:
+        known = self._numbers.get(id(message))
+        if known is None:
+            known = self._numbers[id(message)] = message, self._number_of_text(message_of(message))
+        return known[1]
+
+    def _number_of_text(self, made: dict[str, Payload]) -> int:
+        digest = blake2b(json_of(made).encode(), digest_size=16).digest()
+        number = self._by_digest.setdefault(digest, len(self.messages))
+        if number == len(self.messages):
+            self.messages.append({"id": f"message_{number + 1}", **made})
+        return number
+
+
+def message_of(message: Message) -> dict[str, Payload]:
+    """Return a message of a prompt."""
+    role = _ROLES.get(message.role, "user")
+    reasoning = [_reasoning(message.reasoning)] if message.reasoning else []
+    parts = [*reasoning, *map(_content, parts_of(message))]
+    made: dict[str, Payload] = {"role": role, "content": _plain(parts)}
+    if role == "tool":
+        failed = message.extra.get("is_error") is True if isinstance(message.extra, dict) else False
+        made |= without_none(tool_call_id=message.call_id, function=message.name)
+        return made | ({"error": error_of(text_of(message))} if failed else {})
+    if role == "assistant" and message.tool_calls:
+        made["tool_calls"] = [*map(call_of, message.tool_calls)]
+    return made
+
+
+def error_of(message: str) -> dict[str, Payload]:
+    """Return the error of a tool, of which Inspect wants a kind."""
+    return {"type": "unknown", "message": message}
+
+
+def call_of(call: ToolCall) -> dict[str, Payload]:
+    """Return a tool call."""
+    return {"id": call.call_id, "function": call.name, "arguments": arguments_of(call), "type": "function"}
+
+
+def output_of(one: LLMInteraction) -> dict[str, Payload]:
+    """Return what a model answered: its choices and tokens, or its error."""
+    response, counts = one.response, counts_of(one)
+    model = response.model or one.model or "unknown"
+    said: Sequence[Choice | LLMResponse] = response.choices if len(response.choices) > 1 else [response]
+    choices = [
+        {
+            "message": _answer(choice, model),
+            "stop_reason": _STOP_REASONS.get(ending_of(choice.finish_reason), "unknown"),
+        }
+        for choice in said
+    ]
+    return {
+        "model": model,
+        "choices": choices if one.answered else [],
+        "completion": response.content if isinstance(response.content, str) else "",
+        **without_none(
+            usage=usage_of(counts, one.response.usage.cost) if counts else None,
+            time=one.duration_seconds,
+            error=one.error and f"{one.error.type}: {one.error.message}",
+        ),
+    }
+
+
+def usage_of(counts: Counts, cost: float | None = None) -> dict[str, Payload]:
+    """Return tokens as Inspect counts them: its input is without the cached ones."""
+    read, write, output = counts.cache_read or 0, counts.cache_write or 0, counts.completion or 0
+    prompt = counts.prompt or 0
+    return {
+        "input_tokens": max(0, prompt - read - write),
+        "output_tokens": output,
+        "total_tokens": prompt + output,
+        **without_none(
+            input_tokens_cache_write=counts.cache_write,
+            input_tokens_cache_read=counts.cache_read,
+            reasoning_tokens=counts.reasoning,
+            total_cost=cost,
+        ),
+    }
+
+
+def tool_of(tool: Tool) -> dict[str, Payload]:
+    """Return a tool; of its schema what Inspect's own schema has."""
+    parameters = _schema(tool.parameters, 0) if isinstance(tool.parameters, dict) else {}
+    properties = parameters.get("properties", {})
+    required = [name for name in parameters.get("required", ()) if name in properties]
+    shape = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    return {"name": tool.name, "description": tool.description or "", "parameters": shape}
+
+
+def _schema(schema: Mapping[str, Payload], depth: int) -> dict[str, Payload]:
+    """Return the members of a JSON schema that Inspect knows. A list of types becomes alternatives."""
+    kind = schema.get("type")
+    made = without_none(
+        type=kind if isinstance(kind, str) and kind in _SCHEMA_TYPES else None,
+        description=_if(schema.get("description"), str),
+        enum=_if(schema.get("enum"), list),
+        required=_if(schema.get("required"), list),
+    )
+    if depth < _MAX_DEPTH:
+        kinds = [{"type": one} for one in kind if one in _SCHEMA_TYPES] if isinstance(kind, list) else []
+        alternatives = [_schema(one, depth + 1) for one in schema.get("anyOf") or () if isinstance(one, dict)] or kinds
+        properties, items = schema.get("properties"), schema.get("items")
+        made |= without_none(
+            anyOf=alternatives or None,
+            items=_schema(items, depth + 1) if isinstance(items, dict) else None,
+            properties={name: _schema(one, depth + 1) for name, one in properties.items() if isinstance(one, dict)}
+            if isinstance(properties, dict)
+            else None,
+        )
+    return made
+
+
+def _if(value: Payload, kind: type) -> Payload:
+    return value if isinstance(value, kind) else None
+
+
+def _answer(said: Choice | LLMResponse, model: str) -> dict[str, Payload]:
+    parts = [*_answer_parts(said.blocks)]
+    made = {"role": "assistant", "content": _plain(parts), "source": "generate", "model": model}
+    return made | ({"tool_calls": [*map(call_of, said.tool_calls)]} if said.tool_calls else {})
+
+
+def _answer_parts(blocks: Sequence[Block]) -> Iterator[dict[str, Payload]]:
+    for block in blocks:
+        text = block.text if isinstance(block.text, str | None) else json_of(block.text)
+        if block.type == "reasoning":
+            yield _reasoning(text or "")
+        elif block.type == "text":
+            yield {"type": "text", "text": text or ""}
+
+
+def _plain(parts: Sequence[dict[str, Payload]]) -> Payload:
+    """Return the one text of a content as it is."""
+    if not parts:
+        return ""
+    return parts[0]["text"] if len(parts) == 1 and parts[0]["type"] == "text" else [*parts]
+
+
+def _reasoning(text: str) -> dict[str, Payload]:
+    return {"type": "reasoning", "reasoning": text}
+
+
+def _content(part: Part) -> dict[str, Payload]:
+    if isinstance(part, Text):
+        return {"type": "text", "text": part.text}
+    if isinstance(part, Image):
+        return {"type": "image", "image": part.address, "detail": "auto"}
+    return {"type": "data", "data": part.raw if isinstance(part.raw, dict) else {"value": part.raw}}

@@ -1,0 +1,91 @@
+"""How the agents, steps, calls and tools of a run are nested: the ids of their spans, and what each is in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.trajectory import AgentStep, Trajectory
+from trace_recorder.views.conversations.chained_call import agent_key
+from trace_recorder.views.conversations.steps_as_calls import call_of_step
+from trace_recorder.views.otlp.agents import AgentRecords, Agents
+from trace_recorder.views.otlp.span import SpanIds
+from trace_recorder.views.otlp.tools import ToolRun, tool_runs
+
+
+@dataclass(frozen=True, slots=True)
+class SpanTree:
+    """What a run consists of. `steps` are those that the agent recorded; `calls` are made of them if there are none."""
+
+    trajectory: Trajectory
+    ids: SpanIds
+    agents: Agents
+    steps: Sequence[AgentStep]
+    calls: Sequence[LLMInteraction]
+    tools: Sequence[ToolRun]
+    _step_of: Mapping[str, AgentStep]
+    _executions: Mapping[str, ToolRun]
+
+    @classmethod
+    def of(cls, trajectory: Trajectory, ids: SpanIds | None = None) -> SpanTree:
+        """Return the tree of a run."""
+        steps = [step for step in trajectory.agent_steps if not step.derived]
+        step_of = {name: step for step in steps for name in _interactions_of(step)}
+        calls = [*trajectory.llm_interactions]
+        if not calls:
+            for number, step in enumerate(trajectory.agent_steps, start=1):
+                if not step.derived and (step.messages or step.llm_response):
+                    calls.append(call_of_step(number, step))
+                    step_of[calls[-1].interaction_id] = step
+        tools = [*tool_runs(trajectory)]
+        executions = {tool.execution_id: tool for tool in tools if tool.execution_id is not None}
+        of_run = ids or SpanIds.of(trajectory)
+        return cls(trajectory, of_run, Agents.of(trajectory), steps, calls, tools, step_of, executions)
+
+    @property
+    def root(self) -> str:
+        """The id of the run's own span."""
+        return self.ids.span_id("run")
+
+    def agent_span(self, key: str | None) -> str:
+        """Return the id of an agent's span; that of the main agent is the run's own."""
+        return self.ids.span_id("agent", key) if key is not None else self.root
+
+    def step_span(self, step: AgentStep) -> str:
+        """Return the id of a step's span."""
+        return self.ids.span_id("step", str(step.step_number), step.timestamp, agent_key(step) or "")
+
+    def call_span(self, one: LLMInteraction) -> str:
+        """Return the id of a call's span."""
+        return self.ids.span_id("call", one.interaction_id)
+
+    def tool_span(self, tool: ToolRun) -> str:
+        """Return the id of a tool's span."""
+        return self.ids.span_id("tool", *tool.identity)
+
+    def parent_of_agent(self, agent: AgentRecords) -> str:
+        """Return the tool that an agent was started in, or else the step, or else the agent that started it."""
+        tool = self._executions.get(agent.execution_id or "")
+        if tool is not None:
+            return self.tool_span(tool)
+        step = self._step_of.get(agent.first.interaction_id) if isinstance(agent.first, LLMInteraction) else None
+        if step is not None and agent_key(step) != agent.key:
+            return self.step_span(step)
+        parent = agent.first.parent_agent_id
+        return self.agent_span(parent if parent in self.agents.found and parent != agent.key else None)
+
+    def parent_of_call(self, one: LLMInteraction) -> str:
+        """Return the step of a call, if that is its own agent's, or else its agent."""
+        step = self._step_of.get(one.interaction_id)
+        is_inside = step is not None and agent_key(step) == agent_key(one)
+        return self.step_span(step) if step and is_inside else self.agent_span(agent_key(one))
+
+    def parent_of_tool(self, tool: ToolRun) -> str:
+        """Return the step in which a tool ran, or its agent where the agent records no steps."""
+        return self.agent_span(agent_key(tool.step)) if tool.step.derived else self.step_span(tool.step)
+
+
+def _interactions_of(step: AgentStep) -> list[str]:
+    own = [step.interaction.interaction_id] if step.interaction else []
+    return [*step.interaction_ids, *own]
