@@ -300,7 +300,7 @@ def test_images_and_the_order_of_blocks_are_read(tmp_path: Path) -> None:
 def test_a_long_history_is_stored_once(tmp_path: Path) -> None:
     history: list[Any] = []
     spans = []
-    for number in range(200):
+    for number in range(60):
         history = [*history, {"role": "user", "parts": [{"type": "text", "content": f"{number} " + "x" * 500}]}, SAID]
         spans.append(call(number + 2, None, history, SAID, at=number))
     run = _run(tmp_path, spans)

@@ -69,7 +69,7 @@ def _read(element: Members) -> list[Message]:
     if parts.has_parts(element):
         return parts.read_message(element)
     content = element.get("content")
-    if any(as_dict(block).get("type") in _BLOCKS for block in as_list(content)):
+    if any(parts.kind_of(block) in _BLOCKS for block in as_list(content)):
         return anthropic_messages.read_message(element)
     return openai_chat.read_message(element)
 
@@ -84,7 +84,7 @@ def _unified(element: Members) -> Members:
     if calls:
         found["tool_calls"] = [_called(call) for call in calls]
         if isinstance(found.get("content"), list):
-            found["content"] = [part for part in found["content"] if as_dict(part).get("type") != "tool_use"]
+            found["content"] = [part for part in found["content"] if parts.kind_of(part) != "tool_use"]
     elif "tool_calls" in found:
         del found["tool_calls"]
     return found

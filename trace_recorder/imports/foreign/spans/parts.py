@@ -30,6 +30,11 @@ _RESULT = {"tool_call_response"}
 _READ = {"type", "id", "name", "arguments", "result", "response", "content"}
 
 
+def kind_of(part: Payload) -> str:
+    """Return the type that a part or a block states; "" if it states none."""
+    return as_text(as_dict(part).get("type")) or ""
+
+
 def has_parts(element: Payload) -> bool:
     """Whether this is a message in the form of the conventions."""
     parts = element.get("parts") if isinstance(element, dict) else None
@@ -47,7 +52,7 @@ def read_message(element: Payload) -> list[Message]:
     messages: list[Message] = []
     rest: list[Members] = []
     for part in map(as_dict, as_list(members.get("parts"))):
-        if part.get("type") in _RESULT:
+        if kind_of(part) in _RESULT:
             messages += [_of_parts(role, rest)] if rest else []
             rest = []
             messages.append(_result(part))
@@ -63,7 +68,7 @@ def blocks_of(parts: Iterable[Members], calls: Iterable[ToolCall]) -> tuple[Bloc
 
 def _of_parts(role: str, parts: list[Members]) -> Message:
     gathered, calls, content = _gather(parts)
-    signed = [part for part in parts if part.get("type") in _REASONING and part.keys() - {"type", "content"}]
+    signed = [part for part in parts if kind_of(part) in _REASONING and part.keys() - {"type", "content"}]
     return Message(
         role,
         gathered.content(content),
@@ -77,7 +82,7 @@ def _gather(parts: Iterable[Members]) -> tuple[Blocks, list[ToolCall], list[Payl
     gathered, calls = Blocks(), list[ToolCall]()
     content: list[Payload] = []
     for part in parts:
-        kind = part.get("type")
+        kind = kind_of(part)
         if kind in _REASONING:
             gathered.add_reasoning(as_text(part.get("content")))
         elif kind in _CALL:
@@ -115,7 +120,7 @@ def _shown(said: Payload) -> str | list[Payload]:
 
 def content_part(part: Members) -> Members:
     """Return a part of a content in the common form: texts, and images as OpenAI has them; any other as it is."""
-    kind, content = part.get("type"), part.get("content")
+    kind, content = kind_of(part), part.get("content")
     if kind in _TEXT and isinstance(text := part.get("text", content), str):
         left = {name: value for name, value in part.items() if name not in {"type", "content", "text"} and value}
         return text_part(text, left)

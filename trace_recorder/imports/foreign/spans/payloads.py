@@ -10,6 +10,7 @@ from trace_recorder.dialects.call_ids import count_made_up, number_calls
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.imports.foreign.run import Members
 from trace_recorder.imports.foreign.spans.messages import is_message, read_messages
+from trace_recorder.imports.foreign.spans.parts import kind_of
 from trace_recorder.imports.foreign.spans.reading import Reading
 from trace_recorder.imports.foreign.spans.span import parsed
 from trace_recorder.values.jsonable import to_json
@@ -195,7 +196,7 @@ def _gather(gathered: Blocks, message: Message, rest: list[Payload]) -> None:
         gathered.add_text(message.content)
     for part in as_list(message.content):
         text = as_text(as_dict(part).get("text"))
-        if text is not None and as_dict(part).get("type") in {"text", "output_text"}:
+        if text is not None and kind_of(part) in {"text", "output_text"}:
             gathered.add_text(text)
         else:
             gathered.add_other(len(rest))

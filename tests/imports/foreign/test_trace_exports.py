@@ -1,4 +1,4 @@
-"""Spans as the console exporter, Phoenix, MLflow, Langfuse and LangSmith write them."""
+"""Traces as MLflow, Langfuse and LangSmith export them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from tests.imports.foreign.files import check_run, runs_of
 from tests.imports.foreign.span_files import BEGAN, SECOND, TRACE, written
 from trace_recorder.imports.foreign.formats import Source, format_of
-from trace_recorder.imports.foreign.run import Annotation, Call, Missing, Score, ToolRun
+from trace_recorder.imports.foreign.run import Missing, ToolRun
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.token_counts import Counts, counts_of
 
@@ -36,134 +36,11 @@ def _check(directory: Path, path: Path) -> Trajectory:
     return check_run(run, runs)
 
 
-# ── lists of spans ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _openinference() -> dict[str, Any]:
-    return {
-        "llm.model_name": "gpt-4o",
-        "llm.provider": "openai",
-        "llm.invocation_parameters": '{"model": "gpt-4o", "temperature": 0.2}',
-        "llm.tools.0.tool.json_schema": '{"name": "weather", "input_schema": {"type": "object"}}',
-        "llm.input_messages.0.message.role": "user",
-        "llm.input_messages.0.message.contents.0.message_content.type": "text",
-        "llm.input_messages.0.message.contents.0.message_content.text": "Weather?",
-        "llm.input_messages.0.message.contents.1.message_content.type": "image",
-        "llm.input_messages.0.message.contents.1.message_content.image.image.url": "https://a/b.png",
-        "llm.output_messages.0.message.role": "assistant",
-        "llm.output_messages.0.message.tool_calls.0.tool_call.id": "c1",
-        "llm.output_messages.0.message.tool_calls.0.tool_call.function.name": "weather",
-        "llm.output_messages.0.message.tool_calls.0.tool_call.function.arguments": '{"city": "Paris"}',
-        "llm.token_count.prompt": 10,
-        "llm.token_count.completion": 5,
-        "llm.token_count.prompt_details.cache_read": 4,
-    }
-
-
-def _phoenix_spans() -> list[dict[str, Any]]:
-    named = [
-        ("s1", None, "AGENT", "guide", {"input.value": "Weather in Paris?", "output.value": "18"}),
-        ("s2", "s1", "LLM", "gpt-4o", _openinference()),
-        (
-            "s3",
-            "s1",
-            "TOOL",
-            "weather",
-            {"tool_call.id": "c1", "input.value": '{"city": "Paris"}', "output.value": "18"},
-        ),
-    ]
-    return [
-        {
-            "id": f"node-{number}",
-            "name": name,
-            "context": {"trace_id": "t1", "span_id": identity},
-            "span_kind": kind,
-            "parent_id": parent,
-            "start_time": _TIMES[number],
-            "end_time": _TIMES[number + 3],
-            "status_code": "OK",
-            "attributes": attributes,
-        }
-        for number, (identity, parent, kind, name, attributes) in enumerate(named)
-    ]
-
-
-def _check_guide(run: Trajectory) -> None:
-    assert (run.status, run.task, run.final_result) == ("completed", "Weather in Paris?", "18")
-    (one,) = run.llm_interactions
-    assert (one.agent, one.model, one.provider, one.parameters) == ("guide", "gpt-4o", "openai", {"temperature": 0.2})
-    assert one.input_messages[0].content == [
-        {"type": "text", "text": "Weather?"},
-        {"type": "image_url", "image_url": {"url": "https://a/b.png"}},
-    ]
-    assert (one.tools[0].name, one.tools[0].parameters) == ("weather", {"type": "object"})
-    assert counts_of(one) == Counts(prompt=10, completion=5, cache_read=4)
-    assert [(result.call_id, result.result) for result in run.agent_steps[0].tool_results] == [("c1", "18")]
-
-
-def test_spans_of_phoenix_are_a_run(tmp_path: Path) -> None:
-    _check_guide(_check(tmp_path, written(tmp_path, _phoenix_spans())))
-
-
-def test_a_page_of_phoenix_s_interface_and_nested_attributes_are_read(tmp_path: Path) -> None:
-    spans = _phoenix_spans()
-    flat = spans[1]["attributes"]
-    counted = {"token_count": {"prompt": 10, "completion": 5, "prompt_details": {"cache_read": 4}}}
-    left = {name: value for name, value in flat.items() if not name.startswith("llm.token_count")}
-    spans[1]["attributes"] = {**left, "llm": counted}
-    _check_guide(_check(tmp_path, written(tmp_path, {"data": spans, "next_cursor": None})))
-
-
-def test_spans_of_phoenix_one_a_line_are_read_but_for_a_damaged_one(tmp_path: Path) -> None:
-    path = tmp_path / "spans.jsonl"
-    first, *others = map(json.dumps, _phoenix_spans())
-    path.write_text("\n".join([first, "{", *others]))
-    (run,) = runs_of(path)
-    kinds = (Call, ToolRun, Missing)
-    assert [type(event) for event in run.events if isinstance(event, kinds)] == [*kinds]
-
-
-def test_annotations_of_phoenix_are_scores(tmp_path: Path) -> None:
-    spans = _phoenix_spans()
-    spans[1]["annotations"] = [
-        {"name": "right", "result": {"score": 0.5, "explanation": "half"}},
-        {"name": "tone", "result": {"label": "kind"}},
-    ]
-    (run,) = runs_of(written(tmp_path, spans))
-    (score,) = [event for event in run.events if isinstance(event, Score)]
-    (note,) = [event for event in run.events if isinstance(event, Annotation)]
-    assert (score.name, score.value, score.explanation, note.key) == ("right", 0.5, "half", "tone")
-
-
-@pytest.mark.parametrize("indent", [None, 4])
-def test_what_the_sdk_prints_is_a_run(tmp_path: Path, indent: int | None) -> None:
-    printed = [
-        {
-            "name": one["name"],
-            "context": {"trace_id": f"0x{TRACE}", "span_id": f"0x{number + 1:016x}", "trace_state": "[]"},
-            "kind": "SpanKind.INTERNAL",
-            "parent_id": f"0x{1:016x}" if number else None,
-            "start_time": one["start_time"],
-            "end_time": one["end_time"],
-            "status": {"status_code": "OK"},
-            "attributes": {"openinference.span.kind": one["span_kind"], **one["attributes"]},
-            "events": [],
-            "resource": {"attributes": {"service.name": "app"}},
-        }
-        for number, one in enumerate(_phoenix_spans())
-    ]
-    path = tmp_path / "spans.log"
-    path.write_text("\n".join(json.dumps(one, indent=indent) for one in printed))
-    assert format_of(Source(path)) == "otel-console"
-    run = _check(tmp_path, path)
-    _check_guide(run)
-    assert run.metadata["imported_from"]["resource"] == {"service.name": "app"}
-
-
 # ── MLflow ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _mlflow() -> dict[str, Any]:
+def mlflow_trace() -> dict[str, Any]:
+    """Return the trace of an agent with a call and a tool."""
     told = [
         (None, "agent", "AGENT", {"q": "Weather?"}, "18"),
         (1, "Completions", "CHAT_MODEL", {"model": "gpt-4o", "messages": _GIVEN, "temperature": 0.2}, _REPLY),
@@ -197,7 +74,7 @@ def _mlflow() -> dict[str, Any]:
 
 
 def test_a_trace_of_mlflow_is_a_run(tmp_path: Path) -> None:
-    run = _check(tmp_path, written(tmp_path, _mlflow()))
+    run = _check(tmp_path, written(tmp_path, mlflow_trace()))
     assert (run.trajectory_id, run.status, run.task, run.final_result) == (
         "tr-1",
         "completed",
@@ -215,18 +92,18 @@ def test_a_trace_of_mlflow_is_a_run(tmp_path: Path) -> None:
 
 
 def test_traces_of_mlflow_may_be_a_list_or_lines(tmp_path: Path) -> None:
-    other = _mlflow()
+    other = mlflow_trace()
     other["info"] = {"request_id": "tr-2", "status": "ERROR"}
-    listed = written(tmp_path, [_mlflow(), other])
+    listed = written(tmp_path, [mlflow_trace(), other])
     lines = tmp_path / "traces.jsonl"
-    lines.write_text("\n".join(map(json.dumps, [_mlflow(), other])))
+    lines.write_text("\n".join(map(json.dumps, [mlflow_trace(), other])))
     for path in (listed, lines):
         assert [(run.identity, run.status) for run in runs_of(path)] == [("tr-1", "completed"), ("tr-2", "failed")]
 
 
 def test_a_damaged_line_among_traces_of_mlflow_costs_itself(tmp_path: Path) -> None:
     path = tmp_path / "traces.jsonl"
-    path.write_text(json.dumps(_mlflow()) + "\n" + json.dumps(_mlflow())[:-9])
+    path.write_text(json.dumps(mlflow_trace()) + "\n" + json.dumps(mlflow_trace())[:-9])
     (run,) = runs_of(path)
     assert [event.what for event in run.events if isinstance(event, Missing)] == ["line 2"]
 
@@ -234,7 +111,8 @@ def test_a_damaged_line_among_traces_of_mlflow_costs_itself(tmp_path: Path) -> N
 # ── Langfuse ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _langfuse() -> dict[str, Any]:
+def langfuse_trace() -> dict[str, Any]:
+    """Return the trace of an agent with a call and a tool that failed."""
     told: list[tuple[str, str | None, str, str, dict[str, Any]]] = [
         ("o1", None, "AGENT", "guide", {}),
         (
@@ -290,7 +168,7 @@ def _langfuse() -> dict[str, Any]:
 
 
 def test_a_trace_of_langfuse_is_a_run(tmp_path: Path) -> None:
-    run = _check(tmp_path, written(tmp_path, _langfuse()))
+    run = _check(tmp_path, written(tmp_path, langfuse_trace()))
     assert (run.trajectory_id, run.task, run.final_result) == ("t1", "Weather?", "18")
     assert run.metadata["sessionId"] == "s"
     (one,) = run.llm_interactions
@@ -304,18 +182,18 @@ def test_a_trace_of_langfuse_is_a_run(tmp_path: Path) -> None:
 
 
 def test_counts_of_langfuse_stand_apart_from_each_other(tmp_path: Path) -> None:
-    (one,) = _check(tmp_path, written(tmp_path, _langfuse())).llm_interactions
+    (one,) = _check(tmp_path, written(tmp_path, langfuse_trace())).llm_interactions
     assert counts_of(one) == Counts(prompt=10, completion=5, cache_read=4, reasoning=2)
 
 
 def test_a_trace_of_langfuse_may_have_its_observations_inside(tmp_path: Path) -> None:
-    document = _langfuse()
+    document = langfuse_trace()
     (run,) = runs_of(written(tmp_path, {**document["trace"], "observations": document["observations"]}))
     assert (run.identity, run.format, run.status) == ("t1", "langfuse", "completed")
 
 
 def test_what_an_instrumentation_said_in_its_own_words_is_read_too(tmp_path: Path) -> None:
-    document = _langfuse()
+    document = langfuse_trace()
     tool = document["observations"][0]
     tool["metadata"] = {"attributes": {"gen_ai.tool.call.id": "c1", "gen_ai.tool.name": "forecast"}, "mine": 1}
     (run,) = runs_of(written(tmp_path, document))
@@ -326,7 +204,8 @@ def test_what_an_instrumentation_said_in_its_own_words_is_read_too(tmp_path: Pat
 # ── LangSmith ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _langsmith() -> list[dict[str, Any]]:
+def langsmith_runs() -> list[dict[str, Any]]:
+    """Return the runs of a chain with a call and a tool that failed."""
     about = {
         "ls_provider": "openai",
         "ls_model_name": "gpt-4o",
@@ -378,14 +257,16 @@ def _check_langsmith(run: Trajectory) -> None:
 
 def test_runs_of_langsmith_are_a_run(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
-    path.write_text("\n".join(map(json.dumps, _langsmith())))
+    path.write_text("\n".join(map(json.dumps, langsmith_runs())))
     _check_langsmith(_check(tmp_path, path))
 
 
 def test_a_batch_of_langsmith_is_put_together(tmp_path: Path) -> None:
     late = ("end_time", "outputs", "error", "events")
-    post = [{name: value for name, value in run.items() if name not in late} | {"outputs": {}} for run in _langsmith()]
-    patch = [{name: run[name] for name in (*late, "id") if name in run} for run in _langsmith()]
+    post = [
+        {name: value for name, value in run.items() if name not in late} | {"outputs": {}} for run in langsmith_runs()
+    ]
+    patch = [{name: run[name] for name in (*late, "id") if name in run} for run in langsmith_runs()]
     _check_langsmith(_check(tmp_path, written(tmp_path, {"post": post, "patch": patch})))
 
 
@@ -407,7 +288,7 @@ def test_messages_and_results_of_langchain_are_read(tmp_path: Path) -> None:
         "message": constructed("AIMessageChunk", content="18."),
         "generation_info": {"finish_reason": "stop"},
     }
-    run = _langsmith()[1]
+    run = langsmith_runs()[1]
     run |= {"parent_run_id": None, "id": "r1", "inputs": {"messages": [given]}, "outputs": {"generations": [[said]]}}
     (one,) = _check(tmp_path, written(tmp_path, [run])).llm_interactions
     assert [message.role for message in one.input_messages] == ["system", "user", "assistant", "tool"]

@@ -1,0 +1,138 @@
+"""Damaged files of spans: cut, with flipped bytes, or with values of other types."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.imports.foreign.span_files import agent_run, call, otlp, span
+from tests.imports.foreign.test_span_lists import phoenix_spans
+from tests.imports.foreign.test_trace_exports import langfuse_trace, langsmith_runs, mlflow_trace
+from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.imports.foreign import langfuse, langsmith, mlflow, phoenix
+from trace_recorder.imports.foreign import otlp as otlp_format
+from trace_recorder.imports.foreign.formats import Format, Source, journal_lines
+from trace_recorder.imports.loader import load_lines
+
+_CASES: dict[str, tuple[Any, Any]] = {
+    "otlp": (otlp_format, lambda: otlp(agent_run())),
+    "phoenix": (phoenix, phoenix_spans),
+    "mlflow": (mlflow, mlflow_trace),
+    "langfuse": (langfuse, langfuse_trace),
+    "langsmith": (langsmith, langsmith_runs),
+}
+_VALUES = [
+    *(
+        None,
+        True,
+        0,
+        -1,
+        1.5,
+        1e308,
+        10**30,
+        "",
+        "x",
+        "\ud800",
+        "[",
+        '{"a":',
+        '{"role":3}',
+        '[{"role":"user","parts":[3]}]',
+    ),
+    *([], {}, [None], {"a": None}, [[[]]], {"role": "user"}, [{"role": "tool", "content": [{"type": {}}]}]),
+    *("9" * 30, float("nan"), {"lc": 1, "kwargs": {}, "id": []}, [{"parts": [{"type": "text"}], "role": "x"}]),
+]
+
+
+def _attempt(module: Format, path: Path, data: bytes) -> bool:
+    """Read a file by its format's module alone, as a run of ours. False if it is refused."""
+    path.write_bytes(data)
+    try:
+        module.recognizes(Source(path))
+        for run in module.read(Source(path)):
+            load_lines(b"".join(journal_lines(run)), path).to_document()
+    except TrajectoryFormatError:
+        return False
+    return True
+
+
+def _paths(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield above
+    if isinstance(value, dict | list):
+        for key in value if isinstance(value, dict) else range(len(value)):
+            yield from _paths(value[key], (*above, key))
+
+
+def _replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
+    """Replace the value at a path; inside a JSON text, the value at a place in it."""
+    if not path:
+        return new
+    whole = copy.deepcopy(value)
+    inner = whole
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = new
+    return whole
+
+
+@pytest.mark.parametrize("name", _CASES)
+def test_a_cut_file_is_refused_or_read(tmp_path: Path, name: str) -> None:
+    module, make = _CASES[name]
+    data = json.dumps(make()).encode()
+    for end in range(0, len(data), max(1, len(data) // 200)):
+        _attempt(module, tmp_path / "file", data[:end])
+    assert _attempt(module, tmp_path / "file", data)
+
+
+@pytest.mark.parametrize("name", _CASES)
+def test_a_file_with_flipped_bytes_is_refused_or_read(tmp_path: Path, name: str) -> None:
+    module, make = _CASES[name]
+    data, chance = json.dumps(make()).encode(), random.Random(1)
+    for _ in range(200):
+        damaged = bytearray(data)
+        for _ in range(chance.choice([1, 5, 50])):
+            damaged[chance.randrange(len(data))] = chance.randrange(256)
+        _attempt(module, tmp_path / "file", bytes(damaged))
+
+
+@pytest.mark.parametrize("name", _CASES)
+def test_values_of_other_types_are_passed_over(tmp_path: Path, name: str) -> None:
+    module, make = _CASES[name]
+    chance = random.Random(2)
+    for path in _paths(make()):
+        value = _replaced(make(), path, chance.choice(_VALUES))
+        _attempt(module, tmp_path / "file", json.dumps(value).encode())
+
+
+def test_json_in_an_attribute_may_be_anything(tmp_path: Path) -> None:
+    names = (
+        "gen_ai__input__messages",
+        "gen_ai__output__messages",
+        "gen_ai__system_instructions",
+        "gen_ai__tool__definitions",
+    )
+    for value in _VALUES:
+        for name in names:
+            named = {"gen_ai__operation__name": "chat", name: value}
+            text = json.dumps(otlp([span(1, "chat", None, **named)]))
+            assert _attempt(otlp_format, tmp_path / "file", text.encode())
+
+
+def test_a_deep_or_long_attribute_is_a_text(tmp_path: Path) -> None:
+    deep = "[" * 100_000 + "]" * 100_000
+    named = {
+        f"llm__input_messages__{'.'.join('0' * 100)}": 1,
+        "llm__input_messages__999999999999__message__role": "user",
+    }
+    spans = [call(1, None, deep, deep), span(2, "LLM", openinference__span__kind="LLM", **named)]
+    assert _attempt(otlp_format, tmp_path / "file", json.dumps(otlp(spans)).encode())
+
+
+def test_a_chain_of_many_spans_is_read(tmp_path: Path) -> None:
+    spans = [call(number, number - 1 or None, None, None) for number in range(1, 3000)]
+    assert _attempt(otlp_format, tmp_path / "file", json.dumps(otlp(spans)).encode())

@@ -1,0 +1,160 @@
+"""Lists of spans, as the console exporter and Phoenix write them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.imports.foreign.files import check_run, runs_of
+from tests.imports.foreign.span_files import TRACE, written
+from trace_recorder.imports.foreign.formats import Source, format_of
+from trace_recorder.imports.foreign.run import Annotation, Call, Missing, Score, ToolRun
+from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.token_counts import Counts, counts_of
+
+_TIMES = [f"2025-10-09T08:53:{second:02}+00:00" for second in range(20, 40)]
+_CALL = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Paris"}'}}
+_GIVEN = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Weather in Paris?"}]
+_ASKED = {"role": "assistant", "content": None, "tool_calls": [_CALL]}
+_AGAIN = [*_GIVEN, _ASKED, {"role": "tool", "tool_call_id": "c1", "content": "18"}]
+_REPLY = {
+    "id": "r1",
+    "model": "gpt-4o-2024",
+    "choices": [{"index": 0, "finish_reason": "tool_calls", "message": _ASKED}],
+    "usage": {"prompt_tokens": 10, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 4}},
+}
+
+
+def _check(directory: Path, path: Path) -> Trajectory:
+    runs = directory / "runs"
+    runs.mkdir()
+    (run,) = runs_of(path)
+    return check_run(run, runs)
+
+
+# ── lists of spans ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _openinference() -> dict[str, Any]:
+    return {
+        "llm.model_name": "gpt-4o",
+        "llm.provider": "openai",
+        "llm.invocation_parameters": '{"model": "gpt-4o", "temperature": 0.2}',
+        "llm.tools.0.tool.json_schema": '{"name": "weather", "input_schema": {"type": "object"}}',
+        "llm.input_messages.0.message.role": "user",
+        "llm.input_messages.0.message.contents.0.message_content.type": "text",
+        "llm.input_messages.0.message.contents.0.message_content.text": "Weather?",
+        "llm.input_messages.0.message.contents.1.message_content.type": "image",
+        "llm.input_messages.0.message.contents.1.message_content.image.image.url": "https://a/b.png",
+        "llm.output_messages.0.message.role": "assistant",
+        "llm.output_messages.0.message.tool_calls.0.tool_call.id": "c1",
+        "llm.output_messages.0.message.tool_calls.0.tool_call.function.name": "weather",
+        "llm.output_messages.0.message.tool_calls.0.tool_call.function.arguments": '{"city": "Paris"}',
+        "llm.token_count.prompt": 10,
+        "llm.token_count.completion": 5,
+        "llm.token_count.prompt_details.cache_read": 4,
+    }
+
+
+def phoenix_spans() -> list[dict[str, Any]]:
+    """Return the spans of an agent with a call and a tool, as Phoenix lists them."""
+    named = [
+        ("s1", None, "AGENT", "guide", {"input.value": "Weather in Paris?", "output.value": "18"}),
+        ("s2", "s1", "LLM", "gpt-4o", _openinference()),
+        (
+            "s3",
+            "s1",
+            "TOOL",
+            "weather",
+            {"tool_call.id": "c1", "input.value": '{"city": "Paris"}', "output.value": "18"},
+        ),
+    ]
+    return [
+        {
+            "id": f"node-{number}",
+            "name": name,
+            "context": {"trace_id": "t1", "span_id": identity},
+            "span_kind": kind,
+            "parent_id": parent,
+            "start_time": _TIMES[number],
+            "end_time": _TIMES[number + 3],
+            "status_code": "OK",
+            "attributes": attributes,
+        }
+        for number, (identity, parent, kind, name, attributes) in enumerate(named)
+    ]
+
+
+def _check_guide(run: Trajectory) -> None:
+    assert (run.status, run.task, run.final_result) == ("completed", "Weather in Paris?", "18")
+    (one,) = run.llm_interactions
+    assert (one.agent, one.model, one.provider, one.parameters) == ("guide", "gpt-4o", "openai", {"temperature": 0.2})
+    assert one.input_messages[0].content == [
+        {"type": "text", "text": "Weather?"},
+        {"type": "image_url", "image_url": {"url": "https://a/b.png"}},
+    ]
+    assert (one.tools[0].name, one.tools[0].parameters) == ("weather", {"type": "object"})
+    assert counts_of(one) == Counts(prompt=10, completion=5, cache_read=4)
+    assert [(result.call_id, result.result) for result in run.agent_steps[0].tool_results] == [("c1", "18")]
+
+
+def test_spans_of_phoenix_are_a_run(tmp_path: Path) -> None:
+    _check_guide(_check(tmp_path, written(tmp_path, phoenix_spans())))
+
+
+def test_a_page_of_phoenix_s_interface_and_nested_attributes_are_read(tmp_path: Path) -> None:
+    spans = phoenix_spans()
+    flat = spans[1]["attributes"]
+    counted = {"token_count": {"prompt": 10, "completion": 5, "prompt_details": {"cache_read": 4}}}
+    left = {name: value for name, value in flat.items() if not name.startswith("llm.token_count")}
+    spans[1]["attributes"] = {**left, "llm": counted}
+    _check_guide(_check(tmp_path, written(tmp_path, {"data": spans, "next_cursor": None})))
+
+
+def test_spans_of_phoenix_one_a_line_are_read_but_for_a_damaged_one(tmp_path: Path) -> None:
+    path = tmp_path / "spans.jsonl"
+    first, *others = map(json.dumps, phoenix_spans())
+    path.write_text("\n".join([first, "{", *others]))
+    (run,) = runs_of(path)
+    kinds = (Call, ToolRun, Missing)
+    assert [type(event) for event in run.events if isinstance(event, kinds)] == [*kinds]
+
+
+def test_annotations_of_phoenix_are_scores(tmp_path: Path) -> None:
+    spans = phoenix_spans()
+    spans[1]["annotations"] = [
+        {"name": "right", "result": {"score": 0.5, "explanation": "half"}},
+        {"name": "tone", "result": {"label": "kind"}},
+    ]
+    (run,) = runs_of(written(tmp_path, spans))
+    (score,) = [event for event in run.events if isinstance(event, Score)]
+    (note,) = [event for event in run.events if isinstance(event, Annotation)]
+    assert (score.name, score.value, score.explanation, note.key) == ("right", 0.5, "half", "tone")
+
+
+@pytest.mark.parametrize("indent", [None, 4])
+def test_what_the_sdk_prints_is_a_run(tmp_path: Path, indent: int | None) -> None:
+    printed = [
+        {
+            "name": one["name"],
+            "context": {"trace_id": f"0x{TRACE}", "span_id": f"0x{number + 1:016x}", "trace_state": "[]"},
+            "kind": "SpanKind.INTERNAL",
+            "parent_id": f"0x{1:016x}" if number else None,
+            "start_time": one["start_time"],
+            "end_time": one["end_time"],
+            "status": {"status_code": "OK"},
+            "attributes": {"openinference.span.kind": one["span_kind"], **one["attributes"]},
+            "events": [],
+            "resource": {"attributes": {"service.name": "app"}},
+        }
+        for number, one in enumerate(phoenix_spans())
+    ]
+    path = tmp_path / "spans.log"
+    path.write_text("\n".join(json.dumps(one, indent=indent) for one in printed))
+    assert format_of(Source(path)) == "otel-console"
+    run = _check(tmp_path, path)
+    _check_guide(run)
+    assert run.metadata["imported_from"]["resource"] == {"service.name": "app"}
