@@ -14,7 +14,8 @@ test-viewer: ## the viewer's page in a headless browser
 
 bench: ## overhead against the alternatives, as ratios of one run: ROUNDS= WORKLOADS= CONTENDERS= QUICK=1 PEERS=1
 	@scripts/setup
-	@$(if $(PEERS),scripts/setup .venv-peers $$(.venv/bin/python -m benchmarks.peers))
+	@$(if $(PEERS),$(if $(filter-out read,$(or $(WORKLOADS),all)),scripts/setup .venv-peers $$(.venv/bin/python -m benchmarks.peers)))
+	@$(if $(PEERS),$(if $(filter read,$(WORKLOADS)),scripts/setup .venv-readers $$(.venv/bin/python -m benchmarks.reading_peers)))
 	@.venv/bin/python -m benchmarks $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(WORKLOADS),--workloads $(WORKLOADS)) \
 		$(if $(CONTENDERS),--contenders $(CONTENDERS)) $(if $(QUICK),--quick) $(if $(PEERS),--peers) $(ARGS)
 

@@ -11,6 +11,7 @@ import dataclasses
 import json
 import os
 import platform
+import subprocess
 import sys
 from collections.abc import Sequence
 from datetime import datetime
@@ -25,6 +26,8 @@ from benchmarks.workloads import Conversation
 
 COUNTED = (BASE, "control", "ours", "ours-unmasked", "full-lines")
 """Whose instructions are counted; it is slow."""
+READ = "read"
+"""The workload that is of reading: it has tables of its own (`reading.py`), and no contenders."""
 QUICK_LEAVES_OUT = ("turns-200", "agents-mb", "long")
 
 
@@ -32,7 +35,7 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="What recording costs, as one table.")
     parser.add_argument("--rounds", type=int, default=5, help="each with fresh processes (5)")
     parser.add_argument("--laps", type=int, help="of each process in a round (each workload has a number of its own)")
-    parser.add_argument("--workloads", type=_names(WORKLOADS), help=f"some of {','.join(WORKLOADS)}")
+    parser.add_argument("--workloads", type=_names([*WORKLOADS, READ]), help=f"some of {','.join(WORKLOADS)},{READ}")
     parser.add_argument("--contenders", type=_names(CONTENDERS), help=f"some of {','.join(CONTENDERS)}")
     parser.add_argument("--peers", action="store_true", help="recorders by others too, from .venv-peers")
     parser.add_argument("--quick", action="store_true", help="one round of one short lap, the long workloads left out")
@@ -54,6 +57,7 @@ def _names(known: Sequence[str] | dict[str, object]):  # noqa: ANN202 - argparse
 def _chosen(options: argparse.Namespace) -> tuple[list[str], list[str]]:
     """The workloads and the contenders to run; the unrecorded ones that these are compared with are always there."""
     workloads = options.workloads or [name for name in WORKLOADS if not options.quick or name not in QUICK_LEAVES_OUT]
+    workloads = [name for name in workloads if name != READ]
     names = options.contenders or [name for name in CONTENDERS if options.peers or name not in PEERS]
     bases = _bases([BASE, *names])
     return workloads, [*bases, *(name for name in names if name not in bases)]
@@ -85,6 +89,15 @@ def _counted(names: list[str]) -> list[str]:
     return [one for one in names if one in COUNTED]
 
 
+def _read(options: argparse.Namespace) -> None:
+    few = (
+        ["--tries", "1", "--calls", "100", "--turns", "20", "--growth", "40", "--runs", "50", "--processes", "1"]
+        if options.quick
+        else []
+    )
+    subprocess.run([sys.executable, "-m", "benchmarks.reading", *few], check=True)
+
+
 def _say(what: str) -> None:
     print(f"{datetime.now().astimezone():%H:%M:%S}  {what}", file=sys.stderr, flush=True)
 
@@ -92,7 +105,11 @@ def _say(what: str) -> None:
 def main(given: Sequence[str] | None = None) -> None:
     """Run, and print the table."""
     options = _arguments(given)
+    if options.workloads and READ in options.workloads:
+        _read(options)
     workloads, names = _chosen(options)
+    if not workloads:
+        return
     if any(CONTENDERS[name].packages for name in names) and not PEERS_PYTHON.exists():
         sys.exit("the peers have an environment of their own: `make bench PEERS=1` creates it")
     found = {}

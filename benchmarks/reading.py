@@ -1,59 +1,26 @@
-"""What reading a run costs, compared to `json.loads` of its journal's lines: `python -m benchmarks.reading`.
+"""What reading runs costs, compared to `json.loads` of their journals' lines: `make bench WORKLOADS=read`.
 
-Two runs: many tiny calls, and turns of a conversation of 4 KB each. Of each figure the quickest of several tries is
-taken. `load` reads the journal; the next column reads every message of every call as well, and the last one does that
-twice.
+Four tables. In Python: `load`, every message of every call as well, and that twice; "iterating alone" is a loop over
+plain lists with as many messages, which any reader pays that gives each call its messages. The commands, on one run and
+on many. What one would use in place of this: with `PEERS=1`, in an environment of its own (`reading_peers.py`).
+Of each figure the quickest of several tries is taken. Ratios are of CPU, to `json.loads` in the same run.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import os
+import subprocess
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from trace_recorder import TrajectoryRecorder, http_client, load
+from benchmarks.reading_commands import many_runs, one_run, starts
+from benchmarks.reading_runs import parsing_seconds, quickest, record
+from benchmarks.rounds import ROOT
+from trace_recorder import load
 
-COMPLETION = {
-    "object": "chat.completion",
-    "model": "m",
-    "usage": {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11},
-}
-URL = "https://api.openai.com/v1/chat/completions"
-
-
-def record(path: Path, turns: int, size: int, *, growing: bool) -> None:
-    """Record a run of so many calls. With `growing` each call repeats the history, and adds `size` characters to it."""
-    import httpx  # noqa: PLC0415 - only recording needs it
-
-    numbers = iter(range(1, turns + 1))
-
-    def answer(_: httpx.Request) -> httpx.Response:
-        number = next(numbers)
-        choice = {"index": 0, "message": {"role": "assistant", "content": f"{number}: yes"}, "finish_reason": "stop"}
-        return httpx.Response(200, json={**COMPLETION, "id": f"chatcmpl-{number}", "choices": [choice]})
-
-    messages: list[dict[str, str]] = [{"role": "system", "content": "Be brief."}]
-    with TrajectoryRecorder(path) as recorder:
-        transport = httpx.MockTransport(answer)
-        with http_client(recorder=recorder, library="httpx", transport=transport, trust_env=False) as client:
-            for turn in range(turns):
-                asked = {"role": "user", "content": f"{turn}: {'x' * size}"}
-                messages = [*messages, asked] if growing else [messages[0], asked]
-                client.post(URL, json={"model": "m", "messages": messages})
-                messages = [*messages, {"role": "assistant", "content": f"{turn + 1}: yes"}]
-
-
-def quickest(act: Callable[[], object], tries: int) -> float:
-    """The least time of the processor that something takes."""
-    taken = []
-    for _ in range(tries):
-        began = time.process_time()
-        act()
-        taken.append(time.process_time() - began)
-    return min(taken)
+READERS_PYTHON = ROOT / ".venv-readers" / "bin" / "python"
 
 
 def read_messages(path: Path, times: int) -> int:
@@ -62,34 +29,74 @@ def read_messages(path: Path, times: int) -> int:
     return sum(len(list(one.input_messages)) for _ in range(times) for one in trajectory.llm_interactions)
 
 
+def iterate(lists: Sequence[Sequence[object]]) -> int:
+    """Read every message of plain lists, as `read_messages` does."""
+    return sum(len(list(messages)) for messages in lists)
+
+
 def ratios(path: Path, tries: int) -> list[float]:
-    """How many times as long as parsing the lines it takes to load a run, to read its messages, and to do so twice."""
-    lines = path.with_suffix(".jsonl").read_bytes().splitlines()
-    parsed = quickest(lambda: [json.loads(line) for line in lines], tries)
-    acts = (lambda: load(path), lambda: read_messages(path, 1), lambda: read_messages(path, 2))
+    """How many times as long as parsing the lines it takes to load a run, to read its messages, and to do so twice.
+
+    The last one is how long it takes to read the same messages from lists.
+    """
+    parsed = parsing_seconds(path, tries)
+    lists = [[*one.input_messages] for one in load(path).llm_interactions]
+    acts = (lambda: load(path), lambda: read_messages(path, 1), lambda: read_messages(path, 2), lambda: iterate(lists))
     return [quickest(act, tries) / parsed for act in acts]
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.reading", description=__doc__)
-    parser.add_argument("--tries", type=int, default=5)
-    parser.add_argument("--calls", type=int, default=2000, help="tiny calls (2000)")
-    parser.add_argument("--turns", type=int, default=300, help="turns of 4 KB (300)")
-    options = parser.parse_args()
-    print("| run | `load` | and every message | and again |", "|---|---:|---:|---:|", sep="\n")
+def in_python(directory: Path, options: argparse.Namespace) -> Iterable[list[str]]:
+    """The rows of two runs: many tiny calls, and turns of a conversation of 4 KB each."""
     runs = (
         (f"{options.calls} tiny calls", options.calls, 20, False),
         (f"{options.turns} turns of 4 KB", options.turns, 4000, True),
     )
-    with tempfile.TemporaryDirectory() as directory:
-        for name, turns, size, growing in runs:
-            path = Path(directory, f"{turns}_{size}.json")
-            record(path, turns, size, growing=growing)
-            print(
-                f"| {name} | " + " | ".join(f"{ratio:.1f} x" for ratio in ratios(path, options.tries)) + " |",
-                flush=True,
-            )
+    for name, turns, size, growing in runs:
+        path = directory / f"{turns}_{size}.json"
+        record(path, turns, size, growing=growing)
+        yield [name, *(f"{ratio:.1f} x" for ratio in ratios(path, options.tries))]
+
+
+def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table, each row as it comes."""
+    print(f"| {' | '.join(titles)} |", f"|---|{'---:|' * (len(titles) - 1)}", sep="\n")
+    for row in rows:
+        print(f"| {' | '.join(row)} |", flush=True)
+    print()
+
+
+def peers(directory: Path, options: argparse.Namespace) -> None:
+    """Print the table of the peers, which an environment of their own makes."""
+    if not READERS_PYTHON.exists():
+        print("inspect_ai and llm are not installed: `make bench WORKLOADS=read PEERS=1` does that")
+        return
+    path = directory / f"{options.turns}_4000.json"
+    command = [READERS_PYTHON, "-m", "benchmarks.reading_peers", path, str(options.tries)]
+    subprocess.run(command, cwd=ROOT, check=True)
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.reading", description=__doc__)
+    parser.add_argument("--tries", type=int, default=5)
+    parser.add_argument("--calls", type=int, default=2000, help="tiny calls (2000)")
+    parser.add_argument("--turns", type=int, default=300, help="turns of 4 KB (300)")
+    parser.add_argument("--growth", type=int, nargs="*", default=[250, 1000], help="other numbers of turns (250 1000)")
+    parser.add_argument("--runs", type=int, nargs="*", default=[1000, 10_000], help="runs to list (1000 10000)")
+    parser.add_argument("--processes", type=int, default=3, help="tries of each command (3)")
+    options = parser.parse_args(given)
+    print(f"load of the machine before: {os.getloadavg()[0]:.1f}\n", flush=True)
+    with tempfile.TemporaryDirectory() as place:
+        directory = Path(place)
+        table(["run", "`load`", "and every message", "and again", "iterating alone"], in_python(directory, options))
+        peers(directory, options)
+        table(["start", "CPU"], starts(directory, 3 * options.processes))
+        grown = [title for number in options.growth for title in (f"{number:,} turns", "ns/B")]
+        titles = [f"{options.turns} turns", "start", "beyond", "ns/B", "of json.loads", "memory", "written", *grown]
+        table(titles, one_run(directory, [options.turns, *options.growth], options.processes))
+        titles = ["many runs", "runs", "start", "beyond", "of json.loads", "clock", "memory"]
+        table(titles, many_runs(directory, options.runs, options.processes))
+    print(f"load of the machine after: {os.getloadavg()[0]:.1f}")
 
 
 if __name__ == "__main__":

@@ -58,10 +58,17 @@ def test_goals_are_told_of_what_was_measured_alone() -> None:
     ]
 
 
-def test_reading_has_a_row_for_each_run() -> None:
-    """What reading costs is a table of ratios, of the tiny calls and of the turns."""
+def test_reading_has_a_row_for_each_run_and_each_command() -> None:
+    """What reading costs are tables of ratios: in Python, of the commands on one run, and on many."""
     command = [sys.executable, "-m", "benchmarks.reading", "--tries", "1", "--calls", "20", "--turns", "10"]
-    printed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60).stdout
-    rows = [line.split(" | ") for line in printed.splitlines()[2:]]
-    assert [row[0] for row in rows] == ["| 20 tiny calls", "| 10 turns of 4 KB"]
-    assert all(float(ratio.rstrip(" x|")) > 1 for row in rows for ratio in row[1:])
+    command += ["--growth", "5", "--runs", "2", "--processes", "1"]
+    printed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=300).stdout
+    rows = [line.strip("| ").split(" | ") for line in printed.splitlines() if line.startswith("| ")]
+    named = {row[0]: row[1:] for row in rows}
+
+    assert all(
+        float(ratio.rstrip(" x")) > 0.9 for name in ("20 tiny calls", "10 turns of 4 KB") for ratio in named[name][:3]
+    )
+    assert named["export -f trae"][4].endswith(" MB")
+    assert {"list", "stats", "stats --jobs 1"} <= {*named}
+    assert "trace-recorder show" in named

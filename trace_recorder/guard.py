@@ -95,6 +95,10 @@ def _code_of(handler: object) -> CodeType | None:
 _SIGNALS = tuple(signal.valid_signals())
 
 
+_MAX_BLOCKS = 100
+"""How many context managers a guard keeps, one for each thing that it guards. They have no state."""
+
+
 @dataclass(slots=True)
 class Failure:
     """Something that could not be recorded: when, what, why, and how often; `reported` of these are on file."""
@@ -129,6 +133,7 @@ class Guard:
         self.failures: deque[Failure] = deque(maxlen=1000)
         self._last: Failure | None = None
         self._logged: set[str] = set()
+        self._blocks: dict[tuple[str, bool], _Guarded] = {}
 
     def __call__(self, what: str, *, costs_record: bool = True) -> _Guarded:
         """Return a context manager for a block; `what` completes the sentence "could not …".
@@ -136,7 +141,12 @@ class Guard:
         With costs_record=False a failure loses no record (of the document, for example): repetitions are then counted,
         and make one gap when they begin and one when they end.
         """
-        return _Guarded(self, what, costs_record)
+        found = self._blocks.get((what, costs_record))
+        if found is None:
+            found = _Guarded(self, what, costs_record)
+            if len(self._blocks) < _MAX_BLOCKS:
+                self._blocks[what, costs_record] = found
+        return found
 
     def record_failure(self, what: str, error: BaseException, *, costs_record: bool = True) -> None:
         """Count a failure, queue it for the journal, and log it if it is the first of its kind."""

@@ -36,6 +36,9 @@ ENVIRONMENTS = (
     Environment(
         "invariant", ("-e.[cli,invariant]", "invariant-ai==0.3.5"), ("check_invariant", "check_push"), python=(3, 11)
     ),
+    Environment(
+        "services", ("-e.[cli,langfuse,langsmith]", "httpx2", "hypothesis", "pytest", "zstandard"), ("check_services",)
+    ),
     Environment("inspect", ("inspect_ai>=0.3.285", "msgspec"), ("check_inspect",)),
     Environment("toolbrain", ("pydantic>=2.7",), ("check_toolbrain",), alone=("toolbrain==0.1.4",)),
     Environment("openai", ("openai>=2", "pydantic>=2.7"), ("check_openai",)),

@@ -22,7 +22,11 @@ from trace_recorder.cli.read_files import UnreadableError, find_runs
 from trace_recorder.errors import PushError
 from trace_recorder.values.messages import Payload
 
-Name = Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help=f"One of: {', '.join(FORMATS)}.")]
+_SERVICES = ("langfuse", "langsmith")
+"""Formats that are sent to a service, and not written."""
+Name = Annotated[
+    str, typer.Option("--format", "-f", metavar="FORMAT", help=f"One of: {', '.join([*FORMATS, *_SERVICES])}.")
+]
 Out = Annotated[
     str | None,
     typer.Option("-o", "--out", metavar="PATH", help="A directory, or a file where one is written; else stdout."),
@@ -53,11 +57,11 @@ IncludeIncomplete = Annotated[
         help="openai, trl: learn from answers that were cut off, are incomplete or say nothing, too.",
     ),
 ]
-Endpoint = Annotated[
-    str | None, typer.Option(metavar="URL", help="otlp: send the spans there, such as http://localhost:4318.")
-]
+Endpoint = Annotated[str | None, typer.Option(metavar="URL", help="otlp, langfuse, langsmith: send the runs there.")]
 Resume = Annotated[bool, typer.Option("--resume", help="With --endpoint: send only what did not arrive before.")]
-NoContent = Annotated[bool, typer.Option("--no-content", help="otlp: leave out what was said and what tools gave.")]
+NoContent = Annotated[
+    bool, typer.Option("--no-content", help="otlp and services: leave out what was said and what tools gave.")
+]
 NewMessages = Annotated[bool, typer.Option("--new-messages", help="otlp: only the new messages of each prompt.")]
 Header = Annotated[
     list[str] | None, typer.Option("--header", metavar="KEY=VALUE", help="With --endpoint: a header of the requests.")
@@ -89,13 +93,15 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
     then 1.
     Pushing needs `pip install 'trace-recorder[invariant]'`, and the key in $INVARIANT_API_KEY.
     """
-    _check(name, push, push_url)
     spans = {"content": not no_content, "new_messages": new_messages}
-    if name != "otlp" and (endpoint or resume or no_content or new_messages or header):
-        raise typer.BadParameter("--endpoint and the options that go with it are for otlp", param_hint="--format")
-    if endpoint:
-        _send_spans(paths, endpoint, form, spans, header or [], resume=resume)
+    if endpoint or name in _SERVICES:
+        _send_spans(paths, name, endpoint, form, spans, header or [], resume=resume)
         return
+    if name != "otlp" and (no_content or new_messages):
+        raise typer.BadParameter("--no-content and --new-messages are for otlp", param_hint="--format")
+    if resume or header:
+        raise typer.BadParameter("--resume and --header go with --endpoint", param_hint="--endpoint")
+    _check(name, push, push_url)
     about = parse_key_values(metadata or [], "--metadata") | ({"name": dataset} if dataset else {})
     try:
         runs = [*find_runs(paths)]
@@ -117,15 +123,28 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
         raise typer.Exit(1)
 
 
-def _send_spans(
-    paths: list[Path], endpoint: str, form: str | None, spans: dict[str, bool], headers: list[str], *, resume: bool
+def _send_spans(  # noqa: PLR0913, PLR0917 - what the options are
+    paths: list[Path],
+    name: str,
+    endpoint: str | None,
+    form: str | None,
+    spans: dict[str, bool],
+    headers: list[str],
+    *,
+    resume: bool,
 ) -> None:
-    given = {name: str(value) for name, value in parse_key_values(headers, "--header").items()}
-    exporters, send = import_module("trace_recorder.exporters.otlp"), import_module("trace_recorder.cli.send")
+    send = import_module("trace_recorder.cli.send")
+    if name not in send.SERVICES:
+        raise typer.BadParameter(f"{name} is not sent: {', '.join(send.SERVICES)} are", param_hint="--format")
+    settings: dict[str, object] = {"content": spans["content"]}
+    if name == "otlp":
+        given = {key: str(value) for key, value in parse_key_values(headers, "--header").items()}
+        settings |= {"headers": given, "conventions": form or "genai", **spans}
+    elif form or headers or spans["new_messages"]:
+        raise typer.BadParameter("--form, --header and --new-messages are for otlp", param_hint="--format")
     try:
-        target = exporters.otlp(endpoint, headers=given, conventions=form or "genai", **spans)
-        arrived = send.send_runs(find_runs(paths), target, resume=resume)
-    except (ImportError, ValueError, UnreadableError) as error:
+        arrived = send.send_runs(find_runs(paths), send.target_of(name, endpoint, **settings), resume=resume)
+    except (ImportError, ValueError, UnreadableError, PushError) as error:
         fail(str(error))
     if not arrived:
         raise typer.Exit(1)
@@ -146,7 +165,7 @@ def _target(name: str, out: str | None, runs: int) -> Target:
 
 def _check(name: str, push: str | None, push_url: str | None) -> None:
     if name not in FORMATS:
-        raise typer.BadParameter(f"{name!r} is none of {', '.join(FORMATS)}", param_hint="--format")
+        raise typer.BadParameter(f"{name!r} is none of {', '.join([*FORMATS, *_SERVICES])}", param_hint="--format")
     if (push, push_url) != (None, None) and (name != "invariant" or not push):
         raise typer.BadParameter("an invariant dataset is pushed, by its name", param_hint="--push")
 

@@ -5,17 +5,48 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import closing
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn, Protocol
 
 from trace_recorder.cli.output import warn
 from trace_recorder.cli.read_files import UnreadableError, error_message, read
 from trace_recorder.cli.text_layout import pluralize
-from trace_recorder.exporters.otlp import OtlpTarget
+from trace_recorder.exporters.batches import Delivery
 from trace_recorder.guard import try_call
+from trace_recorder.values.trajectory import Trajectory
 
 
-def send_runs(runs: Iterable[Path], target: OtlpTarget, *, resume: bool) -> bool:
+class Target(Protocol):
+    """A service that runs are sent to."""
+
+    @property
+    def name(self) -> str:
+        """What names it."""
+
+    def sender(self) -> Any:
+        """Return a connection to it. Raises MissingExtraError."""
+
+    def send_run(self, path: Path, trajectory: Trajectory, sender: Any, /, *, resume: bool = False) -> Delivery:
+        """Send a run."""
+
+
+SERVICES: dict[str, tuple[str, str]] = {
+    "otlp": ("trace_recorder.exporters.otlp", "otlp"),
+    "langfuse": ("trace_recorder.exporters.langfuse", "langfuse"),
+    "langsmith": ("trace_recorder.exporters.langsmith", "langsmith"),
+}
+"""Where each service's target is made, by the name that `--format` is given."""
+
+
+def target_of(name: str, endpoint: str | None, **settings: object) -> Target:
+    """Return a service's target. Raises ImportError, ValueError and PushError."""
+    module, function = SERVICES[name]
+    made: Target = getattr(import_module(module), function)(endpoint, **settings)
+    return made
+
+
+def send_runs(runs: Iterable[Path], target: Target, *, resume: bool) -> bool:
     """Send runs; return whether all of them arrived. Raises MissingExtraError."""
     failed = sent = count = 0
     with closing(target.sender()) as sender:
@@ -32,7 +63,7 @@ def send_runs(runs: Iterable[Path], target: OtlpTarget, *, resume: bool) -> bool
             if delivery.missing:
                 warn(f"{path}: {pluralize(delivery.missing, 'span')} did not arrive; --resume sends them again")
                 failed += 1
-    warn(f"{pluralize(count, 'run')} as otlp: {pluralize(sent, 'span')} sent to {target.name}")
+    warn(f"{pluralize(count, 'run')} read: {pluralize(sent, 'span')} sent to {target.name}")
     return not failed
 
 

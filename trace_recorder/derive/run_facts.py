@@ -59,7 +59,7 @@ class RunFacts:
     def count(self, record: Record) -> None:
         """Count a record, the secrets masked in it, and the records that are missing before it."""
         self.records += 1
-        if redacted := as_int(record.data.get("redacted")):
+        if "redacted" in record.data and (redacted := as_int(record.data["redacted"])):
             self.redactions.add({"redactions": redacted})
         if isinstance(record.seq, int):
             self._report_missing(record)

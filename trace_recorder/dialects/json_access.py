@@ -92,7 +92,10 @@ class Members(dict[str, Payload]):
 
     def nonempty_text(self, key: str) -> str | None:
         """Take the member if it is a string; return None for the empty string."""
-        return (key in self and self.text(key)) or None
+        if isinstance(value := self.get(key), str):
+            del self[key]
+            return value or None
+        return None
 
     def drop_empty(self, *keys: str) -> None:
         """Remove those of these members that are empty."""

@@ -45,7 +45,7 @@ class OtlpSender:
         timeout_seconds: float = 10.0,
         service_name: str = "trace_recorder",
     ) -> None:
-        """Raises MissingExtraError where OpenTelemetry's SDK is not installed."""
+        """Make a sender. Raises MissingExtraError where OpenTelemetry's SDK is not installed."""
         self.endpoint = endpoint
         try:
             exporter = import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter")

@@ -218,7 +218,8 @@ class Run:
         if self._begin is not None:  # it is the first record, whenever a record can be written
             self._append_required("start", *self._begin, _EMPTY_START)
             self._begin = None
-        self._write_gaps()
+        if self.guard.failures:
+            self._write_gaps()
 
     def _recreate_journal(self) -> None:
         """Recreate a removed journal. While that fails, records go to the file without a name; none is lost."""

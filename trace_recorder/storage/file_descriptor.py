@@ -33,10 +33,10 @@ class Descriptor:
     def is_ours(self) -> bool:
         """Whether the number is still this file's."""
         try:
-            self.stat()
+            state = os.fstat(self.number)
         except OSError:
             return False
-        return True
+        return (state.st_dev, state.st_ino) == self._identity
 
     def is_file_of(self, state: os.stat_result) -> bool:
         """Whether a status is that of this file."""

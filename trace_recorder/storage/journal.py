@@ -70,7 +70,8 @@ class Journal:
         """
         while True:
             fd = self._writable_fd()
-            self._resolve_pending_write()
+            if self._pending is not None:
+                self._resolve_pending_write()
             seq, before = self.next_seq, self._end if self._end >= 0 else self.size
             crcs: list[int] = []
             lines = list(encode_lines(records, seq, time, crcs))

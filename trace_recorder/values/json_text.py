@@ -185,7 +185,8 @@ def _value(text: str, at: int, kind: type = object, max_depth: int = MAX_DEPTH) 
         raise NotJsonError(str(error)) from None
     if not isinstance(value, kind):
         raise NotJsonError(f"a name is expected at character {at}")
-    check_depth(text, max_depth, at, end)
+    if end - at > max_depth:
+        check_depth(text, max_depth, at, end)
     return value, end
 
 

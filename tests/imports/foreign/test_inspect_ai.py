@@ -158,7 +158,7 @@ def _check(run: Trajectory) -> None:
         ("tool", "late", None),
     ]
     (result,) = run.agent_steps[0].tool_results
-    assert (result.success, result.error, result.duration_seconds) == (False, "error: late", 1.5)
+    assert (result.success, result.error, result.duration_seconds) == (False, "late", 1.5)
     assert [(one.name, one.value) for one in run.rewards] == [("match", 1.0), ("parts/x", 0.25)]
     counts = counts_of(main)
     assert counts is not None
@@ -199,7 +199,7 @@ def test_a_sample_without_events_has_the_calls_of_its_messages(tmp_path: Path) -
     run = load(_json_log(tmp_path, {"id": 1, "messages": messages, "attachments": _SAMPLE["attachments"]}))
     assert [len(one.input_messages) for one in run.llm_interactions] == [1]
     (result,) = run.agent_steps[0].tool_results
-    assert (result.success, result.error) == (False, "error: late")
+    assert (result.success, result.error) == (False, "late")
 
 
 def test_a_log_without_samples_says_how_it_ended(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_histories_find_what_a_list_of_messages_continues(tmp_path: Path) -> Non
     run = _read(tmp_path, *events)
     assert [[message.given for message in one.input_messages] for one in run.llm_interactions] == lists
     lines = [*journal_lines(ForeignRun(identity="x", events=[*events]))]
-    assert sum(b'"kind":"item"' in line for line in lines) == 40 + 5 + 1
+    assert sum(b'"kind":"item"' in line for line in lines) == 40 + 1 + 1
 
 
 def test_the_size_is_linear_in_the_calls() -> None:

@@ -104,7 +104,8 @@ class Draft:
                 yield_to_others()
             self._offset += whole
             self._size = self._interactions.size + self._steps.elements.size
-            self._check_size()
+            if self._size > self._limit:
+                self._switch_to_deltas()
             self._update(yield_to_others, is_last=len(data) < size)
             if len(data) < size:
                 break
@@ -200,7 +201,8 @@ class Draft:
         self._size -= shown.element.size
         self._render(shown, one)
         self._size += shown.element.size
-        self._check_size()
+        if self._size > self._limit:
+            self._switch_to_deltas()
         shown.figures = self._call_figures.exchange(shown.figures, interaction_counts(one))
         shown.gaps = unreadable_gaps([one])
         self._show_derived_step(shown)
@@ -209,10 +211,6 @@ class Draft:
         rendered = self._texts.interaction(one, shown.call.incremental)
         shown.response = rendered.response
         shown.element.set(rendered.parts, rendered.own_bytes, rendered.delta_edits)
-
-    def _check_size(self) -> None:
-        if self._size > self._limit:
-            self._switch_to_deltas()
 
     def _switch_to_deltas(self) -> None:
         """Write from now on only the messages that each request adds, and shorten what is there already."""

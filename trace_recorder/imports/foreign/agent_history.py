@@ -48,11 +48,12 @@ class AgentHistory:
         """How many tool calls have an id that was made up."""
         return self._numbering.made_up
 
-    def add(self, message: Message, time: str) -> None:
-        """Add a message that the next call sees."""
+    def add(self, message: Message, time: str, *, is_stated: bool = False) -> None:
+        """Add a message that the next call sees. `is_stated` is for a result whose execution is an event anyway."""
         said = self._numbering.number(message).to_document()
         self.conversation.add(said)
-        self._unseen.append((said, time))
+        if not is_stated:
+            self._unseen.append((said, time))
         if message.role == "tool":
             self._answered.setdefault(message.call_id or "", (said, time))
             self.position.length = len(self.conversation)
@@ -79,8 +80,8 @@ class AgentHistory:
         self.position = Position(self.conversation, len(self.conversation))
         return call
 
-    def failed_call(self, time: str, error: Members) -> Call:
-        """Add a call that had no response."""
+    def failed_call(self, time: str, error: Members | None) -> Call:
+        """Add a call that had no response, with its error, if one is stated."""
         self._unseen.clear()
         call = self._add_call(time)
         call.error = error
@@ -91,11 +92,13 @@ class AgentHistory:
         self.events.append(call)
         return call
 
-    def restart(self) -> None:
-        """Continue with a new conversation, as after a compaction."""
+    def restart(self, kept: Iterable[Members] = ()) -> None:
+        """Continue with a new conversation, as after a compaction, that begins with these messages."""
         self.finish()
         self.conversation = Conversation()
-        self.position = Position(self.conversation, 0)
+        for message in kept:
+            self.conversation.add(message)
+        self.position = Position(self.conversation, len(self.conversation))
 
     def return_to(self, position: Position) -> None:
         """Continue from an earlier position. After `MAX_FORKS` of these, it is only noted that this is missing."""

@@ -17,9 +17,20 @@ from trace_recorder.imports.foreign.source import Source
 __all__ = ("FORMATS", "Format", "Source", "format_of", "journal_lines", "read_runs")
 
 FORMATS = {
+    "qwen": "qwen",
+    "iflow": "iflow",
     "claude-code": "claude_code",
     "traex": "traex",
     "codex": "codex",
+    "gemini-cli": "gemini_cli",
+    "droid": "droid",
+    "kimi": "kimi",
+    "copilot": "copilot",
+    "hermes": "hermes",
+    "cursor": "cursor",
+    "grok": "grok",
+    "openclaw": "openclaw",
+    "pi": "pi_session",
     "inspect-ai": "inspect_ai.log",
     "otlp": "otlp",
     "otel-console": "span_console",
@@ -27,10 +38,14 @@ FORMATS = {
     "mlflow": "mlflow",
     "langfuse": "langfuse",
     "langsmith": "langsmith",
+    "llm": "llm.logs",
     "mini-swe-agent": "mini_swe_agent",
     "swe-agent": "swe_agent",
     "openhands-v0": "openhands_v0",
     "openhands": "openhands_v1",
+    "tau-bench": "tau_bench",
+    "opencode": "opencode",
+    "chat-messages": "chat_messages",  # the last: other formats have such lists in them
 }
 """The names of the formats, each with its module, in the order in which they are asked."""
 

@@ -34,7 +34,8 @@ def recognizes(source: Source) -> bool:
     if isinstance(document, dict):
         stated = document.get("trajectory_format")
         return isinstance(stated, str) and stated.startswith(_FORMAT)
-    return bool(document) and isinstance(document, list) and all(map(_is_bare_message, document))
+    messages = as_list(document)
+    return all(map(_is_bare_message, messages)) and any(_role(message) == "assistant" for message in messages)
 
 
 def _is_bare_message(message: Payload) -> bool:

@@ -50,6 +50,16 @@ class Conversation:
         said = {name: response.get(name) for name in ("tool_calls", "reasoning")}
         self.add({"role": "assistant", "content": response.get("content")} | without_none(**said))
 
+    def messages(self) -> list[Members]:
+        """Return all messages, those of its base first."""
+        found: list[Sequence[Members]] = []
+        one, length = self, len(self)
+        while True:
+            found.append(one.own[: length - one.base_length])
+            if one.base is None:
+                return [message for part in reversed(found) for message in part]
+            one, length = one.base, one.base_length
+
     def fork(self, length: int | None = None) -> Conversation:
         """Return a conversation that begins with the first `length` messages of this one; by default, with all."""
         length = len(self) if length is None else length

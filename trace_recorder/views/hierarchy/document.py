@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 
+from trace_recorder.clocks import parse_time
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import Reward, Trajectory
 from trace_recorder.views.content.finish_reasons import ending_of
@@ -186,7 +186,7 @@ def _execution(trajectory: Trajectory, turns: Sequence[AnsweredTurn]) -> dict[st
     """Times in seconds: with models, between a model's tool calls and the request with their answers, and in all."""
     total = trajectory.execution_time
     if total is None and trajectory.start_time and trajectory.end_time:
-        total = _seconds(trajectory.start_time, trajectory.end_time)
+        total = _seconds_between(trajectory.start_time, trajectory.end_time)
     waits = [_wait(one) for one in turns]
     return {
         "env_time": _sum(waits),
@@ -205,11 +205,14 @@ def _wait(one: AnsweredTurn) -> float | None:
     began = call.attempts[-1].timestamp if call.attempts else call.timestamp
     if call.duration_seconds is None:
         return None
-    return max(0.0, _seconds(began, one.interaction.timestamp) - call.duration_seconds)
+    waited = _seconds_between(began, one.interaction.timestamp)
+    return None if waited is None else max(0.0, waited - call.duration_seconds)
 
 
-def _seconds(begin: str, end: str) -> float:
-    return (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds()
+def _seconds_between(begin: str, end: str) -> float | None:
+    """Return the seconds between two times; None where one is not known."""
+    start, stop = parse_time(begin), parse_time(end)
+    return None if start is None or stop is None else (stop - start).total_seconds()
 
 
 def _termination(trajectory: Trajectory, turns: Sequence[AnsweredTurn]) -> str:

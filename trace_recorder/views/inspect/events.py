@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, without_none
@@ -14,11 +13,10 @@ from trace_recorder.views.conversations.chained_call import agent_key
 from trace_recorder.views.inspect.messages import MessagePool, error_of, output_of, tool_of
 from trace_recorder.views.otlp.agents import times_of
 from trace_recorder.views.otlp.genai import parameter, text_of_value
-from trace_recorder.views.otlp.span import nanoseconds
+from trace_recorder.views.otlp.span import iso, nanoseconds
 from trace_recorder.views.otlp.tools import ToolRun
 from trace_recorder.views.otlp.tree import SpanTree
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CONFIG = {
     "temperature": (("temperature",), (int, float)),
     "top_p": (("top_p", "topP"), (int, float)),
@@ -31,11 +29,6 @@ _CONFIG = {
     "seed": (("seed",), (int,)),
     "top_k": (("top_k", "topK"), (int,)),
 }
-
-
-def iso(time: int) -> str:
-    """Return a time in nanoseconds as ISO 8601."""
-    return (_EPOCH + timedelta(microseconds=time // 1000)).isoformat(timespec="microseconds")
 
 
 @dataclass(slots=True)

@@ -18,12 +18,12 @@ from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import Reward, Status, Trajectory
 from trace_recorder.views.conversations.call_chains import turns_of
 from trace_recorder.views.conversations.chained_call import agent_key
-from trace_recorder.views.inspect.events import Events, iso, score_of
+from trace_recorder.views.inspect.events import Events, score_of
 from trace_recorder.views.inspect.messages import message_of, output_of, usage_of
 from trace_recorder.views.left_out import ContentSupport, FormatSupport, count_unsupported_contents
 from trace_recorder.views.otlp.genai import text_of_value
 from trace_recorder.views.otlp.otlp_json import package_version
-from trace_recorder.views.otlp.span import nanoseconds
+from trace_recorder.views.otlp.span import iso, nanoseconds
 from trace_recorder.views.otlp.tree import SpanTree
 from trace_recorder.views.token_counts import Counts, counts_of
 from trace_recorder.views.view import LeftOut, view

@@ -113,6 +113,11 @@ class GenAI:
             gen_ai__conversation__id=trajectory.trajectory_id,
         )
 
+    @staticmethod
+    def step(step: AgentStep) -> dict[str, Value]:  # noqa: ARG004
+        """Return nothing: the conventions have no steps."""
+        return {}
+
     def call(self, one: LLMInteraction, prompt: Prompt) -> dict[str, Value]:
         """Return the attributes of a call to a model."""
         response, parameters = one.response, one.source.request_without_messages().parameters

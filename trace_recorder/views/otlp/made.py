@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, Protocol
 
 from trace_recorder.values.llm_interaction import Attempt, ErrorInfo, LLMInteraction
-from trace_recorder.values.messages import Payload
+from trace_recorder.values.messages import Payload, ToolCall, ToolResult
 from trace_recorder.values.trajectory import AgentStep, Reward, Trajectory
 from trace_recorder.views.otlp.agents import AgentRecords, times_of
+from trace_recorder.views.otlp.chat import ChatAttributes
 from trace_recorder.views.otlp.genai import GenAI, known, operation_of, text_of_value
 from trace_recorder.views.otlp.messages import encodable
 from trace_recorder.views.otlp.openinference import OpenInference
@@ -17,17 +18,40 @@ from trace_recorder.views.otlp.prompts import Prompt
 from trace_recorder.views.otlp.span import PARENT_CONTEXT, Span, SpanEvent, SpanIds, Value, after, nanoseconds
 from trace_recorder.views.otlp.tools import ToolRun
 
-Conventions = Literal["genai", "openinference", "both"]
-CONVENTIONS: tuple[Conventions, ...] = ("genai", "openinference", "both")
+Conventions = Literal["genai", "openinference", "both", "langfuse"]
+_WRITERS: Mapping[Conventions, Sequence[Callable[[bool], Writer]]] = {
+    "genai": (GenAI,),
+    "openinference": (OpenInference,),
+    "both": (GenAI, OpenInference),
+    "langfuse": (ChatAttributes,),
+}
 _NO_IDS = SpanIds("", "")
+
+
+class Writer(Protocol):
+    """Writes the attributes of spans by one convention."""
+
+    def agent(self, trajectory: Trajectory, /) -> dict[str, Value]:
+        """Return those of the run's own span."""
+
+    def sub_agent(self, one: LLMInteraction | AgentStep, trajectory: Trajectory, /) -> dict[str, Value]:
+        """Return those of the span of an agent that another one started."""
+
+    def step(self, step: AgentStep, /) -> dict[str, Value]:
+        """Return those of a step."""
+
+    def call(self, one: LLMInteraction, prompt: Prompt, /) -> dict[str, Value]:
+        """Return those of a call to a model."""
+
+    def tool(self, call: ToolCall | None, result: ToolResult | None, /) -> dict[str, Value]:
+        """Return those of a tool's execution."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpanMaker:
     """Makes the spans of one run by the conventions that were asked for."""
 
-    genai: GenAI | None
-    inference: OpenInference | None
+    writers: tuple[Writer, ...]
     content: bool
     trajectory: Trajectory = field(default_factory=Trajectory)
     ids: SpanIds = _NO_IDS
@@ -35,13 +59,9 @@ class SpanMaker:
     @classmethod
     def of(cls, conventions: Conventions, *, content: bool) -> SpanMaker:
         """Return a maker. Raises ValueError for other conventions."""
-        if conventions not in CONVENTIONS:
-            raise ValueError(f"There are no conventions {conventions!r}: one of {', '.join(CONVENTIONS)} is expected.")
-        return cls(
-            GenAI(content) if conventions != "openinference" else None,
-            OpenInference(content) if conventions != "genai" else None,
-            content,
-        )
+        if conventions not in _WRITERS:
+            raise ValueError(f"There are no conventions {conventions!r}: one of {', '.join(_WRITERS)} is expected.")
+        return cls(tuple(writer(content) for writer in _WRITERS[conventions]), content)
 
     def at(self, trajectory: Trajectory) -> SpanMaker:
         """Return the same maker for a run, or for a later state of it."""
@@ -51,8 +71,7 @@ class SpanMaker:
         """Make the span of the whole run."""
         run = self.trajectory
         start = nanoseconds(run.start_time) or 0
-        made = self.genai.agent(run) if self.genai else {}
-        made |= self.inference.agent(run) if self.inference else {}
+        made = _merged(writer.agent(run) for writer in self.writers)
         made |= dict(self._about_run())
         error = run.error or (ErrorInfo(run.status, "") if run.status in {"failed", "interrupted"} else None)
         end = nanoseconds(run.end_time) or max((times_of(one)[1] or 0 for one in run.llm_interactions), default=start)
@@ -61,15 +80,14 @@ class SpanMaker:
 
     def sub_agent(self, span_id: str, parent: str, agent: AgentRecords) -> Span:
         """Make the span of an agent that another one started."""
-        made = self.genai.sub_agent(agent.first, self.trajectory) if self.genai else {}
-        made |= self.inference.sub_agent(agent.first) if self.inference else {}
+        made = _merged(writer.sub_agent(agent.first, self.trajectory) for writer in self.writers)
         start = agent.start or nanoseconds(self.trajectory.start_time) or 0
         name = f"invoke_agent {agent.first.agent}" if agent.first.agent else "invoke_agent"
         return self._span((span_id, parent), name, (start, agent.end or start), made)
 
     def step(self, span_id: str, parent: str, step: AgentStep) -> Span:
         """Make the span of a step that the agent recorded."""
-        made = self.inference.step(step) if self.inference else {}
+        made = _merged(writer.step(step) for writer in self.writers)
         made |= known(trace_recorder__step__number=step.step_number, trace_recorder__step__state=step.state)
         if self.content:
             made |= known(trace_recorder__step__reflection=step.reflection)
@@ -83,8 +101,7 @@ class SpanMaker:
 
     def call(self, span_id: str, parent: str, one: LLMInteraction, prompt: Prompt) -> Span:
         """Make the span of a call to a model: from its first attempt to the end of its last."""
-        made = self.genai.call(one, prompt) if self.genai else {}
-        made |= self.inference.call(one, prompt) if self.inference else {}
+        made = _merged(writer.call(one, prompt) for writer in self.writers)
         made |= known(
             trace_recorder__interaction_id=one.interaction_id,
             trace_recorder__api=one.api,
@@ -102,8 +119,7 @@ class SpanMaker:
     def tool(self, span_id: str, parent: str, tool: ToolRun) -> Span:
         """Make the span of a tool's execution."""
         result = tool.result
-        made = self.genai.tool(tool.call, result) if self.genai else {}
-        made |= self.inference.tool(tool.call, result) if self.inference else {}
+        made = _merged(writer.tool(tool.call, result) for writer in self.writers)
         start, end, is_inferred = tool.times()
         made |= known(trace_recorder__time_is_inferred=is_inferred or None)
         error = None
@@ -195,6 +211,10 @@ class SpanMaker:
                 for key, value in members.items():
                     if key != PARENT_CONTEXT:
                         yield encodable(f"trace_recorder.{name}.{key}"), _attribute(value)
+
+
+def _merged(attributes: Iterable[dict[str, Value]]) -> dict[str, Value]:
+    return {name: value for one in attributes for name, value in one.items()}
 
 
 def _number(value: Payload) -> float | None:

@@ -36,7 +36,7 @@ class OpenInference:
         made: dict[str, Value] = {_KIND: "AGENT", **without_none(**{"session.id": trajectory.trajectory_id})}
         return made | dict(self._values(trajectory.task, trajectory.final_result))
 
-    def sub_agent(self, one: LLMInteraction | AgentStep) -> dict[str, Value]:
+    def sub_agent(self, one: LLMInteraction | AgentStep, trajectory: Trajectory) -> dict[str, Value]:  # noqa: ARG002
         """Return the attributes of the span of an agent that another one started."""
         return {_KIND: "AGENT", **without_none(**{"agent.name": one.agent})}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from typing import Literal
 
@@ -89,6 +89,11 @@ def nanoseconds(timestamp: str | None) -> int | None:
         return None
     since = (time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH
     return max(0, ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1_000)
+
+
+def iso(time: int) -> str:
+    """Return a time in nanoseconds as ISO 8601."""
+    return (_EPOCH + timedelta(microseconds=time // 1000)).isoformat(timespec="microseconds")
 
 
 def after(start: int, seconds: float | None) -> int:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
+from trace_recorder.clocks import parse_time
 from trace_recorder.dialects.json_access import as_dict, as_list
 from trace_recorder.errors import RenderingError
 from trace_recorder.guard import try_call
@@ -111,7 +112,7 @@ class Rendering:
     renderer: Renderer
     chat: ChatMessages
     interaction: LLMInteraction
-    at: datetime
+    at: datetime | None
     messages: Sequence[Message]
     tools: list[Payload]
     parameters: dict[str, Payload]
@@ -123,7 +124,7 @@ class Rendering:
         one = turn.interaction
         request = one.source.request()
         messages = turn.messages() if turn.relation == "refers" else request.messages
-        at = datetime.fromisoformat(one.timestamp)
+        at = parse_time(one.timestamp)  # an imported run may have no times
         schemas = tool_schemas(request.tools)
         return cls(renderer, chat, one, at, messages, schemas, request.parameters, variables)
 

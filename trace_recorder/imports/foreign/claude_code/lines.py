@@ -58,7 +58,7 @@ def is_session(source: Source) -> bool:
 def _is_message(line: Payload) -> bool:
     members = as_dict(line)
     message = as_dict(members.get("message"))
-    return members.get("type") in _SPEAKERS and "content" in message and "parts" not in message
+    return as_text(members.get("type")) in _SPEAKERS and "content" in message and "parts" not in message
 
 
 def _says_session(line: Members) -> bool:
@@ -67,7 +67,7 @@ def _says_session(line: Members) -> bool:
 
 
 def _is_exchanged(one: Payload) -> bool:
-    return as_dict(one).get("direction") in {"send", "recv"}
+    return as_text(as_dict(one).get("direction")) in {"send", "recv"}
 
 
 def entries(source: Source) -> list[Entry]:

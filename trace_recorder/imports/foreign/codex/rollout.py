@@ -39,10 +39,10 @@ _MAX_DEPTH = 8
 def recognizes(source: Source) -> bool:
     """Whether the file has lines with Codex's envelopes, or is one of the oldest without them."""
     lines = [as_dict(line.value) for line in source.first_lines]
-    if any(line.get("type") in _ENVELOPES and isinstance(line.get("payload"), dict) for line in lines):
+    if any(as_text(line.get("type")) in _ENVELOPES and isinstance(line.get("payload"), dict) for line in lines):
         return True
     oldest = bool(lines) and {"id", "timestamp", "instructions"} <= {*lines[0]} and "type" not in lines[0]
-    return oldest and all(line.get("type") in _ITEMS or "record_type" in line for line in lines[1:])
+    return oldest and all(as_text(line.get("type")) in _ITEMS or "record_type" in line for line in lines[1:])
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
@@ -129,7 +129,7 @@ class _Reading:
         if members.get("type") == "response_item":
             item = as_dict(members.get("payload"))
             return {} if item.get("type") == "ghost_snapshot" else item
-        return members if "payload" not in members and members.get("type") in _ITEMS else {}
+        return members if "payload" not in members and as_text(members.get("type")) in _ITEMS else {}
 
     def _read_item(self, item: Members, time: str) -> None:
         if _is_output(item):
@@ -293,7 +293,7 @@ def _text(content: Payload) -> str:
 def _item_of_event(members: Members) -> Members:
     """Return the item that an event repeats; an empty object if it is no such event."""
     payload = as_dict(members.get("payload")) if members.get("type") == "event_msg" else {}
-    kind = payload.get("type")
+    kind = as_text(payload.get("type"))
     if kind in {"user_message", "agent_message"}:
         role = "user" if kind == "user_message" else "assistant"
         return {"type": "message", "role": role, "content": as_text(payload.get("message"))}

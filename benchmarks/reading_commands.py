@@ -1,0 +1,130 @@
+"""What the commands that read runs take, beyond the start of the program: CPU, memory, and what they write.
+
+Each is a process of its own, tried several times; the try with the least CPU counts. From that is taken what the same
+command takes on a run of one call, which is mostly imports. Ratios are to `json.loads` of the lines of the same
+journals, in this process, in the same run.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.reading_runs import parsing_seconds, record, record_tools
+
+EXPORTS = ("atif", "hierarchy", "invariant", "openai", "toolbrain", "traces", "trae", "trl")
+COMMANDS = (["show"], ["show", "--json"], ["stats"], ["validate"])
+INTO_A_FILE = {"invariant", "openai", "trl"}
+
+
+@dataclass(frozen=True, order=True)
+class Taken:
+    """What a process took: seconds of CPU, with its children, and of the clock; its largest memory; bytes written."""
+
+    cpu: float
+    clock: float
+    megabytes: float
+    written: int
+
+
+_MEASURE = """
+import resource, subprocess, sys, time
+began = time.perf_counter()
+subprocess.run(sys.argv[1:], stderr=subprocess.DEVNULL)
+clock, used = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+print(used.ru_utime + used.ru_stime, clock, used.ru_maxrss, file=sys.stderr)
+"""
+"""A small process starts the command: what a process has in memory counts as that of the one that it starts."""
+
+
+def take(*arguments: object) -> Taken:
+    """Run a command, and read what it prints."""
+    return _take(sys.executable, "-m", "trace_recorder.cli", *map(str, arguments))
+
+
+def _take(*command: str) -> Taken:
+    measured = [sys.executable, "-c", _MEASURE, *command]
+    with subprocess.Popen(measured, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
+        written = 0
+        while part := program.stdout.read(1 << 20):
+            written += len(part)
+        cpu, clock, memory = map(float, program.stderr.read().split())
+    return Taken(cpu, clock, memory / (1 << 20 if sys.platform == "darwin" else 1 << 10), written)
+
+
+def least(tries: int, command: Sequence[str], run: Path) -> Taken:
+    """The try of a command on a run that took the least CPU; a file that it wrote counts as written."""
+    found = []
+    for _ in range(tries):
+        with tempfile.TemporaryDirectory() as directory:
+            out = ["-o", f"{directory}/out/"] if command[0] == "export" and command[-1] not in INTO_A_FILE else []
+            taken = take(command[0], run, *command[1:], *out)
+            files = sum(file.stat().st_size for file in Path(directory).rglob("*") if file.is_file())
+            found.append(Taken(taken.cpu, taken.clock, taken.megabytes, taken.written + files))
+    return min(found)
+
+
+def one_run(directory: Path, turns: Sequence[int], tries: int) -> Iterator[list[str]]:
+    """A row for each command, on runs of so many turns with a tool of 4 KB each; of the first run, all figures."""
+    runs = {number: directory / f"turns_{number}.json" for number in turns}
+    for number, run in runs.items():
+        record_tools(run, number, 4000)
+    smallest = directory / "smallest.json"
+    record_tools(smallest, 1, 10)
+    parsed = parsing_seconds(runs[turns[0]], tries)
+    for command in (*COMMANDS, *(["export", "-f", name] for name in EXPORTS)):
+        start = least(tries, command, smallest).cpu
+        first, *others = (least(tries, command, run) for run in runs.values())
+        yield [
+            " ".join(command),
+            f"{start:.2f} s",
+            *_beyond(first, start),
+            f"{(first.cpu - start) / parsed:.0f} x",
+            f"{first.megabytes:.0f} MB",
+            f"{first.written / 1e6:.1f} MB",
+            *(figure for other in others for figure in _beyond(other, start)),
+        ]
+
+
+def _beyond(taken: Taken, start: float) -> tuple[str, str]:
+    """What a command took beyond its start, and for each byte if it wrote many."""
+    cpu = taken.cpu - start
+    return f"{cpu:.2f} s", f"{1e9 * cpu / taken.written:.1f}" if taken.written > 10_000_000 else ""
+
+
+def many_runs(directory: Path, numbers: Sequence[int], tries: int) -> Iterator[list[str]]:
+    """A row for each of `list` and `stats`, and each number of runs, of 10 calls each."""
+    record_tools(directory / "run.json", 10, 500)
+    for number in numbers:
+        many = directory / f"many_{number}"
+        many.mkdir()
+        for copy in range(number):
+            for suffix in (".json", ".jsonl"):
+                shutil.copy(directory / f"run{suffix}", many / f"run_{copy:05}{suffix}")
+        parsed = parsing_seconds(directory / "run.json", tries) * number
+        for command in (["list"], ["stats", "--jobs", "1"], ["stats"]):
+            few = least(tries, command, directory / "run.json")
+            taken = least(1 if number > 1000 else tries, command, many)
+            cpu = taken.cpu - few.cpu
+            row = [" ".join(command), f"{number:,}", f"{few.cpu:.2f} s", f"{cpu:.2f} s", f"{cpu / parsed:.1f} x"]
+            yield [*row, f"{taken.clock:.2f} s", f"{taken.megabytes:.0f} MB"]
+        shutil.rmtree(many)
+
+
+def starts(directory: Path, tries: int) -> Iterator[list[str]]:
+    """A row for each of three commands that do almost nothing: what the program takes to start."""
+    run = directory / "start" / "run.json"
+    run.parent.mkdir()
+    record(run, 3, 20, growing=True)
+    for number in (1, 2):
+        for suffix in (".json", ".jsonl"):
+            shutil.copy(run.with_suffix(suffix), run.with_name(f"run{number}{suffix}"))
+    python = min(_take(sys.executable, "-c", "pass") for _ in range(tries))
+    yield ["python -c pass", f"{python.cpu:.3f} s"]
+    for command in (["--version"], ["list", run.parent], ["show", run]):
+        yield [f"trace-recorder {command[0]}", f"{min(take(*command) for _ in range(tries)).cpu:.3f} s"]

@@ -1,0 +1,60 @@
+"""How the program starts: with what is installed, and importing no more than its command needs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.data import recorded
+
+
+@pytest.mark.parametrize("missing", ["typer", "rich", "rich.console"])
+def test_without_its_extra_it_says_what_to_install(missing: str) -> None:
+    """One line, and exit code 1."""
+    code = f"import sys; sys.modules[{missing!r}] = None; from trace_recorder.cli import main; main()"
+
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    told = "trace-recorder: the command line needs typer and rich: pip install 'trace-recorder[cli]'\n"
+    assert (result.returncode, result.stdout, result.stderr) == (1, "", told)
+
+
+def test_listing_and_showing_do_without_pydantic() -> None:
+    """Only validation needs it."""
+    code = "import sys, trace_recorder.cli.commands; print('pydantic' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_a_command_imports_no_other() -> None:
+    """So that each starts quickly: `list` imports neither what records nor what exports."""
+    code = "import sys; from trace_recorder.cli.app import app_for; app_for(['list']); print(*sys.modules)"
+
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    rooms = {".".join(name.split(".")[:2]) for name in loaded if name.startswith("trace_recorder.")}
+    assert (
+        rooms & {f"trace_recorder.{room}" for room in ("attach", "capture", "recording", "rerun", "clients")} == set()
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "left_out"),
+    [(["--version"], ["typer", "rich"]), (["list"], ["trace_recorder.derive.fold", "trace_recorder.storage.items"])],
+    ids=["version", "list"],
+)
+def test_what_a_command_does_not_need_is_not_imported(
+    arguments: list[str], left_out: list[str], tmp_path: Path
+) -> None:
+    """The version needs no command line, and a list of runs that have ended nothing that reads journals."""
+    recorded.by_hand(tmp_path)
+    given = [*arguments, str(tmp_path)] if arguments == ["list"] else arguments
+    code = (
+        f"import sys; sys.argv[1:] = {given!r}; from trace_recorder.cli import main\n"
+        "try: main()\nfinally: print(*sys.modules, sep='\\n')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert "trace_recorder.cli.entry" in done.stdout.splitlines()
+    assert not {*left_out} & {*done.stdout.splitlines()}

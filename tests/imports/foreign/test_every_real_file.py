@@ -1,0 +1,58 @@
+"""Every real file of another tool goes through what our own runs go through: validation, and each export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.imports.foreign.files import check_run, real_files
+from trace_recorder import TrajectoryFormatError
+from trace_recorder.cli.formats import FORMATS, outputs_of
+from trace_recorder.cli.formats import Source as Names
+from trace_recorder.errors import EmptyTrajectoryError
+from trace_recorder.imports.foreign.any_file import recognized, runs_in
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.values.trajectory import Trajectory
+
+_EMPTY = ("2025-05-12_no-samples.json",)
+"""Files in a format that is read, without a run in them."""
+
+
+_TOOLS = (
+    *("atif", "claude-code", "codex", "gemini-cli", "inspect", "langfuse", "langsmith", "llm", "mini-swe-agent"),
+    *("mlflow", "opencode", "openhands-v0", "openhands-v1", "others", "otel", "phoenix", "pi", "swe-agent"),
+    *("tau-bench", "trae-agent"),
+)
+
+
+@pytest.mark.parametrize("tool", _TOOLS)
+def test_each_run_is_valid_and_can_be_exported(tool: str, tmp_path: Path) -> None:
+    read = 0
+    for path in real_files(f"{tool}/**/*"):
+        if recognized(Source(path)) is None:
+            continue
+        if path.name in _EMPTY:
+            with pytest.raises(TrajectoryFormatError, match="no sample"):
+                next(runs_in(Source(path)))
+            continue
+        for run in runs_in(Source(path)):
+            read += 1
+            _check_exports(check_run(run, tmp_path), tmp_path / "exports")
+    assert read
+
+
+def _check_exports(trajectory: Trajectory, directory: Path) -> None:
+    for name, format_ in FORMATS.items():
+        try:
+            pieces, _ = outputs_of(name, format_.view(None), trajectory, Names("run", directory))
+            for _, content in pieces:
+                _read_to_the_end(content)
+        except EmptyTrajectoryError:
+            assert name in {"atif", "hierarchy"}
+
+
+def _read_to_the_end(content: Any) -> None:
+    if not isinstance(content, bytes | str | dict | list):
+        assert sum(1 for _ in content) >= 0

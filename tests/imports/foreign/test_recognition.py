@@ -1,0 +1,37 @@
+"""Each real file is recognised as what its folder says, and by no other format."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.imports.foreign.files import DIRECTORY, real_files
+from trace_recorder.imports.foreign.formats import Source, format_of
+
+_FORMATS = {
+    "inspect": "inspect-ai",
+    "llm": "llm",
+    "mini-swe-agent": "mini-swe-agent",
+    "swe-agent": "swe-agent",
+    "openhands-v0": "openhands-v0",
+    "openhands-v1": "openhands",
+    "tau-bench": "tau-bench",
+    "opencode": "opencode",
+}
+_OTHERWISE = {"openhands-v1/fncall-llm-message.json": "chat-messages"}
+_PARTS_OF_SESSIONS = ("message", "part", "migration")
+
+
+@pytest.mark.parametrize("folder", _FORMATS)
+def test_the_files_of_a_folder_are_recognised(folder: str) -> None:
+    for path in real_files(f"{folder}/**/*"):
+        name = path.relative_to(DIRECTORY).as_posix()
+        is_part = folder == "opencode" and set(_PARTS_OF_SESSIONS) & set(path.parts)
+        assert (name, format_of(Source(path))) == (name, None if is_part else _OTHERWISE.get(name, _FORMATS[folder]))
+
+
+def test_no_other_file_is_taken_for_one_of_these() -> None:
+    for path in real_files("**/*"):
+        name = path.relative_to(DIRECTORY).as_posix()
+        if name.split("/")[0] not in _FORMATS:
+            found = format_of(Source(path))
+            assert (name, found in {*_FORMATS.values(), *_OTHERWISE.values()}) == (name, False)

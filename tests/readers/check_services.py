@@ -1,0 +1,241 @@
+"""Have `trace-recorder export` send runs to Langfuse and LangSmith by their own clients, to a server of ours.
+
+needs: trace-recorder[cli,langfuse,langsmith], from here
+usage: PYTHONPATH=. python -m tests.readers.check_services DIRECTORY
+
+What the server gets is compared with what was exchanged in each script; where it refuses, the command says so, and with
+--resume sends what did not arrive. Nowhere does it print a key.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import zstandard
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from tests.contents.comparing import compare
+from tests.contents.script import Tokens
+from tests.contents.shown import Conversation, decoded
+from tests.readers.reading import Reader, directory, finish
+from trace_recorder import TrajectoryRecorder
+
+Json = Any
+SECRET = "sk-a-key-that-nobody-may-see"
+SCRIPTED = sorted((directory() / "contents" / "runs").glob("*.json"))
+
+
+class Server(ThreadingHTTPServer):
+    """Takes everything, or refuses everything."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.status = 200
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        self.requests: list[tuple[str, dict[str, str], bytes]] = []
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if self.headers.get("Transfer-Encoding") == "chunked":
+            body = b"".join(self._chunks())
+        body = gzip.decompress(body) if self.headers.get("Content-Encoding") == "gzip" else body
+        if self.headers.get("Content-Encoding") == "zstd":
+            body = zstandard.ZstdDecompressor().decompressobj().decompress(body)
+        if self.server.status < 300:
+            self.server.requests.append((self.path, {key.lower(): value for key, value in self.headers.items()}, body))
+        self._answer()
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    def _chunks(self) -> Iterator[bytes]:
+        while size := int(self.rfile.readline().strip(), 16):
+            yield self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+
+    def _answer(self) -> None:
+        answer = (
+            b'{"accepted": 1, "rejected": 0, "errors": [], "results": []}' if self.path.endswith("scores") else b"{}"
+        )
+        self.send_response(self.server.status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *arguments: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def serving() -> Iterator[Server]:
+    server = Server()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def export(service: str, url: str, *arguments: object, keys: bool = True) -> subprocess.CompletedProcess[str]:
+    """What the command did; what it printed has no key in it."""
+    names = ("LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY", "LANGSMITH_API_KEY")
+    environment = {**os.environ, "NO_PROXY": "*", **dict.fromkeys(names, SECRET if keys else "")}
+    command = [sys.executable, "-m", "trace_recorder.cli", "export", "-f", service, "--endpoint", url]
+    ended = subprocess.run(
+        [*command, *map(str, arguments)], env=environment, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert SECRET not in ended.stdout + ended.stderr, "it printed the key"
+    return ended
+
+
+# ── what came ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def langfuse_calls(server: Server) -> Iterator[tuple[list[Json], Json, Json, bool]]:
+    """The generations, as prompt, answer, tokens, and whether they failed."""
+    for path, _, body in server.requests:
+        if path == "/api/public/otel/v1/traces":
+            for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
+                for span in (span for scope in resource.scope_spans for span in scope.spans):
+                    said = {one.key: one.value.string_value for one in span.attributes}
+                    if said["langfuse.observation.type"] == "generation":
+                        gave = json.loads(said.get("langfuse.observation.output", "null"))
+                        usage = json.loads(said.get("langfuse.observation.usage_details", "null"))
+                        yield json.loads(said["langfuse.observation.input"]), gave, usage, span.status.code == 2
+
+
+def langsmith_runs(server: Server) -> list[Json]:
+    """The runs, put together from the parts of each request."""
+    found: dict[str, Json] = {}
+    for path, headers, body in server.requests:
+        if not path.startswith("/runs/"):
+            continue
+        if path.endswith("/batch"):
+            found.update((run["id"], run) for run in json.loads(body)["post"])
+            continue
+        boundary = re.search(r'boundary="?([^";]+)', headers["content-type"])[1]  # type: ignore[index]
+        for part in body.split(f"--{boundary}".encode())[1:-1]:
+            head, _, content = part.partition(b"\r\n\r\n")
+            name = re.search(rb'name="([^"]+)"', head)[1].decode()  # type: ignore[index]
+            _, identity, *member = name.split(".")
+            value = json.loads(content.strip())
+            found.setdefault(identity, {}).update({member[0]: value} if member else value)
+    return [*found.values()]
+
+
+def langsmith_calls(server: Server) -> Iterator[tuple[list[Json], Json, Json, bool]]:
+    """The LLM runs, as prompt, answer, tokens, and whether they failed, in the order of time."""
+    for run in sorted(langsmith_runs(server), key=lambda run: run["dotted_order"]):
+        if run["run_type"] == "llm":
+            gave = run["outputs"]
+            yield run["inputs"]["messages"], gave.get("messages", [None])[0], gave.get("usage_metadata"), "error" in run
+
+
+def conversations(calls: Iterator[tuple[list[Json], Json, Json, bool]], service: str, base: Path) -> list[Conversation]:
+    """Calls as the scripts have them."""
+    found = []
+    for prompt, answer, usage, failed in calls:
+        talk = Conversation()
+        for message in prompt:
+            _say(talk, message, base)
+        talk.failures += failed
+        if not failed:
+            _say(talk, answer, base)
+            talk.messages[-1].tokens = _tokens(usage, service)
+        found.append(talk)
+    return found
+
+
+def _say(talk: Conversation, one: Json, base: Path) -> None:
+    if one["role"] == "tool":
+        talk.result(one["tool_call_id"], one["content"], base)
+        return
+    message = talk.say(one["role"], one["content"], base, thought=one.get("reasoning_content") or "")
+    parts = one["content"] if isinstance(one["content"], list) else []
+    message.images = [decoded(part["image_url"]["url"]) for part in parts if part["type"] == "image_url"]
+    for call in one.get("tool_calls", ()):
+        talk.call(message, call["id"], call["function"]["name"], call["function"]["arguments"])
+
+
+def _tokens(usage: Json, service: str) -> Tokens:
+    if service == "langsmith":
+        cached = usage["input_token_details"].get("cache_read", 0)
+        return Tokens(usage["input_tokens"], usage["output_tokens"], cached)
+    read, write = usage.get("cache_read_input_tokens", 0), usage.get("cache_creation_input_tokens", 0)
+    return Tokens(usage["input"] + read + write, usage["output"] + usage.get("output_reasoning_tokens", 0), read)
+
+
+CALLS = {"langfuse": langfuse_calls, "langsmith": langsmith_calls}
+
+
+def contents(service: str, run: Path) -> None:
+    """What arrives is what was exchanged."""
+    with serving() as server:
+        ended = export(service, server.url, run)
+        assert ended.returncode == 0, ended.stderr
+        shown = conversations(CALLS[service](server), service, run.parent)
+    outcomes = compare(run.stem, "document", [], run.parent, lambda *_: shown)
+    assert not [one for one in outcomes if one.equal is not True], outcomes
+
+
+def rewards_and_resume(service: str) -> None:
+    """A server that refuses costs an exit code; --resume sends it all, with the rewards, and then nothing twice."""
+    with tempfile.TemporaryDirectory() as place, serving() as server:
+        path = Path(place, "run.json")
+        with TrajectoryRecorder(path, task="ask", provider="openai", model="m") as recorder:
+            recorder.record_llm_interaction([{"role": "user", "content": "q"}], {"content": "a"}, "openai", "m")
+            recorder.reward("exact", 0.5, explanation="nearly")
+        server.status = 400
+        assert export(service, server.url, path).returncode == 1
+        server.status = 200
+        assert export(service, server.url, path, "--resume").returncode == 0
+        sent = len(server.requests)
+        assert len([*CALLS[service](server)]) == 1
+        score = next(json.loads(body) for where, _, body in server.requests if "score" in where or "feedback" in where)
+        assert "exact" in json.dumps(score)
+        assert "0.5" in json.dumps(score)
+        assert export(service, server.url, path, "--resume").returncode == 0
+        assert len(server.requests) == sent
+        bare = export(service, server.url, path, "--no-content")
+        assert bare.returncode == 0
+        assert b"nearly" not in b"".join(body for _, _, body in server.requests[sent:])
+
+
+def without_keys(service: str) -> None:
+    """Without a key nothing is sent, and the command says which variable it wants."""
+    with serving() as server:
+        ended = export(service, server.url, SCRIPTED[0], keys=False)
+        assert (ended.returncode, len(server.requests)) == (1, 0), ended.stderr
+        assert f"{service.upper()}_" in ended.stderr
+
+
+readers = []
+for name in CALLS:
+    reader = Reader(f"{name}: what arrives of scripted runs", "scripted runs, sent by its client", name)
+    for file in SCRIPTED:
+        reader.take(file.stem, lambda name=name, file=file: contents(name, file))
+    reader.take("rewards, --resume, --no-content", lambda name=name: rewards_and_resume(name))
+    reader.take("no keys", lambda name=name: without_keys(name))
+    readers.append(reader)
+finish(*readers)

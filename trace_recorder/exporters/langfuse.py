@@ -1,0 +1,104 @@
+"""Runs to Langfuse: spans to its OTLP endpoint, which is its ingestion, and rewards as scores by its own client.
+
+The keys are the environment's LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY; they are in no message.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from trace_recorder.errors import MissingExtraError, PushError
+from trace_recorder.exporters.batches import Delivery
+from trace_recorder.exporters.otlp import OtlpTarget
+from trace_recorder.exporters.otlp_sender import OtlpSender, endpoint_of
+from trace_recorder.guard import try_call
+from trace_recorder.values.messages import Payload
+from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.otlp.span import SpanIds
+from trace_recorder.views.otlp.tree import SpanTree
+
+_PATH = "/api/public/otel/v1/traces"
+_PUBLIC = "https://cloud.langfuse.com"
+
+
+@dataclass(frozen=True, slots=True)
+class LangfuseTarget(OtlpTarget):
+    """A project of Langfuse, which its keys belong to."""
+
+    host: str = _PUBLIC
+
+    def send_run(self, path: Path, trajectory: Trajectory, sender: OtlpSender, *, resume: bool = False) -> Delivery:
+        """Send a run, and then its rewards as scores; with `resume` what was not delivered yet."""
+        delivery = OtlpTarget.send_run(self, path, trajectory, sender, resume=resume)
+        delivered = self.delivered(path)
+        delivered.read()
+        scores = [one for one in _scores(trajectory, with_texts=self.content) if one["id"] not in delivered.ids]
+        if delivery.missing or not scores:
+            return Delivery(delivery.sent, delivery.missing + len(scores))
+        accepted = try_call(self._send_scores, lambda _: False, scores)
+        if accepted:
+            delivered.add(one["id"] for one in scores)
+        return Delivery(delivery.sent, 0 if accepted else len(scores))
+
+    def _send_scores(self, scores: list[dict[str, Payload]]) -> bool:
+        public, secret = _keys()
+        api = _client_module().LangfuseAPI(base_url=self.host, username=public, password=secret)
+        types = import_module("langfuse.api.scores")
+        answer: Any = api.scores.create(request=[types.CreateScoreRequest(**score) for score in scores])
+        return not getattr(answer, "errors", None)
+
+
+def langfuse(host: str | None = None, *, content: bool = True) -> LangfuseTarget:
+    """Return an exporter to Langfuse; without a host it is LANGFUSE_HOST's, or the public service.
+
+    Raises MissingExtraError where Langfuse's client is not installed, and PushError where there are no keys.
+    """
+    place = host or os.environ.get("LANGFUSE_HOST") or os.environ.get("LANGFUSE_BASE_URL") or _PUBLIC
+    _client_module()
+    keys = base64.b64encode(":".join(_keys()).encode()).decode()
+    headers = {"Authorization": f"Basic {keys}", "x-langfuse-ingestion-version": "4"}
+    endpoint = endpoint_of(place.rstrip("/") + _PATH)
+    target = LangfuseTarget(endpoint, headers, "langfuse", content, host=place.rstrip("/"))
+    target.sender().close()  # which says at once that an extra is missing
+    return target
+
+
+def _client_module() -> Any:
+    try:
+        return import_module("langfuse.api")
+    except ImportError as error:
+        raise MissingExtraError(
+            "Scores are sent by Langfuse's client, which is not installed: pip install 'trace-recorder[langfuse]'"
+        ) from error
+
+
+def _keys() -> tuple[str, str]:
+    names = ("LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY")
+    public, secret = (os.environ.get(name, "").strip() for name in names)
+    if not public or not secret:
+        raise PushError(
+            f"There are no keys for Langfuse: put them into the environment variables {' and '.join(names)}."
+        )
+    return public, secret
+
+
+def _scores(trajectory: Trajectory, *, with_texts: bool) -> Iterator[dict[str, Payload]]:
+    """Yield the rewards as scores of the trace, or of the step that they are of. Each has an id of its own."""
+    ids, tree = SpanIds.of(trajectory), SpanTree.of(trajectory)
+    steps = {step.step_number: tree.step_span(step) for step in tree.steps}
+    for number, reward in enumerate(trajectory.rewards):
+        if isinstance(reward.value, int | float):
+            yield {
+                "id": ids.span_id("score", str(number), str(reward.name)),
+                "trace_id": ids.trace_id,
+                "observation_id": steps.get(reward.step_number) if reward.step_number is not None else None,
+                "name": str(reward.name),
+                "value": float(reward.value),
+                "comment": reward.explanation if with_texts else None,
+            }

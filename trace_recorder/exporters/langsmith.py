@@ -1,0 +1,229 @@
+"""Runs to LangSmith, by its own client and in batches: an LLM run for each call, tool runs, chains, and feedback.
+
+The key is the environment's LANGSMITH_API_KEY; it is in no message. The client reports no failure of what it sends, so
+the answers of the server are looked at by a hook of its session.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from trace_recorder.errors import MissingExtraError, PushError
+from trace_recorder.exporters.batches import Delivery, deliver
+from trace_recorder.exporters.delivered import Delivered
+from trace_recorder.exporters.otlp_sender import endpoint_of, shown
+from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.otlp import chat
+from trace_recorder.views.otlp.made import SpanMaker
+from trace_recorder.views.otlp.span import Span, iso
+from trace_recorder.views.otlp.spans import plan_spans
+
+_PUBLIC = "https://api.smith.langchain.com"
+_RUN_TYPES = {"generation": "llm", "tool": "tool", "embedding": "embedding"}
+
+
+@dataclass(slots=True)
+class LangSmithSender:
+    """Sends runs through LangSmith's client. `places` are the start and the parent of each span of a run."""
+
+    client: Any
+    project: str
+    places: Mapping[str, tuple[int, str | None]] = field(default_factory=dict)
+    _statuses: list[int] = field(default_factory=list)
+
+    @classmethod
+    def to(cls, endpoint: str, key: str, project: str) -> LangSmithSender:
+        """Make the client. Raises MissingExtraError."""
+        try:
+            module = import_module("langsmith")
+        except ImportError as error:
+            raise MissingExtraError(
+                "Runs are sent by LangSmith's client, which is not installed: pip install 'trace-recorder[langsmith]'"
+            ) from error
+        session = import_module("requests").Session()
+        client = module.Client(
+            endpoint, api_key=key, session=session, auto_batch_tracing=False, omit_traced_runtime_info=True
+        )
+        sender = cls(client, project)
+        session.hooks["response"].append(sender._note_answer)
+        return sender
+
+    def _note_answer(self, answer: Any, *_: object, **__: object) -> None:
+        if answer.request.method == "POST":
+            self._statuses.append(answer.status_code)
+
+    def send(self, spans: Sequence[Span]) -> bool:
+        """Send spans as runs in one request; return whether the server accepted them."""
+        self._statuses.clear()
+        self.client.batch_ingest_runs(create=[self._run(span) for span in spans])
+        return bool(self._statuses) and self._statuses[-1] < 300
+
+    def close(self) -> None:
+        """Close the client's session."""
+        self.client.session.close()
+
+    def _run(self, span: Span) -> dict[str, Payload]:
+        said, identity = span.attributes, run_id(span.trace_id, span.span_id, span.parent_id, self.places)
+        parent = span.parent_id if span.parent_id in self.places else None
+        of_parent = parent and run_id(span.trace_id, parent, self.places[parent][1], self.places)
+        about = {name: value for name, value in said.items() if name.startswith("trace_recorder.")}
+        about |= without_none(ls_model_name=said.get(chat.MODEL))
+        return {
+            "id": identity,
+            "trace_id": str(UUID(span.trace_id)),
+            **without_none(parent_run_id=of_parent),
+            "dotted_order": self._dotted_order(span),
+            "session_name": self.project,
+            "name": span.name,
+            "run_type": _RUN_TYPES.get(str(said.get(chat.TYPE)), "chain"),
+            "start_time": iso(span.start),
+            "end_time": iso(span.end),
+            "inputs": _inputs(said),
+            "outputs": _outputs(said),
+            "extra": {"metadata": about, "invocation_params": _parsed(said.get(chat.PARAMETERS)) or {}},
+            **without_none(error=None if span.error is None else span.error or "error"),
+        }
+
+    def _dotted_order(self, span: Span) -> str:
+        """Return the way to a run from the first one: the time and the id of each."""
+        way: list[str] = []
+        at, start, parent = span.span_id, span.start, span.parent_id
+        while len(way) < 100:
+            time = iso(start).replace("-", "").replace(":", "").replace(".", "").partition("+")[0]
+            way.append(f"{time}Z{run_id(span.trace_id, at, parent, self.places)}")
+            if parent is None or parent not in self.places:
+                break
+            at, (start, parent) = parent, self.places[parent]
+        return ".".join(reversed(way))
+
+
+def run_id(trace_id: str, span_id: str, parent: str | None, places: Mapping[str, tuple[int, str | None]]) -> str:
+    """Return the id of a run; that of the first is the trace's own."""
+    if parent is None or parent not in places:
+        return str(UUID(trace_id))
+    return str(UUID(bytes=blake2b(f"{trace_id}{span_id}".encode(), digest_size=16).digest()))
+
+
+@dataclass(frozen=True, slots=True)
+class LangSmithTarget:
+    """A project of LangSmith."""
+
+    endpoint: str
+    project: str
+    key: str = field(repr=False)
+    content: bool = True
+
+    @property
+    def name(self) -> str:
+        """What names it in messages."""
+        return f"{shown(self.endpoint)} {self.project}"
+
+    def sender(self) -> LangSmithSender:
+        """Return a new sender. Raises MissingExtraError."""
+        return LangSmithSender.to(self.endpoint, self.key, self.project)
+
+    def delivered(self, run: Path) -> Delivered:
+        """Return what the project has of a run."""
+        return Delivered(run, f"langsmith {self.name} {'content' if self.content else 'no content'}")
+
+    def send_run(
+        self, path: Path, trajectory: Trajectory, sender: LangSmithSender, *, resume: bool = False
+    ) -> Delivery:
+        """Send a run that was read, and then its rewards; with `resume` what was not delivered yet. Raises OSError."""
+        delivered = self.delivered(path)
+        if resume:
+            delivered.read()
+        bare = [one.make() for one in plan_spans(trajectory, SpanMaker.of("langfuse", content=False))]
+        known = {span.span_id for span in bare}
+        sender.places = {
+            span.span_id: (span.start, span.parent_id if span.parent_id in known else None) for span in bare
+        }
+        planned = plan_spans(trajectory, SpanMaker.of("langfuse", content=self.content))
+        is_over = trajectory.status != "running"
+        delivery = deliver([one for one in planned if one.is_final or is_over], delivered, sender.send)
+        return delivery if delivery.missing else self._send_rewards(trajectory, sender, delivered, delivery)
+
+    def _send_rewards(
+        self, trajectory: Trajectory, sender: LangSmithSender, delivered: Delivered, delivery: Delivery
+    ) -> Delivery:
+        trace_id = SpanMaker.of("langfuse", content=False).at(trajectory).ids.trace_id
+        missing = 0
+        for number, reward in enumerate(trajectory.rewards):
+            identity = str(UUID(bytes=blake2b(f"{trace_id}/{number}/{reward.name}".encode(), digest_size=16).digest()))
+            if identity in delivered.ids or not isinstance(reward.value, int | float):
+                continue
+            sender.client.create_feedback(
+                run_id=str(UUID(trace_id)),
+                key=str(reward.name),
+                score=float(reward.value),
+                comment=reward.explanation if self.content else None,
+                trace_id=str(UUID(trace_id)),
+                feedback_id=identity,
+                stop_after_attempt=2,
+            )
+            delivered.add([identity])
+        return Delivery(delivery.sent, missing)
+
+
+def langsmith(endpoint: str | None = None, *, project: str | None = None, content: bool = True) -> LangSmithTarget:
+    """Return where runs are sent: a project of LangSmith; the environment's LANGSMITH_ENDPOINT and LANGSMITH_PROJECT.
+
+    Raises MissingExtraError where its client is not installed, and PushError where there is no key.
+    """
+    key = os.environ.get("LANGSMITH_API_KEY", "").strip()
+    if not key:
+        raise PushError("There is no key for LangSmith: put it into the environment variable LANGSMITH_API_KEY.")
+    place = endpoint or os.environ.get("LANGSMITH_ENDPOINT") or _PUBLIC
+    endpoint_of(place)  # which refuses what is no address
+    target = LangSmithTarget(
+        place.rstrip("/"), project or os.environ.get("LANGSMITH_PROJECT") or "default", key, content
+    )
+    target.sender().close()
+    return target
+
+
+def _parsed(value: Payload) -> Payload:
+    try:
+        return json.loads(value)
+    except (TypeError, ValueError):
+        return value
+
+
+def _inputs(said: Mapping[str, Payload]) -> dict[str, Payload]:
+    given = _parsed(said.get(chat.INPUT))
+    if isinstance(given, list):
+        tools = _parsed(said.get(chat.TOOLS))
+        return {"messages": given, **without_none(tools=tools)}
+    return given if isinstance(given, dict) else {} if given is None else {"input": given}
+
+
+def _outputs(said: Mapping[str, Payload]) -> dict[str, Payload]:
+    gave, usage = _parsed(said.get(chat.OUTPUT)), _parsed(said.get(chat.USAGE))
+    made: dict[str, Payload] = {}
+    if said.get(chat.TYPE) == "generation":
+        made = {} if gave is None else {"messages": [gave]}
+    elif gave is not None:
+        made = gave if isinstance(gave, dict) else {"output": gave}
+    return made | ({"usage_metadata": _usage(usage)} if isinstance(usage, dict) else {})
+
+
+def _usage(usage: Mapping[str, int]) -> dict[str, Payload]:
+    """Return tokens as LangSmith counts them: the input with those from a cache."""
+    read, write = usage.get("cache_read_input_tokens"), usage.get("cache_creation_input_tokens")
+    thought = usage.get("output_reasoning_tokens")
+    return {
+        "input_tokens": usage.get("input", 0) + (read or 0) + (write or 0),
+        "output_tokens": usage.get("output", 0) + (thought or 0),
+        "total_tokens": usage.get("total", 0),
+        "input_token_details": without_none(cache_read=read, cache_creation=write),
+        "output_token_details": without_none(reasoning=thought),
+    }

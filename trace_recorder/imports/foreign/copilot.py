@@ -1,0 +1,179 @@
+"""Copilot CLI's sessions: lines of `{"type", "data", "id", "timestamp", "parentId"}`.
+
+Each `assistant.message` is a call. Executions of tools have events of their own, with the times of their start and end;
+the result is also a message that the next call sees. Messages with `parentToolCallId` are a sub-agent's, which the call
+of that tool started. Of tokens, only those of the output are stated by call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trace_recorder.dialects.json_access import arguments_of, as_dict, as_int, as_list, as_number, as_text
+from trace_recorder.imports.foreign.agent_history import AgentHistory
+from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.run import MAIN, Agent, Annotation, ForeignRun, Kept, Members, Missing, ToolRun
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.values.messages import LLMResponse, Message, ToolCall, Usage, without_none
+
+_START = "session.start"
+_EVENTS = {_START, "session.resume", "user.message", "assistant.message", "tool.execution_complete"}
+_TOTALS = ("modelMetrics", "tokenDetails", "totalPremiumRequests", "totalApiDurationMs", "codeChanges")
+_EXTRA = ("reasoningOpaque", "encryptedContent", "interactionId", "turnId", "requestId", "apiCallId")
+
+
+def recognizes(source: Source) -> bool:
+    """Whether lines are events of this protocol."""
+    lines = [as_dict(line.value) for line in source.first_lines]
+    return any(as_text(line.get("type")) in _EVENTS and isinstance(line.get("data"), dict) for line in lines)
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield the one session of a file."""
+    run = ForeignRun(identity=source.path.stem)
+    reading = _Reading(run)
+    for line in source.lines():
+        if line.why is not None or not isinstance(line.value, dict):
+            run.events.append(Missing(what=f"line {line.number}", why=line.why or "it is no object"))
+        else:
+            time = stated_time(line.value.get("timestamp"))
+            reading.read_event(line.value, as_text(line.value.get("type")) or "line", time)
+    reading.finish()
+    yield run
+
+
+class _Reading:
+    """One session while it is read."""
+
+    def __init__(self, run: ForeignRun) -> None:
+        self.run = run
+        self._main = AgentHistory(run.events)
+        self._side: dict[str, AgentHistory] = {}
+        self._running: dict[str, ToolRun] = {}
+        self._asked: dict[str, tuple[Members, Agent]] = {}
+        self._names: dict[str, str | None] = {}
+        self._thought: str | None = None
+
+    def read_event(self, line: Members, kind: str, time: str) -> None:
+        """Read one event."""
+        data = as_dict(line.get("data"))
+        history = self._history(as_text(data.get("parentToolCallId")), time)
+        if kind == "assistant.message":
+            self._read_answer(history, data, time)
+        elif kind in {"user.message", "system.message"}:
+            self._read_message(history, data, kind.partition(".")[0], time)
+        elif kind == "tool.execution_start":
+            self._start(history, data, time)
+        elif kind == "tool.execution_complete":
+            self._read_result(history, data, time)
+        else:
+            self._read_other(data, kind, time)
+            self.run.events.append(Kept(what=kind, value=line, time=time))
+
+    def finish(self) -> None:
+        """State what no call saw."""
+        for history in (self._main, *self._side.values()):
+            history.finish()
+
+    def _history(self, task: str | None, time: str) -> AgentHistory:
+        """Return the history of the main agent, or of the one that a tool's call started."""
+        if task is None:
+            return self._main
+        if task not in self._side:
+            asked, agent = self._asked.get(task, ({}, MAIN))
+            name = self._names.get(task)
+            started = _execution_id(task) if asked or task in self._running else None
+            about = Agent(name=name, agent_id=task, parent_agent_id=agent.agent_id, parent_execution_id=started)
+            self._side[task] = AgentHistory(self.run.events, about)
+            if prompt := as_text(as_dict(asked.get("arguments")).get("prompt")):
+                self._side[task].add(Message("user", prompt), time)
+        return self._side[task]
+
+    def _read_message(self, history: AgentHistory, data: Members, role: str, time: str) -> None:
+        content = as_text(data.get("transformedContent")) or as_text(data.get("content"))
+        attachments = data.get("attachments") or None
+        history.add(Message(role, content, extra=without_none(attachments=attachments)), time)
+        if role == "user":
+            self.run.status = "unknown"
+            self.run.task = self.run.task or as_text(data.get("content")) or None
+
+    def _read_answer(self, history: AgentHistory, data: Members, time: str) -> None:
+        calls = tuple(_tool_call(as_dict(one)) for one in as_list(data.get("toolRequests")))
+        thought, self._thought = as_text(data.get("reasoningText")) or self._thought, None
+        response = LLMResponse(
+            as_text(data.get("content")),
+            thought,
+            calls,
+            usage=Usage(output_tokens=as_int(data.get("outputTokens"))),
+            model=as_text(data.get("model")),
+            id=as_text(data.get("messageId")),
+            extra=without_none(**{name: data.get(name) for name in _EXTRA}),
+        )
+        history.call(time, response)
+        self.run.model = self.run.model or response.model
+        for one in calls:
+            self._asked[one.call_id] = {"name": one.name, "arguments": one.arguments}, history.agent
+
+    def _read_result(self, history: AgentHistory, data: Members, time: str) -> None:
+        call_id = as_text(data.get("toolCallId")) or ""
+        result, error = as_dict(data.get("result")), as_dict(data.get("error"))
+        success = data.get("success")
+        content = as_text(result.get("content"))
+        said = content if content is not None else as_text(error.get("message"))
+        failed = {"is_error": not success} if isinstance(success, bool) else {}
+        started = self._running.pop(call_id, None)
+        history.add(Message("tool", said, call_id=call_id or None, extra=failed), time, is_stated=started is not None)
+        if started is not None:
+            started.ended = time
+            started.success = success if isinstance(success, bool) else None
+            started.result = content if success is not False else None
+            started.error = (said or "") if success is False else None
+        if more := {name: data[name] for name in ("toolTelemetry",) if data.get(name)}:
+            self.run.events.append(Kept(what="toolTelemetry", value={"call_id": call_id, **more}, time=time))
+
+    def _start(self, history: AgentHistory, data: Members, time: str) -> None:
+        """Add an execution, whose result is stated later."""
+        call_id = as_text(data.get("toolCallId")) or ""
+        self._running[call_id] = ToolRun(
+            time=time,
+            name=as_text(data.get("toolName")) or "",
+            arguments=data.get("arguments"),
+            call_id=call_id or None,
+            execution_id=_execution_id(call_id),
+            agent=history.agent,
+        )
+        self.run.events.append(self._running[call_id])
+
+    def _read_other(self, data: Members, kind: str, time: str) -> None:
+        if kind in {_START, "session.resume", "session.model_change"}:
+            self._identify(data)
+        elif kind == "assistant.reasoning":
+            self._thought = as_text(data.get("content"))
+        elif kind == "subagent.started":
+            self._names[as_text(data.get("toolCallId")) or ""] = as_text(data.get("agentName"))
+        elif kind == "session.error":
+            status = as_number(data.get("statusCode"))
+            error = {"type": as_text(data.get("errorType")) or "error", "message": as_text(data.get("message")) or ""}
+            self._main.failed_call(time, error | without_none(status=status))
+        elif kind == "abort":
+            self.run.status = "interrupted"
+        elif kind == "session.shutdown":
+            self.run.events += [Annotation(key=name, value=data[name], time=time) for name in _TOTALS if name in data]
+
+    def _identify(self, data: Members) -> None:
+        self.run.identity = as_text(data.get("sessionId")) or self.run.identity
+        model = as_text(data.get("selectedModel")) or as_text(data.get("newModel"))
+        self.run.model = self.run.model or model
+        context = as_dict(data.get("context"))
+        said = {"version": data.get("copilotVersion"), "cwd": context.get("cwd"), "branch": context.get("branch")}
+        self.run.source |= without_none(**said)
+
+
+def _execution_id(call_id: str) -> str:
+    return f"execution-of-{call_id}"
+
+
+def _tool_call(asked: Members) -> ToolCall:
+    return ToolCall(
+        as_text(asked.get("toolCallId")) or "", as_text(asked.get("name")) or "", arguments_of(asked.get("arguments"))
+    )

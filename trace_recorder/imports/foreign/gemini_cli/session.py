@@ -1,0 +1,198 @@
+"""What the messages of a session mean.
+
+Each message of type "gemini" is a call. It holds the results of its tools, too, which the next call sees. Tokens are
+Google's: `input` includes the cached ones, `output` leaves out those of thoughts. `result` is what the model saw,
+`resultDisplay` what the terminal showed.
+
+Recorded answers are lines of `{"method", "response"}`; their requests are unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trace_recorder.dialects import google_generate
+from trace_recorder.dialects.google_chunks import join_chunks
+from trace_recorder.dialects.json_access import Members as Left
+from trace_recorder.dialects.json_access import as_dict, as_list, as_text, content_of, text_part
+from trace_recorder.imports.foreign.agent_history import AgentHistory, Position
+from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.gemini_cli.messages import REWIND, Session, is_session, read_session
+from trace_recorder.imports.foreign.run import Call, ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, Usage
+
+_METHODS = ("generateContent", "generateContentStream", "countTokens", "embedContent")
+_ABOUT = ("projectHash", "kind", "summary", "directories")
+_API_ERROR = "[API Error"
+_FAILED = {"error", "cancelled"}
+
+
+def recognizes(source: Source) -> bool:
+    """Whether the file is a session, or has recorded answers."""
+    return is_session(source) or _has_answers(source)
+
+
+def _has_answers(source: Source) -> bool:
+    lines = [as_dict(line.value) for line in source.first_lines]
+    return bool(lines) and all(line.get("method") in _METHODS and "response" in line for line in lines)
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield the one session of a file."""
+    if _has_answers(source):
+        yield _read_answers(source)
+        return
+    session = read_session(source)
+    run = ForeignRun(
+        identity=as_text(session.about.get("sessionId")) or source.path.stem,
+        provider="google",
+        start_time=stated_time(session.about.get("startTime")),
+        end_time=stated_time(session.about.get("lastUpdated")),
+        source={name: session.about[name] for name in _ABOUT if name in session.about},
+    )
+    _Reading(run).read(session)
+    yield run
+
+
+def _read_answers(source: Source) -> ForeignRun:
+    run = ForeignRun(identity=source.path.name.partition(".")[0], provider="google")
+    made_up_ids = 0
+    for line in source.lines():
+        members = as_dict(line.value)
+        if line.why is not None or "response" not in members:
+            run.events.append(Missing(what=f"line {line.number}", why=line.why or "it has no response"))
+            continue
+        if members.get("method") not in _METHODS[:2]:
+            run.events.append(Kept(what=as_text(members.get("method")) or "line", value=members))
+            continue
+        given = members["response"]
+        body = join_chunks(given).body if isinstance(given, list) else given
+        response = google_generate.read_response(body, made_up_ids)
+        made_up_ids += sum(call.call_id_made_up for call in response.tool_calls)
+        run.events.append(
+            Call(
+                time="",
+                conversation=None,
+                response=response.to_document(),
+                model=response.model,
+                provider="google",
+                stream=isinstance(given, list),
+            )
+        )
+    return run
+
+
+class _Reading:
+    """One session while it is read."""
+
+    def __init__(self, run: ForeignRun) -> None:
+        self.run = run
+        self.history = AgentHistory(run.events)
+        self._positions: dict[str, Position] = {}
+
+    def read(self, session: Session) -> None:
+        """Read all messages."""
+        for message in session.messages:
+            self._read_message(message, stated_time(message.get("timestamp")))
+        self.history.finish()
+        self.run.events += [Kept(what="line", value=one) for one in session.others]
+        self.run.events += session.missing
+
+    def _read_message(self, message: Members, time: str) -> None:
+        if (target := as_text(message.get(REWIND))) is not None:
+            if target in self._positions:
+                self.history.return_to(self._positions[target])
+            return
+        if identity := as_text(message.get("id")):
+            self._positions.setdefault(identity, self.history.position)
+        kind = as_text(message.get("type"))
+        content = content_of(_parts(message.get("content")))
+        if kind == "user":
+            self.history.add(Message("user", content), time)
+            self.run.task = self.run.task or _text(content) or None
+        elif kind == "gemini":
+            self._read_answer(message, content, time)
+        else:
+            text = _text(content)
+            if kind == "error" and text.startswith(_API_ERROR):
+                self.history.failed_call(time, {"type": "api_error", "message": text}).provider = "google"
+            self.run.events.append(Kept(what=kind or "message", value=message, time=time))
+
+    def _read_answer(self, message: Members, content: str | list[Payload] | None, time: str) -> None:
+        asked = [as_dict(one) for one in as_list(message.get("toolCalls"))]
+        thoughts = [as_dict(one) for one in as_list(message.get("thoughts"))]
+        model = as_text(message.get("model"))
+        response = LLMResponse(
+            _text(content) or None,
+            "\n\n".join(filter(None, map(_thought, thoughts))) or None,
+            tuple(_tool_call(one) for one in asked),
+            usage=_usage(as_dict(message.get("tokens"))),
+            model=model,
+            id=as_text(message.get("id")),
+            extra={"thoughts": thoughts} if thoughts else {},
+        )
+        call = self.history.call(time, response, Message("assistant", content or None))
+        call.provider = "google"
+        self.run.model = self.run.model or model
+        for one in asked:
+            if (result := _result(one)) is not None:
+                self.history.add(result, stated_time(one.get("timestamp")) or time)
+            display = {name: one[name] for name in ("id", "resultDisplay") if one.get(name) is not None}
+            if "resultDisplay" in display:
+                self.run.events.append(Kept(what="resultDisplay", value=display, time=time))
+
+
+def _parts(content: Payload) -> Payload:
+    """Return a content with the texts among its parts in the common form."""
+    if not isinstance(content, list):
+        return content
+    texts = [as_text(as_dict(part).get("text")) if {*as_dict(part)} == {"text"} else None for part in content]
+    return [part if text is None else text_part(text) for part, text in zip(content, texts, strict=True)]
+
+
+def _text(content: Payload) -> str:
+    if isinstance(content, str):
+        return content
+    texts = (as_text(as_dict(part).get("text")) for part in as_list(content))
+    return "\n\n".join(text for text in texts if text)
+
+
+def _thought(thought: Members) -> str:
+    subject, said = as_text(thought.get("subject")), as_text(thought.get("description"))
+    return "\n".join(filter(None, (f"**{subject}**" if subject else None, said)))
+
+
+def _tool_call(asked: Members) -> ToolCall:
+    arguments = asked.get("args")
+    return ToolCall(
+        as_text(asked.get("id")) or "", as_text(asked.get("name")) or "", {} if arguments is None else arguments
+    )
+
+
+def _result(asked: Members) -> Message | None:
+    """Return the message with the result of a tool; None if it has none yet."""
+    parts = as_list(asked.get("result"))
+    if not parts:
+        return None
+    status = as_text(asked.get("status"))
+    extra: Members = {} if status is None else {"status": status, "is_error": status in _FAILED}
+    content: str | list[Payload] = parts
+    if len(parts) == 1:
+        answer = as_dict(as_dict(as_dict(parts[0]).get("functionResponse")).get("response"))
+        said = as_text(answer.get("output", answer.get("error")))
+        content = parts if said is None or len(answer) != 1 else said
+    name = as_text(asked.get("name"))
+    return Message("tool", content, call_id=as_text(asked.get("id")) or None, name=name, extra=extra)
+
+
+def _usage(tokens: Members) -> Usage:
+    left = Left(tokens)
+    by_tools = left.integer("tool")
+    return Usage(
+        input_tokens=left.integer("input"),
+        output_tokens=left.integer("output"),
+        cache_read_input_tokens=left.integer("cached"),
+        reasoning_tokens=left.integer("thoughts"),
+        extra=left.rest() | ({} if by_tools is None else {"toolUsePromptTokenCount": by_tools}),
+    )

@@ -1,0 +1,91 @@
+"""Hermes Agent's exported sessions: one JSON object a line, with `messages` in OpenAI's form.
+
+Tokens are stated of the session as a whole. Its calls may be more than its answers: what the agent tried again, or
+asked for titles, is counted in `api_call_count` alone. Messages that are not `active` were taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trace_recorder.dialects import manual
+from trace_recorder.dialects.json_access import as_dict, as_list, as_text, content_of
+from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.imports.foreign.agent_history import AgentHistory
+from trace_recorder.imports.foreign.block_messages import first_text
+from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, without_none
+
+_SIGNS = {"id", "source", "messages", "system_prompt", "api_call_count"}
+_TOTALS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
+_STATED = (*_TOTALS, "api_call_count", "estimated_cost_usd", "actual_cost_usd", "cost_status")
+
+
+def recognizes(source: Source) -> bool:
+    """Whether the lines are sessions."""
+    return any({*as_dict(line.value)} >= _SIGNS for line in source.first_lines)
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield the session of each line."""
+    unread = []
+    for line in source.lines():
+        if {*as_dict(line.value)} >= _SIGNS:
+            yield _read_session(as_dict(line.value))
+        else:
+            unread.append(f"line {line.number}: {line.why or 'it is no session'}")
+    if unread:
+        raise TrajectoryFormatError(f"{source.path} has lines that are no sessions: {'; '.join(unread[:3])}")
+
+
+def _read_session(session: Members) -> ForeignRun:
+    ended = as_text(session.get("end_reason"))
+    run = ForeignRun(
+        identity=as_text(session.get("id")) or "session",
+        model=as_text(session.get("model")),
+        provider=as_text(session.get("billing_provider")),
+        start_time=stated_time(session.get("started_at")),
+        end_time=stated_time(session.get("ended_at")),
+        source=without_none(**{name: session.get(name) for name in ("source", "cwd", "parent_session_id", "title")}),
+        metadata=without_none(end_reason=ended, model_config=session.get("model_config")),
+    )
+    history = AgentHistory(run.events)
+    if prompt := as_text(session.get("system_prompt")):
+        history.add(Message("system", prompt), run.start_time)
+    for number, message in enumerate(as_list(session.get("messages")), start=1):
+        if isinstance(message, dict):
+            _read_message(run, history, message)
+        else:
+            run.events.append(Missing(what=f"message {number}", why="it is no object"))
+    history.finish()
+    stated = {name: session[name] for name in _STATED if session.get(name) is not None}
+    run.events.append(Annotation(key="session_usage", value=stated, time=run.end_time))
+    return run
+
+
+def _read_message(run: ForeignRun, history: AgentHistory, message: Members) -> None:
+    time = stated_time(message.get("timestamp"))
+    role, content = as_text(message.get("role")), content_of(message.get("content"))
+    if message.get("active") == 0 or role not in {"system", "user", "assistant", "tool"}:
+        run.events.append(Kept(what="message", value=message, time=time))
+    elif role == "assistant":
+        thought = as_text(message.get("reasoning")) or as_text(message.get("reasoning_content"))
+        calls = tuple(_call(one) for one in as_list(message.get("tool_calls")))
+        text = content if isinstance(content, str) else first_text(content) or None
+        finish = as_text(message.get("finish_reason"))
+        call = history.call(time, LLMResponse(text, thought, calls, finish, model=run.model))
+        call.provider = run.provider
+    elif role == "tool":
+        name, call_id = as_text(message.get("tool_name")), as_text(message.get("tool_call_id"))
+        history.add(Message("tool", content, call_id=call_id, name=name), time)
+    else:
+        history.add(Message(role, content), time)
+        if role == "user":
+            run.task = run.task or first_text(content) or None
+
+
+def _call(given: Payload) -> ToolCall:
+    read = manual.read_tool_call(given)
+    return ToolCall(read.call_id, read.name, read.arguments)

@@ -1,0 +1,106 @@
+"""iFlow's sessions: lines like Claude Code's, but an answer is split into lines that overlap.
+
+Each line of an answer repeats the last call of the line before it, so that consecutive lines are one answer, in which
+each call counts once. `parentUuid` does not say which line is before, and is not followed. A result is wrapped in what
+Gemini's API takes. Counts of tokens are always 0, and are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trace_recorder.dialects.json_access import as_dict, as_list, as_text
+from trace_recorder.imports.foreign.agent_history import AgentHistory
+from trace_recorder.imports.foreign.block_messages import add_answer, add_message, first_text
+from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.values.messages import Payload
+
+_ANSWER, _SESSION = "response-", "session-"
+_ABOUT = ("version", "cwd", "gitBranch")
+
+
+def recognizes(source: Source) -> bool:
+    """Whether lines have the ids of iFlow's sessions and answers."""
+    lines = [as_dict(line.value) for line in source.first_lines]
+    answers = [as_text(as_dict(line.get("message")).get("id")) for line in lines if line.get("type") == "assistant"]
+    sessions = [as_text(line.get("sessionId")) or "" for line in lines]
+    return any(one.startswith(_SESSION) for one in sessions) and any((one or "").startswith(_ANSWER) for one in answers)
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield the one session of a file."""
+    run = ForeignRun(identity=source.path.stem)
+    reading = _Reading(run)
+    for line in source.lines():
+        if line.why is not None or not isinstance(line.value, dict):
+            run.events.append(Missing(what=f"line {line.number}", why=line.why or "it is no object"))
+        else:
+            reading.read_line(line.value)
+    reading.close()
+    reading.history.finish()
+    yield run
+
+
+class _Reading:
+    """One session while it is read."""
+
+    def __init__(self, run: ForeignRun) -> None:
+        self.run = run
+        self.history = AgentHistory(run.events)
+        self._answer: Members | None = None
+        self._time = ""
+        self._seen: set[str] = set()
+
+    def read_line(self, line: Members) -> None:
+        """Read one line."""
+        time = stated_time(line.get("timestamp"))
+        message = as_dict(line.get("message"))
+        self.run.source |= {name: line[name] for name in _ABOUT if line.get(name)}
+        self.run.identity = as_text(line.get("sessionId")) or self.run.identity
+        if line.get("type") == "assistant":
+            self._extend(message, time)
+            return
+        self.close()
+        if line.get("type") == "user":
+            content = message.get("content")
+            self.run.task = self.run.task or first_text(content) or None
+            add_message(
+                self.history, [_result(block) for block in content] if isinstance(content, list) else content, time
+            )
+            if (stated := line.get("toolUseResult")) is not None:
+                self.run.events.append(Kept(what="toolUseResult", value=stated, time=time))
+        else:
+            self.run.events.append(Kept(what=as_text(line.get("type")) or "line", value=line, time=time))
+
+    def _extend(self, message: Members, time: str) -> None:
+        """Add a line of an answer: the blocks that are new in it."""
+        if self._answer is None:
+            kept = {name: value for name, value in message.items() if name != "usage"}
+            self._answer, self._time = {**kept, "content": []}, time
+        content = message.get("content")
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else as_list(content)
+        for block in blocks:
+            identity = as_text(as_dict(block).get("id"))
+            if identity is None or identity not in self._seen:
+                self._answer["content"].append(block)
+            if identity is not None:
+                self._seen.add(identity)
+
+    def close(self) -> None:
+        """Make a call of the answer that is open."""
+        answer, self._answer = self._answer, None
+        if answer is not None and answer["content"]:
+            call = add_answer(self.history, answer, self._time)
+            self.run.model = self.run.model or call.model
+
+
+def _result(block: Payload) -> Payload:
+    """Return a result's block with the text that the model saw."""
+    content = as_dict(as_dict(block).get("content"))
+    answer = as_dict(as_dict(as_dict(content.get("responseParts")).get("functionResponse")).get("response"))
+    said = as_text(answer.get("output", answer.get("error")))
+    if said is None or len(answer) != 1:
+        return block
+    return {**block, "content": said, **({"is_error": True} if "error" in answer else {})}

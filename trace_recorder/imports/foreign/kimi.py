@@ -1,0 +1,259 @@
+"""Kimi Code's sessions (`wire.jsonl`): the events of its loop, by step, and each request to the model.
+
+`llm.request` is a call, at the time of its request; the parts of the answer follow as `content.part` and `tool.call`,
+and `step.end` has tokens and durations. `inputOther` leaves out cached tokens. A compaction continues with the newest
+prompts of the user and the summary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from trace_recorder.dialects.blocks import Blocks
+from trace_recorder.dialects.json_access import Members as Left
+from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text, content_of
+from trace_recorder.imports.foreign.agent_history import AgentHistory
+from trace_recorder.imports.foreign.block_messages import first_text
+from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.run import Agent, Call, ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, Usage, without_none
+
+_KINDS = {"config.update", "context.append_message", "context.append_loop_event", "turn.prompt", "llm.request"}
+_PARAMETERS = ("maxTokens", "thinkingEffort", "thinkingKeep")
+_MAX_MILLISECONDS = 10**15
+_MAX_KEPT = 100
+"""How many prompts of the user a compaction may keep."""
+_NOT_KEPT = {"context.append_message", "context.append_loop_event"}
+_COMPACTION = Agent(name="compaction", agent_id="compaction")
+
+
+def recognizes(source: Source) -> bool:
+    """Whether lines are events of this protocol."""
+    lines = [as_dict(line.value) for line in source.first_lines]
+    return any("protocol_version" in line for line in lines) and any(
+        as_text(line.get("type")) in _KINDS for line in lines
+    )
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield the one session of a file."""
+    run = ForeignRun(identity=source.path.stem)
+    reading = _Reading(run)
+    for line in source.lines():
+        if line.why is not None or not isinstance(line.value, dict):
+            run.events.append(Missing(what=f"line {line.number}", why=line.why or "it is no object"))
+        else:
+            reading.read_line(line.value, stated_time(line.value.get("time")))
+    reading.close()
+    reading.history.finish()
+    yield run
+
+
+@dataclass(slots=True)
+class _Step:
+    """A call while its events come."""
+
+    time: str
+    request: Members
+    parts: list[Members] = field(default_factory=list)
+    calls: list[ToolCall] = field(default_factory=list)
+    blocks: Blocks = field(default_factory=Blocks)
+    others: list[Payload] = field(default_factory=list)
+    results: list[tuple[Message, str]] = field(default_factory=list)
+    end: Members = field(default_factory=dict)
+
+
+class _Reading:
+    """One session while it is read."""
+
+    def __init__(self, run: ForeignRun) -> None:
+        self.run = run
+        self.history = AgentHistory(run.events)
+        self._step: _Step | None = None
+        self._prompts: list[tuple[Message, str]] = []
+        self._system: Message | None = None
+        self._tools: list[Payload] = []
+        self._asked_for_summary: Members | None = None
+
+    def read_line(self, line: Members, time: str) -> None:
+        """Read one event."""
+        kind = as_text(line.get("type"))
+        if kind == "context.append_loop_event":
+            self._read_loop_event(as_dict(line.get("event")), time)
+        elif kind == "context.append_message":
+            self.close()
+            self._add(as_dict(line.get("message")), time)
+        elif kind == "llm.request":
+            self._request(line, time)
+        elif kind == "context.apply_compaction":
+            self._compact(line, time)
+        elif kind == "config.update":
+            self._configure(line, time)
+        elif kind == "usage.record" and self._asked_for_summary is not None:
+            self._asked_for_summary["usage"] = _usage(as_dict(line.get("usage"))).to_document()
+        elif kind == "llm.tools_snapshot":
+            self._tools = as_list(line.get("tools"))
+        elif kind == "tools.set_active_tools" and not self._tools:
+            self._tools = [name for name in as_list(line.get("names")) if isinstance(name, str)]
+        if kind not in _NOT_KEPT:
+            self.run.events.append(Kept(what=kind or "line", value=line, time=time))
+
+    def _configure(self, line: Members, time: str) -> None:
+        self.run.source |= without_none(cwd=line.get("cwd"), profile=line.get("profileName"))
+        self.run.model = as_text(line.get("modelAlias")) or self.run.model
+        prompt = as_text(line.get("systemPrompt"))
+        if prompt and self._system is None:
+            self._system = Message("system", prompt)
+            self.history.add(self._system, time)
+
+    def _add(self, message: Members, time: str) -> None:
+        role = as_text(message.get("role")) or "user"
+        origin = as_dict(message.get("origin"))
+        read = Message(role, content_of(message.get("content")), extra=without_none(origin=origin or None))
+        self.history.add(read, time)
+        if role == "user" and origin.get("kind") == "user":
+            self._prompts.append((read, time))
+        if role == "user" and (origin.get("kind") == "user" or self.run.task is None):
+            self.run.task = self.run.task or first_text(read.content) or None
+
+    def _request(self, line: Members, time: str) -> None:
+        self.close()
+        if line.get("kind") == "loop":
+            self._step = _Step(time, line)
+        else:
+            self._asked_for_summary = {**line, "time": time}
+
+    def _read_loop_event(self, event: Members, time: str) -> None:
+        kind = as_text(event.get("type"))
+        if kind == "step.begin":
+            self.close()
+            return
+        if self._step is None:
+            self._step = _Step(time, {})
+        if kind == "content.part":
+            _add_part(self._step, as_dict(event.get("part")))
+        elif kind == "tool.call":
+            arguments = event.get("args")
+            call = ToolCall(_text(event, "toolCallId"), _text(event, "name"), {} if arguments is None else arguments)
+            self._step.calls.append(call)
+            self._step.blocks.add_call()
+        elif kind == "tool.result":
+            self._step.results.append((_result(event), time))
+        elif kind == "step.end":
+            self._step.end = event
+            self.close()
+        else:
+            self.run.events.append(Kept(what=kind or "loop event", value=event, time=time))
+
+    def close(self) -> None:
+        """Make a call of the step that is open; without its end, it is not complete."""
+        step, self._step = self._step, None
+        if step is None:
+            return
+        if step.request or step.calls or step.parts or step.end:
+            self._call(step)
+        for result, time in step.results:
+            self.history.add(result, time)
+
+    def _call(self, step: _Step) -> None:
+        call = (
+            self._answered(step) if step.parts or step.calls or step.end else self.history.failed_call(step.time, None)
+        )
+        call.model = as_text(step.request.get("model")) or self.run.model
+        call.provider = as_text(step.request.get("provider"))
+        call.tools = self._tools
+        call.parameters = without_none(**{name: step.request.get(name) for name in _PARAMETERS})
+        first, rest = (_seconds(step.end.get(name)) for name in ("llmFirstTokenLatencyMs", "llmStreamDurationMs"))
+        call.time_to_first_token_seconds = first
+        call.duration_seconds = None if first is None or rest is None else first + rest
+        if not step.end:
+            call.complete, call.ended_by = False, "the step has no end"
+
+    def _answered(self, step: _Step) -> Call:
+        said = LLMResponse(
+            step.blocks.all_text(),
+            step.blocks.all_reasoning(),
+            tuple(step.calls),
+            as_text(step.end.get("finishReason")),
+            _usage(as_dict(step.end.get("usage"))),
+            as_text(step.request.get("model")),
+            as_text(step.end.get("messageId")),
+            extra={"content": step.others} if step.others else {},
+        )
+        return self.history.call(step.time, said)
+
+    def _compact(self, line: Members, time: str) -> None:
+        self.close()
+        asked, self._asked_for_summary = self._asked_for_summary, None
+        if asked is not None:
+            self._summary_call(asked, as_text(line.get("summary")))
+        count = as_int(line.get("keptUserMessageCount")) or 0
+        kept = self._prompts[-count:] if 0 < count <= _MAX_KEPT else []
+        if len(kept) != count:
+            self.run.events.append(
+                Missing(what="prompts that a compaction kept", why="they are not at hand", time=time)
+            )
+        self.history.restart()
+        self._prompts = []
+        if self._system is not None:
+            self.history.add(self._system, time)
+        for message, at_time in kept:
+            self._prompts.append((message, at_time))
+            self.history.add(message, at_time)
+        summary = as_text(line.get("contextSummary")) or as_text(line.get("summary"))
+        self.history.add(Message("user", summary, extra={"type": "compaction"}), time)
+
+    def _summary_call(self, asked: Members, summary: str | None) -> None:
+        conversation = self.history.conversation
+        self.run.events.append(
+            Call(
+                time=as_text(asked.get("time")) or "",
+                conversation=conversation,
+                length=len(conversation),
+                response={"content": summary} | without_none(usage=asked.get("usage")),
+                model=as_text(asked.get("model")),
+                provider=as_text(asked.get("provider")),
+                agent=_COMPACTION,
+            )
+        )
+
+
+def _seconds(milliseconds: Payload) -> float | None:
+    number = as_number(milliseconds)
+    return number / 1000 if number is not None and 0 <= number < _MAX_MILLISECONDS else None
+
+
+def _add_part(step: _Step, part: Members) -> None:
+    step.parts.append(part)
+    if part.get("type") == "think":
+        step.blocks.add_reasoning(as_text(part.get("think")))
+    elif part.get("type") == "text":
+        step.blocks.add_text(as_text(part.get("text")))
+    else:
+        step.blocks.add_other(len(step.others))
+        step.others.append(part)
+
+
+def _text(event: Members, name: str) -> str:
+    return as_text(event.get(name)) or ""
+
+
+def _result(event: Members) -> Message:
+    result = as_dict(event.get("result"))
+    failed = result.get("isError")
+    extra = {name: value for name, value in result.items() if name not in {"output", "isError"}}
+    stated = {"is_error": failed} if isinstance(failed, bool) else {}
+    return Message("tool", content_of(result.get("output")), call_id=_text(event, "toolCallId"), extra=extra | stated)
+
+
+def _usage(stated: Members) -> Usage:
+    left = Left(stated)
+    return Usage(
+        input_tokens=left.integer("inputOther"),
+        output_tokens=left.integer("output"),
+        cache_creation_input_tokens=left.integer("inputCacheCreation"),
+        cache_read_input_tokens=left.integer("inputCacheRead"),
+        extra=left.rest(),
+    )

@@ -1,0 +1,71 @@
+"""Read-only access to a SQLite file that cannot be trusted: only its ordinary tables, with limits on work and size."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trace_recorder.dialects.json_access import as_dict, json_value
+from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.imports.foreign.run import Members
+from trace_recorder.values.messages import Payload
+
+MAGIC = b"SQLite format 3\x00"
+MAX_VALUE_BYTES = 64 * 1024 * 1024
+"""A longer text or blob is refused, as a line of a file is."""
+_OPERATIONS = 1_000
+_MAX_ROUNDS = 10_000_000
+"""How many times `_OPERATIONS` of SQLite's machine one query may take: some minutes."""
+
+
+@dataclass(slots=True)
+class Database:
+    """An open file, and the columns of each of its tables."""
+
+    connection: sqlite3.Connection
+    columns: dict[str, set[str]] = field(default_factory=dict)
+
+    def rows(self, table: str, where: str = "", *values: Payload) -> Iterator[Members]:
+        """Yield the rows of a table, which may be absent, in the order in which they were written."""
+        if table in self.columns:
+            for row in self.connection.execute(f'select * from "{table}" {where}', values):  # noqa: S608 - a constant
+                yield dict(row)
+
+    def has(self, table: str, *columns: str) -> bool:
+        """Whether there is such a table with these columns."""
+        return set(columns) <= self.columns.get(table, set())
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Database]:
+    """Open a file without changing it or what is next to it. Raises TrajectoryFormatError where it is damaged."""
+    live = path.with_name(f"{path.name}-wal").is_file()
+    address = f"{path.absolute().as_uri()}?{'mode=ro' if live else 'mode=ro&immutable=1'}"
+    try:
+        with closing(sqlite3.connect(address, uri=True)) as connection:
+            yield _prepared(connection)
+    except sqlite3.Error as error:
+        raise TrajectoryFormatError(f"{path} cannot be read as a database: {error}") from None
+
+
+def _prepared(connection: sqlite3.Connection) -> Database:
+    rounds = iter(range(_MAX_ROUNDS))
+    connection.set_progress_handler(lambda: int(next(rounds, None) is None), _OPERATIONS)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
+    connection.row_factory = sqlite3.Row
+    connection.text_factory = lambda data: data.decode("utf-8", "replace")
+    connection.execute("pragma trusted_schema = off")
+    connection.execute("pragma query_only = on")
+    tables = connection.execute("select name from sqlite_master where type = 'table' and sql like 'create table%'")
+    names = [row["name"] for row in tables.fetchall()]
+    quoted = {name: name.replace('"', '""') for name in names}
+    described = {name: connection.execute(f'pragma table_info("{quoted[name]}")') for name in names}
+    return Database(connection, {name: {row["name"] for row in rows} for name, rows in described.items()})
+
+
+def json_of(text: Payload) -> Members:
+    """Return the object that a column has as JSON, or an empty one."""
+    return as_dict(json_value(text) if isinstance(text, str) else text)

@@ -1,0 +1,231 @@
+"""pi's sessions, and those of OpenClaw, which writes the same lines: `{"type", "id", "parentId", "timestamp", ...}`.
+
+Source: pi-mono's `session-manager.ts`. The first line is the session's header. From version 2 on, lines are a tree by
+`id` and `parentId`; before, each line follows the one before it. A compaction continues with its summary and with the
+messages from `firstKeptEntryId` (or `firstKeptEntryIndex`) on. `usage.input` leaves out cached tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trace_recorder.dialects import anthropic_messages
+from trace_recorder.dialects.json_access import Members as Left
+from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text, content_of
+from trace_recorder.imports.foreign.agent_history import AgentHistory, Position
+from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.values.messages import Message, Payload, Usage, without_none
+from trace_recorder.values.structs import replace
+
+_ENTRIES = {
+    "message",
+    "model_change",
+    "thinking_level_change",
+    "compaction",
+    "custom",
+    "session_info",
+    "branch_summary",
+}
+_ROLES = {"user", "assistant", "toolResult", "bashExecution", "custom"}
+_MAX_COPIES = 8
+"""How many messages compactions may copy, for each line."""
+_BROKEN = {"aborted", "error"}
+_ABOUT = ("version", "cwd", "branchedFrom", "parentSession")
+
+
+def recognizes(source: Source) -> bool:
+    """Whether the file has a session's header, or messages in the roles of pi."""
+    lines = [as_dict(line.value) for line in source.first_lines]
+    if any(line.get("type") == "session" and "id" in line and "cwd" in line for line in lines):
+        return True
+    if any(
+        line.get("type") == "message" and as_dict(line.get("message")).get("role") == "toolResult" for line in lines
+    ):
+        return True
+    return _is_answer(source)
+
+
+def _is_answer(source: Source) -> bool:
+    """Whether the file is a single answer of a model, as a document."""
+    if source.head.lstrip()[:1] != b"{" or len(source.first_lines) > 1:
+        return False
+    document = as_dict(source.document)
+    return document.get("role") == "assistant" and {"content", "api", "stopReason"} <= {*document}
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield the one session of a file."""
+    run = ForeignRun(identity=source.path.stem)
+    reading = _Reading(run)
+    if _is_answer(source):
+        document = as_dict(source.document)
+        reading.read_line({"type": "message", "message": document}, stated_time(document.get("timestamp")))
+    else:
+        for number, line in enumerate(source.lines()):
+            members = as_dict(line.value)
+            time = stated_time(members.get("timestamp"))
+            if line.why is not None or not isinstance(line.value, dict):
+                why = line.why or "it is no object"
+                run.events.append(Missing(what=f"line {line.number}", why=why, time=time))
+            else:
+                reading.read_line(members, time, number)
+    reading.history.finish()
+    yield run
+
+
+class _Reading:
+    """One session while it is read."""
+
+    def __init__(self, run: ForeignRun) -> None:
+        self.run = run
+        self.history = AgentHistory(run.events)
+        self._positions: dict[str, Position] = {}
+        self._numbers: dict[str, int] = {}
+        self._sources: dict[int, tuple[int, Members]] = {}
+        """The number of the line of each message, and the message, by its identity."""
+        self._may_copy = 0
+
+    def read_line(self, line: Members, time: str, number: int = 0) -> None:
+        """Read one line."""
+        kind, identity, parent = (as_text(line.get(name)) for name in ("type", "id", "parentId"))
+        self._may_copy += _MAX_COPIES
+        if kind == "session":
+            self._identify(line, time)
+            return
+        if kind in {"message", "custom_message", "branch_summary", "compaction"} and parent in self._positions:
+            self.history.return_to(self._positions[parent])
+        if identity is not None:
+            self._numbers[identity] = number
+        if kind == "message" and as_text(as_dict(line.get("message")).get("role")) in _ROLES:
+            self._read_message(as_dict(line["message"]), time, number)
+        elif kind in {"custom_message", "branch_summary"}:
+            content = line.get("content") if kind == "custom_message" else line.get("summary")
+            self._add(Message("user", content_of(content), extra={"type": kind}), time, number)
+        else:
+            if kind == "compaction":
+                self._compact(line, time, number)
+            self.run.events.append(Kept(what=kind or "line", value=line, time=time))
+        if identity is not None:
+            here = self.history.position
+            keeps_place = kind not in {"message", "custom_message", "branch_summary", "compaction"}
+            self._positions[identity] = self._positions.get(parent or "", here) if keeps_place else here
+
+    def _identify(self, line: Members, time: str) -> None:
+        self.run.identity = as_text(line.get("id")) or self.run.identity
+        self.run.provider = as_text(line.get("provider")) or self.run.provider
+        self.run.model = as_text(line.get("modelId")) or self.run.model
+        self.run.source |= {name: line[name] for name in _ABOUT if name in line}
+        self.run.events.append(Kept(what="session", value=line, time=time))
+
+    def _add(self, message: Message, time: str, number: int) -> None:
+        self.history.add(message, time)
+        self._note_source(number)
+
+    def _note_source(self, number: int) -> None:
+        said = self.history.conversation.own[-1]
+        self._sources[id(said)] = number, said
+
+    def _read_message(self, message: Members, time: str, number: int) -> None:
+        role = message["role"]
+        if role == "assistant":
+            self._read_answer(message, time, number)
+            return
+        if role == "toolResult":
+            failed = message.get("isError")
+            read = Message(
+                "tool",
+                content_of(message.get("content")),
+                call_id=as_text(message.get("toolCallId")),
+                name=as_text(message.get("toolName")),
+                extra={"is_error": failed} if isinstance(failed, bool) else {},
+            )
+            if message.get("details") is not None:
+                value = {"call_id": read.call_id, "details": message["details"]}
+                self.run.events.append(Kept(what="details", value=value, time=time))
+        elif role == "user":
+            read = Message("user", content_of(message.get("content")))
+            self.run.task = self.run.task or _text(message.get("content")) or None
+        else:
+            read = Message("user", [message])
+        self.run.status, self.run.error = "unknown", None
+        self._add(read, time, number)
+
+    def _read_answer(self, message: Members, time: str, number: int) -> None:
+        stop = as_text(message.get("stopReason"))
+        failed = as_text(message.get("errorMessage")) or stop or ""
+        self.run.status = "unknown" if stop not in _BROKEN else "interrupted" if stop == "aborted" else "failed"
+        self.run.error = {"type": "error", "message": failed} if stop == "error" else None
+        blocks = [_block(block) for block in as_list(message.get("content"))]
+        body = {"role": "assistant", "content": blocks, "stop_reason": stop, "model": message.get("model")}
+        if stop in _BROKEN and not blocks:
+            call = self.history.failed_call(time, {"type": stop, "message": failed})
+            usage = _usage(as_dict(message.get("usage")))
+            call.response = {"content": None, "usage": usage.to_document()} if _is_counted(usage) else None
+        else:
+            response = anthropic_messages.read_response(body, self.history.made_up_ids)
+            said = anthropic_messages.read_message({"role": "assistant", "content": blocks})
+            usage = _usage(as_dict(message.get("usage")))
+            call = self.history.call(time, replace(response, usage=usage), said[-1] if said else None)
+            call.complete = stop not in _BROKEN
+            call.ended_by = failed if stop in _BROKEN else None
+            self._note_source(number)
+        call.provider, call.model = as_text(message.get("provider")), as_text(message.get("model"))
+        call.parameters = without_none(api=as_text(message.get("api")))
+        self.run.model = self.run.model or call.model
+        self.run.provider = self.run.provider or call.provider
+
+    def _compact(self, line: Members, time: str, number: int) -> None:
+        """Continue with the summary, and with the messages from the one that the line names on."""
+        first = self._numbers.get(as_text(line.get("firstKeptEntryId")) or "", as_int(line.get("firstKeptEntryIndex")))
+        sent = self.history.conversation.messages()
+        kept = [] if first is None else [one for one in sent if self._sources.get(id(one), (0,))[0] >= first]
+        self._may_copy -= len(kept)
+        if self._may_copy < 0 or (first is not None and first > number):
+            self.run.events.append(Missing(what="the messages that a compaction kept", why="they are not at hand"))
+            kept = []
+        self.history.restart()
+        self._add(Message("user", as_text(line.get("summary")), extra={"type": "compaction"}), time, number)
+        self.history.restart([*self.history.conversation.own, *kept])
+
+
+def _block(block: Payload) -> Payload:
+    """Return a block as one of the Anthropic dialect, which the others of pi resemble."""
+    left = Left(block)
+    kind = left.get("type")
+    if kind == "toolCall":
+        left.take("type")
+        call: Members = {"id": left.text("id"), "name": left.text("name"), "input": left.take("arguments")}
+        return {"type": "tool_use", **call, **left.rest()}
+    if kind == "thinking":
+        return without_none(type=kind, thinking=left.take("thinking"), signature=left.take("thinkingSignature")) | {
+            name: value for name, value in left.rest().items() if name != "type"
+        }
+    return block
+
+
+def _text(content: Payload) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(text for part in as_list(content) if (text := as_text(as_dict(part).get("text"))))
+
+
+def _is_counted(usage: Usage) -> bool:
+    return any((usage.input_tokens, usage.output_tokens, usage.cache_read_input_tokens, usage.cost))
+
+
+def _usage(stated: Members) -> Usage:
+    left = Left(stated)
+    cost = as_dict(left.get("cost"))
+    total = as_number(cost.get("total"))
+    if total is not None:
+        left.take("cost")
+    return Usage(
+        input_tokens=left.integer("input"),
+        output_tokens=left.integer("output"),
+        cache_creation_input_tokens=left.integer("cacheWrite"),
+        cache_read_input_tokens=left.integer("cacheRead"),
+        cost=total,
+        extra=left.rest() | ({"cost": cost} if total is not None else {}),
+    )

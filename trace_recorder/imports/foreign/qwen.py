@@ -1,0 +1,114 @@
+"""Qwen Code's sessions: lines as a tree by `uuid` and `parentUuid`, with contents of Google's dialect.
+
+An answer may be several lines with the same `uuid`. A `chat_compression` line begins a new conversation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trace_recorder.dialects import google_generate
+from trace_recorder.dialects.json_access import as_dict, as_list, as_text
+from trace_recorder.imports.foreign.agent_history import AgentHistory, Position
+from trace_recorder.imports.foreign.block_messages import first_text
+from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.values.messages import Message, Payload
+
+_SPEAKERS = {"user", "assistant", "tool_result"}
+_COMPRESSION = "chat_compression"
+_ABOUT = ("version", "cwd", "gitBranch")
+
+
+def recognizes(source: Source) -> bool:
+    """Whether lines have messages with parts."""
+    lines = [as_dict(line.value) for line in source.first_lines]
+    return any(
+        as_text(line.get("type")) in _SPEAKERS and "uuid" in line and "parts" in as_dict(line.get("message"))
+        for line in lines
+    )
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield the one session of a file."""
+    run = ForeignRun(identity=source.path.stem)
+    reading = _Reading(run)
+    for line in source.lines():
+        if line.why is not None or not isinstance(line.value, dict):
+            run.events.append(Missing(what=f"line {line.number}", why=line.why or "it is no object"))
+        else:
+            reading.read_line(line.value)
+    reading.close()
+    reading.history.finish()
+    yield run
+
+
+class _Reading:
+    """One session while it is read."""
+
+    def __init__(self, run: ForeignRun) -> None:
+        self.run = run
+        self.history = AgentHistory(run.events)
+        self._positions: dict[str, Position] = {}
+        self._answer: Members | None = None
+        self._parts: list[Payload] = []
+
+    def read_line(self, line: Members) -> None:
+        """Read one line."""
+        time = stated_time(line.get("timestamp"))
+        kind, uuid, parent = (as_text(line.get(name)) for name in ("type", "uuid", "parentUuid"))
+        parts = as_list(as_dict(line.get("message")).get("parts"))
+        if kind == "assistant" and self._answer is not None and uuid == self._answer.get("uuid"):
+            self._answer |= {name: value for name, value in line.items() if value is not None}
+            self._parts += parts
+            return
+        self.close()
+        self._identify(line)
+        if kind in _SPEAKERS and parent in self._positions:
+            self.history.return_to(self._positions[parent])
+        if kind == "assistant":
+            self._answer, self._parts = dict(line), [*parts]
+            return
+        if kind in _SPEAKERS:
+            messages = google_generate.read_message({"role": "user", "parts": parts})
+            if kind == "user":
+                self.run.task = self.run.task or next(
+                    (text for one in messages if (text := first_text(one.content))), None
+                )
+            self.history.add_all(messages, time)
+        else:
+            self._read_other(line, time)
+        if uuid is not None:
+            here = self.history.position
+            is_place = kind in _SPEAKERS or line.get("subtype") == _COMPRESSION
+            self._positions[uuid] = here if is_place else self._positions.get(parent or "", here)
+
+    def _identify(self, line: Members) -> None:
+        self.run.identity = as_text(line.get("sessionId")) or self.run.identity
+        self.run.source |= {name: line[name] for name in _ABOUT if line.get(name)}
+
+    def _read_other(self, line: Members, time: str) -> None:
+        subtype = as_text(line.get("subtype"))
+        if subtype == _COMPRESSION:
+            self.history.restart()
+            for content in as_list(as_dict(line.get("systemPayload")).get("compressedHistory")):
+                self.history.add_all(google_generate.read_message(content), time)
+        kinds = (as_text(line.get("type")) or "line", subtype)
+        self.run.events.append(Kept(what=" ".join(filter(None, kinds)), value=line, time=time))
+
+    def close(self) -> None:
+        """Make a call of the answer that is open."""
+        line, self._answer = self._answer, None
+        if line is None:
+            return
+        content = {"role": "model", "parts": self._parts}
+        body = {"candidates": [{"content": content}], "usageMetadata": line.get("usageMetadata")}
+        response = google_generate.read_response({**body, "modelVersion": line.get("model")}, self.history.made_up_ids)
+        said = google_generate.read_message(content)
+        call = self.history.call(
+            stated_time(line.get("timestamp")), response, said[-1] if said else Message("assistant")
+        )
+        self.run.model = self.run.model or call.model
+        if uuid := as_text(line.get("uuid")):
+            self._positions[uuid] = self.history.position

@@ -1,0 +1,129 @@
+"""The attributes of spans as Langfuse has them: inputs and outputs as chat messages, tokens apart from cached ones.
+
+https://langfuse.com/integrations/native/opentelemetry. Messages are OpenAI's, which Langfuse and LangSmith both show.
+LangSmith's runs are made of these spans too (`exporters/langsmith.py`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.messages import Message, Payload, ToolCall, ToolResult, without_none
+from trace_recorder.values.trajectory import AgentStep, Trajectory
+from trace_recorder.views.content.openai_functions import arguments_text, function_of, result_text
+from trace_recorder.views.content.parts import Image, Part, Text, parts_of
+from trace_recorder.views.conversations.chained_call import answer_of
+from trace_recorder.views.otlp.genai import text_of_value
+from trace_recorder.views.otlp.messages import json_of
+from trace_recorder.views.otlp.prompts import Prompt
+from trace_recorder.views.otlp.span import Value, after, iso, nanoseconds
+from trace_recorder.views.token_counts import counts_of
+
+_OF = "langfuse.observation."
+INPUT, OUTPUT, TYPE, USAGE = f"{_OF}input", f"{_OF}output", f"{_OF}type", f"{_OF}usage_details"
+MODEL, PARAMETERS, TOOLS = f"{_OF}model.name", f"{_OF}model.parameters", f"{_OF}metadata.tools"
+
+
+@dataclass(slots=True)
+class ChatAttributes:
+    """Writes the attributes; without `content`, nothing that anyone said or that a tool gave."""
+
+    content: bool = True
+
+    def agent(self, trajectory: Trajectory) -> dict[str, Value]:
+        """Return the attributes of the run's own span, and of its trace."""
+        made = {TYPE: "agent", **without_none(**{"session.id": trajectory.trajectory_id})}
+        about = without_none(input=trajectory.task, output=trajectory.final_result) if self.content else {}
+        for name, value in about.items():
+            made[f"{_OF}{name}"] = made[f"langfuse.trace.{name}"] = text_of_value(value)
+        return made
+
+    def sub_agent(self, one: LLMInteraction | AgentStep, trajectory: Trajectory) -> dict[str, Value]:  # noqa: ARG002
+        """Return the attributes of the span of an agent that another one started."""
+        return {TYPE: "agent"}
+
+    def step(self, step: AgentStep) -> dict[str, Value]:
+        """Return the attributes of a step."""
+        return {TYPE: "chain", f"{_OF}metadata.step_number": str(step.step_number)}
+
+    def call(self, one: LLMInteraction, prompt: Prompt) -> dict[str, Value]:
+        """Return the attributes of a call to a model."""
+        made: dict[str, Value] = {TYPE: "embedding" if one.api == "embeddings" else "generation"}
+        model, usage = one.response.model or one.model, usage_of(one)
+        made |= without_none(**{MODEL: model, USAGE: json_of(usage) if usage else None})
+        if one.response.usage.cost is not None:
+            made[f"{_OF}cost_details"] = json_of({"total": one.response.usage.cost})
+        begun = nanoseconds(one.attempts[-1].timestamp if one.attempts else one.timestamp)
+        if begun is not None and one.time_to_first_token_seconds is not None:
+            made[f"{_OF}completion_start_time"] = json_of(iso(after(begun, one.time_to_first_token_seconds)))
+        return made | (self._messages(one, prompt) if self.content else {})
+
+    @staticmethod
+    def _messages(one: LLMInteraction, prompt: Prompt) -> dict[str, Value]:
+        made: dict[str, Value] = {}
+        if prompt.is_known:
+            made[INPUT] = json_of(chat_messages([*prompt.instructions, *prompt.messages]))
+        if prompt.tools:
+            made[TOOLS] = json_of([*map(function_of, prompt.tools)])
+        if one.answered:
+            made[OUTPUT] = json_of(chat_message(answer_of(one.response)))
+        parameters = one.source.request_without_messages().parameters
+        simple = {name: value for name, value in parameters.items() if isinstance(value, str | int | float | bool)}
+        return made | ({PARAMETERS: json_of(simple)} if simple else {})
+
+    def tool(self, call: ToolCall | None, result: ToolResult | None) -> dict[str, Value]:
+        """Return the attributes of a tool's execution."""
+        made: dict[str, Value] = {TYPE: "tool"}
+        if self.content and call is not None:
+            made[INPUT] = text_of_value(call.arguments)
+        if self.content and result is not None:
+            made[OUTPUT] = text_of_value(result_text(result))
+        return made
+
+
+def usage_of(one: LLMInteraction) -> dict[str, int] | None:
+    """Return a call's tokens, of which none is in two counts."""
+    counts = counts_of(one)
+    if counts is None:
+        return None
+    read, write, thought = counts.cache_read or 0, counts.cache_write or 0, counts.reasoning or 0
+    found = {
+        "input": None if counts.prompt is None else max(0, counts.prompt - read - write),
+        "output": None if counts.completion is None else max(0, counts.completion - thought),
+        "cache_read_input_tokens": counts.cache_read,
+        "cache_creation_input_tokens": counts.cache_write,
+        "output_reasoning_tokens": counts.reasoning,
+    }
+    total = None if counts.prompt is None or counts.completion is None else counts.prompt + counts.completion
+    return {name: count for name, count in {**found, "total": total}.items() if count is not None}
+
+
+def chat_messages(messages: Sequence[Message]) -> list[Payload]:
+    """Return messages as OpenAI's chat API has them."""
+    return [*map(chat_message, messages)]
+
+
+def chat_message(message: Message) -> dict[str, Payload]:
+    """Return a message as OpenAI's chat API has it; thoughts are a member next to its content."""
+    parts = parts_of(message)
+    texts = [part.text for part in parts if isinstance(part, Text)]
+    content: Payload = [*map(_part, parts)]
+    if len(texts) == len(parts) < 2:
+        content = texts[0] if texts else None
+    calls = [
+        {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": arguments_text(call)}}
+        for call in message.tool_calls
+    ]
+    more = {"tool_calls": calls or None, "tool_call_id": message.call_id, "name": message.name}
+    return {"role": message.role, "content": content} | without_none(reasoning_content=message.reasoning, **more)
+
+
+def _part(part: Part) -> dict[str, Payload]:
+    if isinstance(part, Text):
+        return {"type": "text", "text": part.text}
+    if isinstance(part, Image):
+        return {"type": "image_url", "image_url": {"url": part.address}}
+    return part.raw if isinstance(part.raw, dict) else {"type": "text", "text": json.dumps(part.raw)}
