@@ -185,7 +185,7 @@ def test_a_sub_agent_of_a_newer_version_is_read_from_its_own_file(tmp_path: Path
     )
     source = Source(path)
     (run,) = read_runs(source)
-    assert {one.name for one in source.read_too} == {"agent-x7.jsonl", "agent-x7.meta.json"}
+    assert {one.name for one in source.read_too} == {"agent-x7.jsonl"}
     read = check_run(run, tmp_path / "s-1")
     one, two, three = read.llm_interactions
     assert [(call.agent, call.agent_id) for call in (one, two, three)] == [

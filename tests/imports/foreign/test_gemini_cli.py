@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.imports.foreign.damage import damaged, read_damaged
+from tests.imports.foreign.damage import check_damaged
 from tests.imports.foreign.files import check_run, real_files, runs_of
 from trace_recorder import load
 from trace_recorder.imports.foreign.formats import Source, format_of
@@ -161,9 +161,7 @@ def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
     document = _document(tmp_path, _MESSAGES)
     lines = _lines(tmp_path, [_ABOUT, *_MESSAGES, {"$rewindTo": "u1"}])
     for path in (document, lines):
-        for data in damaged(path.read_bytes()):
-            path.write_bytes(data)
-            read_damaged(path)
+        check_damaged(path, path.read_bytes())
 
 
 def _raw_messages(path: Path) -> list[_Members]:

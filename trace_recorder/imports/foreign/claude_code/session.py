@@ -46,7 +46,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
     reading.read_lines(entries(source), run.events)
     added = []
     for path in sorted((source.path.parent / source.path.stem / "subagents").glob("agent-*.jsonl")):
-        source.read_too |= {path, path.with_suffix(".meta.json")}
+        source.read_too |= {one for one in (path, path.with_suffix(".meta.json")) if one.is_file()}
         added.append(_read_sub_agent(reading, Source(path, source.max_line_bytes, source.max_document_bytes)))
     reading.threads.finish()
     started = reading.threads.executions(event for events in (run.events, *added) for event in events)
