@@ -22,6 +22,8 @@ if (
 ):  # a shell has its background jobs ignore Ctrl-C, which tests press
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+os.environ.pop("COLUMNS", None)  # xdist sets it, and commands would take it for the width of a terminal
+
 _UNHURRIED = (HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large)
 settings.register_profile(
     "repeatable", deadline=None, derandomize=True, database=None, max_examples=100, suppress_health_check=_UNHURRIED

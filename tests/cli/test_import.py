@@ -45,7 +45,7 @@ def test_a_file_that_is_named_has_to_be_readable(tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert "notes.txt" in done.output
     assert "missing.json" in done.output
-    assert "1 run written, 2 files could not be read" in done.output
+    assert "1 run written, 2 sources could not be read" in done.output
 
 
 def test_importing_again_changes_only_what_has_changed(tmp_path: Path) -> None:
@@ -107,3 +107,9 @@ def _wait_for(directory: Path, calls: set[int]) -> None:
         time.sleep(0.1)
         found = {len(run.llm_interactions) for run in load_all(directory)} if directory.is_dir() else set()
     assert found == calls
+
+
+def test_only_known_services_have_projects(tmp_path: Path) -> None:
+    done = invoke("import", "nowhere", "--project", "mine", "-o", tmp_path)
+    assert done.exit_code == 2
+    assert "langsmith, phoenix" in done.output

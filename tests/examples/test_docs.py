@@ -22,8 +22,12 @@ from trace_recorder.cli.formats import FORMATS
 ALL = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 PAGES = [page for page in ALL if page.parent.name != "decisions" and page.name != "CHANGELOG.md"]
 ON_THE_CODE = [ROOT / "docs" / name for name in ("architecture.md", "glossary.md", "add-a-dialect.md", "add-a-view.md")]
-OTHERS = {"agent.py", "rewards.py", "file.py", "run.json", "x.journal.json", "aiohttp_openai/"}
-"""Files that a reader has, and a folder of somebody else's."""
+OTHERS = {
+    *("agent.py", "rewards.py", "file.py", "run.json", "x.journal.json", "aiohttp_openai/"),
+    *("broken.json", "discount.py"),  # of the run in docs/inspect.md
+    *("base_state.json", "chatml.json", "header.json", "x-logs.json", "x-traces.json"),  # of other tools
+}
+"""Files that a reader has, or another tool writes, and a folder of somebody else's."""
 FILE = re.compile(r"(?:[\w.-]+/)*[\w.-]+\.(?:py|md|json|toml)|(?:[a-z_]+/)+")
 BLOCK = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 

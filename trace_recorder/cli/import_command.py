@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
@@ -18,15 +19,26 @@ from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.guard import try_call
 from trace_recorder.imports.foreign.any_file import is_own, recognized
 from trace_recorder.imports.foreign.source import Source
-from trace_recorder.recording.imported_runs import Imported, import_file
+from trace_recorder.imports.services.traces import TraceService
+from trace_recorder.recording.imported_runs import Imported, import_file, import_traces
 
 SHORTEST_PAUSE = 1.0
 PAUSE_MULTIPLE = 10
 """`--watch` pauses for this many times as long as its last look took, and at least `SHORTEST_PAUSE` seconds."""
 
+SERVICES = {"langsmith": "langsmith:LangSmith", "phoenix": "phoenix:Phoenix"}
+"""The module and the class of each service that runs are fetched from."""
+
 Sources = Annotated[
     list[Path],
-    typer.Argument(metavar="FILE|DIR...", help="Files of other tools, or directories of them.", show_default=False),
+    typer.Argument(
+        metavar="FILE|DIR|SERVICE...",
+        help=f"Files of other tools, or directories of them; or one of {', '.join(SERVICES)}, with --project.",
+        show_default=False,
+    ),
+]
+Project = Annotated[
+    str | None, typer.Option("--project", metavar="NAME", help="The project of a service whose traces are fetched.")
 ]
 Output = Annotated[
     Path | None,
@@ -37,16 +49,22 @@ Output = Annotated[
 Watch = Annotated[bool, typer.Option("--watch", help="Follow the files as they grow, until Ctrl-C.")]
 
 
-def import_(sources: Sources, output: Output = None, watch: Watch = False) -> None:
+def import_(sources: Sources, output: Output = None, project: Project = None, watch: Watch = False) -> None:
     """Write runs of other tools as runs of ours.
 
     The format of a file is recognised by its content; docs/import.md lists the formats. In directories, and in those
     below them, files in no such format are passed over. A run that was imported before from the same file is replaced
     if the file has changed. What cannot be read is reported; the exit code is then 1.
+    With --project, the sources are services: their own clients fetch the traces that are not here yet. They take their
+    keys and addresses from the environment.
     """
     importing = _Importing(output or default_directory())
-    importing.look(sources)
-    while watch:
+    if project is not None:
+        for name in map(str, sources):
+            importing.fetch(_service(name, project))
+    else:
+        importing.look(sources)
+    while watch and project is None:
         try:
             began = time.monotonic()
             importing.look(sources)
@@ -56,6 +74,14 @@ def import_(sources: Sources, output: Output = None, watch: Watch = False) -> No
     importing.report()
     if importing.counts["failed"] or not importing.counts.total():
         raise typer.Exit(1)
+
+
+def _service(name: str, project: str) -> TraceService:
+    if name not in SERVICES:
+        raise typer.BadParameter(f"{name!r} is none of {', '.join(SERVICES)}", param_hint="--project")
+    module, _, service = SERVICES[name].partition(":")
+    found: TraceService = getattr(import_module(f"trace_recorder.imports.services.{module}"), service)(project)
+    return found
 
 
 class _Importing:
@@ -83,15 +109,25 @@ class _Importing:
             if not (is_named or _is_foreign(source)):
                 self.counts["passed over"] += 1
                 return
-            runs = import_file(source, self._directory)
-            while (done := try_call(partial(next, runs, None), partial(_raise_unreadable, path))) is not None:
-                self.counts[done.done] += 1
-                if done.done != "unchanged":
-                    print_lines(console(), [f"{done.path}: {done.done}, from {path}"])
+            self._write(import_file(source, self._directory), path)
         except UnreadableError as error:
             self.counts["failed"] += 1
             warn(str(error))
         self._read_too |= source.read_too
+
+    def fetch(self, service: TraceService) -> None:
+        """Import the traces of a service that are new, or have changed, one after another."""
+        try:
+            self._write(import_traces(service, self._directory), Path(service.address))
+        except UnreadableError as error:
+            self.counts["failed"] += 1
+            warn(str(error))
+
+    def _write(self, runs: Iterator[Imported], source: Path) -> None:
+        while (done := try_call(partial(next, runs, None), partial(_raise_unreadable, source))) is not None:
+            self.counts[done.done] += 1
+            if done.done != "unchanged":
+                print_lines(console(), [f"{done.path}: {done.done}, from {source}"])
 
     def report(self) -> None:
         """Print on stderr how many runs were written, and how many files were passed over."""
@@ -101,7 +137,7 @@ class _Importing:
         if counts["passed over"]:
             words.append(f"{pluralize(counts['passed over'], 'file')} in no format that is read")
         if counts["failed"]:
-            words.append(f"{pluralize(counts['failed'], 'file')} could not be read")
+            words.append(f"{pluralize(counts['failed'], 'source')} could not be read")
         warn(", ".join(words))
 
 
