@@ -8,6 +8,7 @@ from typer.testing import CliRunner, Result
 
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.cli.commands import app
+from trace_recorder.values.messages import Payload
 
 
 def invoke(*arguments: object) -> Result:
@@ -15,9 +16,11 @@ def invoke(*arguments: object) -> Result:
     return CliRunner().invoke(app, [str(argument) for argument in arguments], prog_name="trace-recorder")
 
 
-def recorded(path: Path, answer: str = "a", *, success: bool | None = True) -> Path:
+def recorded(
+    path: Path, answer: str = "a", *, success: bool | None = True, metadata: dict[str, Payload] | None = None
+) -> Path:
     """A run of one call."""
-    with TrajectoryRecorder(path, task="ask") as recorder:
+    with TrajectoryRecorder(path, task="ask", metadata=metadata) as recorder:
         recorder.record_llm_interaction([{"role": "user", "content": "q"}], {"content": answer}, "openai", "m")
         recorder.finalize(success=success)
     return path

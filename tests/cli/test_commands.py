@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tests.cli.invoking import recorded as recorded_run
 from tests.cli.program import program
 from tests.data import recorded
 from tests.data.shown import by_hand, captured
@@ -257,31 +256,6 @@ def test_a_damaged_document_is_no_traceback(tmp_path: Path) -> None:
     assert (output.startswith(f"trace-recorder: {path}"), output.count("\n")) == (True, 1)
 
 
-def test_several_runs_are_shown_one_after_another(tmp_path: Path) -> None:
-    """One that cannot be read is reported, and the others are shown; without a name, the newest run is."""
-    one, other = recorded_run(tmp_path / "one.json", "first"), recorded_run(tmp_path / "other.json", "second")
-
-    output = invoke("show", one, tmp_path / "none.json", other, code=1)
-
-    shown = [line for line in output.splitlines() if line.startswith(("one.json", "other.json", "trace-recorder:"))]
-    assert shown == ["one.json", f"trace-recorder: {tmp_path / 'none.json'}: No such file or directory", "other.json"]
-    documents = invoke("show", one, other, "--json")
-    first, end = json.JSONDecoder().raw_decode(documents)
-    assert (first, json.loads(documents[end:])) == (load(one).to_document(), load(other).to_document())
-
-
-def test_without_a_name_the_runs_of_the_default_directory_are_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of `show`, `tail` and `validate`, as of `list`."""
-    monkeypatch.setenv("TRACE_RECORDER_DIR", str(tmp_path))
-    recorded_run(tmp_path / "one.json")
-
-    assert "one.json" in invoke("show")
-    assert "the run has ended: completed" in invoke("tail")
-    assert ": ok" in invoke("validate")
-
-
 @pytest.mark.parametrize(
     "arguments", [["diff"], ["diff", "a", "b", "c"], ["show", "a", "--step", "x"], ["dance"], ["--nope"]]
 )
@@ -353,6 +327,7 @@ def test_help_names_the_commands() -> None:
         ["validate", "Check that files are complete and consistent."],
         ["recover", "Rebuild the .json of runs from their journals."],
         ["export", "Write runs in another format."],
+        ["import", "Write runs of other tools as runs of ours."],
         ["score", "Score runs, and append the rewards to their journals."],
         ["run", "Run a command, and record the LLM calls of its Python processes."],
         ["replay", "Run a command, its LLM calls answered from a run."],

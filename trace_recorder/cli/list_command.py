@@ -13,6 +13,7 @@ import typer
 from trace_recorder.cli.arguments import AsJson, DefaultRuns, default_directory
 from trace_recorder.cli.list_runs import Listing, listing, no_runs_message, table
 from trace_recorder.cli.list_selection import SORTS, STATUSES, Selection, Sort
+from trace_recorder.cli.list_tree import as_tree
 from trace_recorder.cli.output import console, fail, print_json, print_lines, table_width, warn
 from trace_recorder.cli.read_files import UnreadableError, is_directory
 
@@ -70,7 +71,7 @@ def list_(  # noqa: PLR0913, PLR0917 - one argument an option
     if as_json:
         print_json(asdict(found))
     else:
-        _print_list(found, paths, named, selects=select.selects)
+        _print_list(found, paths, named, select)
     for other in found.others:
         if other.file in named:
             warn(other.reason)
@@ -102,14 +103,15 @@ def _time(text: str | None) -> datetime | None:
         raise typer.BadParameter(message, param_hint="--since") from None
 
 
-def _print_list(found: Listing, paths: Sequence[Path], named: set[str], *, selects: bool) -> None:
+def _print_list(found: Listing, paths: Sequence[Path], named: set[str], select: Selection) -> None:
     """Print the rows, and the other files of directories. `list_` reports those that were named itself."""
     out = console()
-    titles, *rows = table(found.trajectories, table_width(out))
+    runs = as_tree(found.trajectories) if select.sort == "time" else found.trajectories
+    titles, *rows = table(runs, table_width(out))
     others = [f"  {other.reason}" for other in found.others if other.file not in named]
     directories = [path for path in paths if str(path) not in named]
     nothing = [no_runs_message(directories).capitalize() + "."] if directories else []
-    nothing = ["No run matches."] if selects else nothing
+    nothing = ["No run matches."] if select.selects else nothing
     print_lines(out, [titles] if rows else nothing, "bold")
     print_lines(out, rows)
     if others:

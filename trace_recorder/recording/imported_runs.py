@@ -21,6 +21,7 @@ from trace_recorder.imports.foreign.any_file import runs_in
 from trace_recorder.imports.foreign.layout import IMPORTED_FROM, journal_lines
 from trace_recorder.imports.foreign.run import ForeignRun, Members
 from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.services.traces import ListedTrace, TraceService
 from trace_recorder.storage.atomic_write import replace_file
 from trace_recorder.storage.file_descriptor import close_ignoring_errors
 from trace_recorder.storage.journal_reader import Record, read
@@ -51,9 +52,42 @@ def import_file(source: Source, directory: Path) -> Iterator[Imported]:
         yield _import(run, directory)
 
 
+def import_traces(service: TraceService, directory: Path) -> Iterator[Imported]:
+    """Write each trace of a service into a directory, one after another, and say what was done.
+
+    It goes on where it was stopped: a trace that is here in the version that the service lists is not fetched again.
+    Raises what the service's client raises, TrajectoryPathError and OSError. What was written until then stays.
+    """
+    for trace in service.traces():
+        here = _imported_before(service, trace, directory)
+        if here is not None:
+            yield Imported(here, "unchanged")
+            continue
+        run = service.run(trace)
+        if run is not None:
+            run.format, run.identity = service.format, trace.identity
+            run.source |= {"file": service.address, "version": trace.version}
+            run.source["sha256"] = hashlib.sha256(b"".join(journal_lines(run))).hexdigest()
+            yield _import(run, directory)
+
+
+def _imported_before(service: TraceService, trace: ListedTrace, directory: Path) -> Path | None:
+    """Return the document of a trace that was imported in this version; None if there is none, or the trace goes on."""
+    for candidate in _candidates(directory / _name(service.format, trace.identity)):
+        origin = _origin_of(journal_path_for(candidate))
+        if origin is None:
+            return None
+        if (origin.get("file"), origin.get("id")) == (service.address, trace.identity):
+            return candidate if trace.version and origin.get("version") == trace.version else None
+    return None
+
+
+def _name(format_name: str, identity: str) -> str:
+    return _NOT_IN_NAMES.sub("-", f"{format_name}-{identity}")[:_MAX_NAME].rstrip(".") + ".json"
+
+
 def _import(run: ForeignRun, directory: Path) -> Imported:
-    name = _NOT_IN_NAMES.sub("-", f"{run.format}-{run.identity}")[:_MAX_NAME].rstrip(".")
-    for candidate in _candidates(directory / f"{name}.json"):
+    for candidate in _candidates(directory / _name(run.format, run.identity)):
         journal = journal_path_for(candidate)
         if not (os.path.lexists(journal) or os.path.lexists(candidate)):
             break

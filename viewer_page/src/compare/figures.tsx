@@ -52,8 +52,8 @@ function Line({ name, outline, figures }: { name: string; outline: Outline; figu
       <td>
         <a href={hashOf({ page: "run", run: outline.id })}>{visible(outline.id)}</a>
       </td>
-      <td>{visible(firstLine(outline.run.task ?? "", 80))}</td>
-      <td>{visible(modelsOf(outline))}</td>
+      <td class="cut">{visible(firstLine(outline.run.task ?? "", 80))}</td>
+      <td class="cut">{visible(modelsOf(outline))}</td>
       <td>
         <StatusBadge status={outline.run.status} success={outline.run.success} />
       </td>

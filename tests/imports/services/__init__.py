@@ -1,0 +1,1 @@
+"""Services of traces: their own clients, against a local server."""

@@ -1,0 +1,50 @@
+"""The traces of a project of Phoenix, by its own client (`pip install 'trace-recorder[phoenix]'`).
+
+The client takes its address and key from PHOENIX_COLLECTOR_ENDPOINT and PHOENIX_API_KEY, and pages by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from trace_recorder.imports.foreign.phoenix import runs_of_spans
+from trace_recorder.imports.foreign.run import ForeignRun
+from trace_recorder.imports.services.traces import ListedTrace, client_module
+from trace_recorder.values.messages import Payload
+
+_MOST = 1_000_000
+"""The client asks for a limit: that many spans of a trace, or traces of a project, are fetched."""
+_NO_PARENT = "null"
+
+
+@dataclass(frozen=True, slots=True)
+class Phoenix:
+    """One project. `client` is a `phoenix.client.Client`, for another address or key than the environment's."""
+
+    project: str
+    client: Payload = None
+    format: str = "phoenix"
+
+    @property
+    def address(self) -> str:
+        """The service and the project."""
+        return f"phoenix:{self.project}"
+
+    def traces(self) -> Iterator[ListedTrace]:
+        """Yield the traces of the project, in the order of its root spans."""
+        seen: set[str] = set()
+        for root in self._spans(parent_id=_NO_PARENT):
+            identity = str(root["context"]["trace_id"])
+            if identity not in seen:
+                seen.add(identity)
+                yield ListedTrace(identity, str(root.get("end_time") or ""))
+
+    def run(self, trace: ListedTrace) -> ForeignRun | None:
+        """Fetch the spans of a trace."""
+        return next(runs_of_spans(iter(self._spans(trace_ids=[trace.identity]))), None)
+
+    def _spans(self, **which: Payload) -> list[Payload]:
+        client = self.client or client_module("phoenix.client", "phoenix").Client()
+        found: list[Payload] = client.spans.get_spans(project_identifier=self.project, limit=_MOST, timeout=60, **which)
+        return found
