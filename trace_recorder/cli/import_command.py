@@ -154,7 +154,8 @@ def _files(sources: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
 
 def _is_foreign(source: Source) -> bool:
     """Whether a file in a directory is a run of another tool. One that cannot be read is none."""
-    return not is_own(source.path) and try_call(partial(recognized, source), lambda _: None) is not None
+    found = try_call(partial(recognized, source), lambda _: None)
+    return found is not None and (found != "document" or not is_own(source.path))
 
 
 def _state(path: Path) -> tuple[int, int]:

@@ -32,13 +32,8 @@ def _result(identity: str, content: Any, **more: Any) -> _Line:
 
 def _droid_line(identity: str, parent: str | None, role: str, *blocks: _Line, **more: Any) -> _Line:
     message = {"role": role, "content": list(blocks), **more}
-    return {
-        "type": "message",
-        "id": identity,
-        "parentId": parent,
-        "timestamp": "2026-06-18T14:13:21.754Z",
-        "message": message,
-    }
+    about = {"type": "message", "id": identity, "parentId": parent, "timestamp": "2026-06-18T14:13:21.754Z"}
+    return {**about, "message": message}
 
 
 _THINKING = {"type": "thinking", "thinking": "Look first.", "signature": "sig"}
