@@ -113,3 +113,14 @@ def test_only_known_services_have_projects(tmp_path: Path) -> None:
     done = invoke("import", "nowhere", "--project", "mine", "-o", tmp_path)
     assert done.exit_code == 2
     assert "langsmith, phoenix" in done.output
+
+
+def test_lines_of_other_tools_in_a_directory_are_imported(tmp_path: Path) -> None:
+    """A session of lines has the suffix of our journals, and one of ours next to it is passed over."""
+    recorded(tmp_path / "in" / "own.json")
+    messages = [{"role": "user", "content": "go"}, {"role": "assistant", "content": "gone"}]
+    (tmp_path / "in" / "chats.jsonl").write_text(json.dumps({"messages": messages}) + "\n")
+    done = invoke("import", tmp_path / "in", "-o", tmp_path / "out")
+    assert "1 run written, 2 files in no format that is read" in done.output, done.output
+    (run,) = load_all(tmp_path / "out")
+    assert [message.content for message in run.messages] == ["go", "gone"]
