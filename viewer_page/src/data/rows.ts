@@ -89,7 +89,7 @@ function rowsThatStart(all: StepRow[]): Map<string, StepRow> {
 
 function branchOf(agent: string, name: string, rows: StepRow[]): BranchRow {
   const failures = rows.filter((row) => row.failed).length;
-  const ends = rows.map((row) => row.start + rowSeconds(row));
+  const ends = rows.map((row) => row.start + (rowSeconds(row) ?? 0));
   const seconds = Math.max(...ends) - (rows[0]?.start ?? 0);
   return { kind: "branch", key: `b${agent}`, agent, name, rows, failures, seconds };
 }
@@ -103,11 +103,12 @@ export function callSeconds(call: Call): number | null {
   return Math.max(call.duration_seconds, last.start_seconds + (last.duration_seconds ?? call.duration_seconds) - first);
 }
 
-/** How long a row took: its step, or its calls. */
-export function rowSeconds(row: StepRow): number {
+/** How long a row took: its step, or its calls and tools; null where none of them is known, as in some imported runs. */
+export function rowSeconds(row: StepRow): number | null {
   if (row.step?.duration_seconds != null) return row.step.duration_seconds;
-  const calls = row.calls.reduce((sum, call) => sum + (callSeconds(call) ?? 0), 0);
-  return calls + (row.step?.tool_calls ?? []).reduce((sum, tool) => sum + (tool.duration_seconds ?? 0), 0);
+  const parts = [...row.calls.map(callSeconds), ...(row.step?.tool_calls ?? []).map((tool) => tool.duration_seconds)];
+  const known = parts.filter((seconds) => seconds != null);
+  return known.length > 0 ? known.reduce((sum, seconds) => sum + seconds, 0) : null;
 }
 
 /** The rows that are to be seen while these branches are open. */

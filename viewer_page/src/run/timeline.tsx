@@ -65,9 +65,9 @@ export function TimelineView() {
 function Legend({ timeline, zoom, setZoom }: { timeline: Timeline; zoom: number; setZoom: (zoom: number) => void }) {
   return (
     <div class="legend">
-      <span class="swatch llm">model {duration(timeline.llm)}</span>
+      <span class="swatch llm">model {timeline.llm === null ? "(times of calls are not known)" : duration(timeline.llm)}</span>
       <span class="swatch tool">tools {duration(timeline.tool)}</span>
-      <span class="swatch idle">idle {duration(timeline.idle)}</span>
+      {timeline.idle !== null && <span class="swatch idle">idle {duration(timeline.idle)}</span>}
       <span class="swatch bad">failed</span>
       <span class="spacer" />
       <button type="button" class="small" aria-label="Zoom out" disabled={zoom === 0} onClick={() => setZoom(zoom - 1)}>

@@ -25,9 +25,9 @@ export interface Lane {
 export interface Timeline {
   lanes: Lane[];
   end: number;
-  /** Seconds in which neither a model nor a tool was at work. */
-  idle: number;
-  llm: number;
+  /** Seconds in which neither a model nor a tool was at work; null where the times of calls are not known. */
+  idle: number | null;
+  llm: number | null;
   tool: number;
 }
 
@@ -47,11 +47,12 @@ export function timelineOf(outline: Outline, tree: RowTree): Timeline {
     if (bar.open) bar.end = Math.max(bar.end, end);
   }
   const seconds = (bars: Bar[]) => bars.reduce((sum, bar) => sum + bar.end - bar.start, 0);
+  const timed = all.length === 0 || outline.interactions.some((call) => call.duration_seconds !== null || call.attempts.length > 0);
   return {
     lanes: [...lanes.values()],
     end: Math.max(end, 1e-6),
-    idle: Math.max(0, end - covered(all)),
-    llm: seconds(all.filter((bar) => bar.kind === "llm")),
+    idle: timed ? Math.max(0, end - covered(all)) : null,
+    llm: timed ? seconds(all.filter((bar) => bar.kind === "llm")) : null,
     tool: seconds(all.filter((bar) => bar.kind === "tool")),
   };
 }
