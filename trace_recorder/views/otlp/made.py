@@ -206,6 +206,8 @@ class SpanMaker:
         if run.max_steps is not None:
             yield "trace_recorder.max_steps", run.max_steps
         if self.content:
+            if isinstance(run.task, str):
+                yield "trace_recorder.task", run.task
             about: dict[str, dict[str, Payload]] = {"metadata": run.metadata, "annotation": run.annotations}
             for name, members in about.items():
                 for key, value in members.items():

@@ -12,6 +12,7 @@ from itertools import chain
 from trace_recorder.dialects.call_ids import number_calls
 from trace_recorder.imports.foreign.histories import Histories
 from trace_recorder.imports.foreign.run import Call, Event, ForeignRun, Kept, Members, ToolRun
+from trace_recorder.imports.foreign.spans.about_run import add_own, scores
 from trace_recorder.imports.foreign.spans.payloads import read_input
 from trace_recorder.imports.foreign.spans.reading import Reading, merged
 from trace_recorder.imports.foreign.spans.span import Span
@@ -50,13 +51,11 @@ def run_of(spans: Iterable[Span]) -> ForeignRun:
     """Make the run of the spans of one trace. There is at least one."""
     ordered = sorted(spans, key=lambda span: span.start or span.end)
     tree = tree_of(_joined_streams([(span, read_span(span)) for span in ordered]))
-    events = [*_events(tree)]
     root = tree.root
     status = _status(root)
     first = min((node for node in tree.nodes if node.reading.kind == "call"), key=_began, default=None)
-    return ForeignRun(
+    run = ForeignRun(
         identity=root.span.trace_id,
-        events=events,
         task=_task(tree, first),
         provider=first.reading.provider if first else None,
         model=first.reading.model if first else None,
@@ -68,6 +67,10 @@ def run_of(spans: Iterable[Span]) -> ForeignRun:
         source=_source(tree),
         metadata=_metadata(tree),
     )
+    add_own(run, root.span)
+    given = [score for node in tree.nodes for score in scores(node.span)]
+    run.events = [*_events(tree), *run.events, *given]  # the last to be read: it keeps what nothing has read before
+    return run
 
 
 def _joined_streams(pairs: list[tuple[Span, Reading]]) -> list[tuple[Span, Reading]]:

@@ -45,7 +45,7 @@ class Tree:
             return MAIN if own is None else Agent(name=self._main_name())
         outer = own.agent
         return Agent(
-            name=own.reading.name or own.span.name or None,
+            name=_agent_name(own),
             agent_id=own.span.span_id,
             parent_agent_id=None if outer is None or outer in self.main else outer.span.span_id,
             parent_execution_id=None if own.tool is None else own.tool.span.span_id,
@@ -53,7 +53,13 @@ class Tree:
 
     def _main_name(self) -> str | None:
         innermost = next((one for one in reversed(self.nodes) if one in self.main), None)
-        return None if innermost is None else innermost.reading.name or innermost.span.name or None
+        return None if innermost is None else _agent_name(innermost)
+
+
+def _agent_name(agent: Node) -> str | None:
+    """Return the name of an agent: what its span states, or else how its span is called, if that is no operation."""
+    name = agent.span.name
+    return agent.reading.name or (name if name != agent.span.attributes.get("gen_ai.operation.name") else None) or None
 
 
 def tree_of(pairs: Sequence[tuple[Span, Reading]]) -> Tree:

@@ -1,0 +1,57 @@
+"""What spans say of a run as a whole, beyond its calls and tools: scores, and what our own export says.
+
+Scores are events named `gen_ai.evaluation.result`, as the GenAI conventions have them. `trace_recorder.*` on the root
+span is what `views/otlp/made.py` writes: the task, the status, the success, the metadata and the annotations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import get_args
+
+from trace_recorder.dialects.json_access import as_int, as_number, as_text
+from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Score
+from trace_recorder.imports.foreign.spans.span import Span, parsed
+from trace_recorder.values.trajectory import Status
+
+_OURS = "trace_recorder."
+_EVALUATION = "gen_ai.evaluation."
+
+
+def scores(span: Span) -> Iterator[Score]:
+    """Yield the scores of a span that are numbers."""
+    for at, event in enumerate(span.events):
+        said = event.attributes
+        value = as_number(said.get(f"{_EVALUATION}score.value"))
+        if event.name != f"{_EVALUATION}result" or value is None:
+            continue
+        span.read_events.add(at)
+        yield Score(
+            name=as_text(said.get(f"{_EVALUATION}name")) or "score",
+            value=value,
+            weight=1.0 if (weight := as_number(said.get(f"{_OURS}reward.weight"))) is None else weight,
+            step_number=as_int(said.get(f"{_OURS}reward.step_number")),
+            explanation=as_text(said.get(f"{_EVALUATION}explanation")),
+            time=event.time,
+        )
+
+
+def add_own(run: ForeignRun, root: Span) -> None:
+    """Add to a run what our own export says of it."""
+    status = root.take_text(f"{_OURS}status")
+    if status in get_args(Status):
+        run.status = status  # type: ignore[assignment]
+    success = root.take(f"{_OURS}success")
+    run.success = success if isinstance(success, bool) else None
+    run.task = root.take_text(f"{_OURS}task") or run.task
+    run.max_steps = as_int(root.take(f"{_OURS}max_steps"))
+    for name, value in [*root.attributes.items()]:
+        for kind in ("metadata", "annotation"):
+            key = name.removeprefix(f"{_OURS}{kind}.")
+            if key == name:
+                continue
+            root.read.add(name)
+            if kind == "metadata":
+                run.metadata[key] = parsed(value)
+            else:
+                run.events.append(Annotation(key=key, value=parsed(value)))
