@@ -1,4 +1,4 @@
-"""Records the runs of examples/find_a_bug.py, and draws a terminal in which commands look at them, as an SVG."""
+"""Records the runs of examples/demo/find_a_bug.py, and draws a terminal in which commands look at them, as an SVG."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ THEME = TerminalTheme(
 def main(place: Path, picture: Path) -> None:
     """Record, run the commands as in a terminal with colours, and write the picture."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TZ": "UTC"}
-    record = [sys.executable, "-m", "examples.find_a_bug", "trajectories"]
+    record = [sys.executable, "-m", "examples.demo.find_a_bug", "trajectories"]
     subprocess.run(record, cwd=place, env=environment, check=True)
     out = Console(record=True, width=COLUMNS, file=StringIO(), legacy_windows=False)
     for command in COMMANDS:

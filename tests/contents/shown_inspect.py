@@ -32,8 +32,8 @@ def _exchange(event: Json, sample: Json, base: Path) -> Conversation:
     if event.get("error"):
         talk.failures += 1
         return talk
-    [choice] = output["choices"]
-    _message(talk, choice["message"], base).tokens = tokens(output["usage"])
+    for choice in output["choices"]:
+        _message(talk, choice["message"], base).tokens = tokens(output.get("usage"))
     return talk
 
 
@@ -56,7 +56,9 @@ def _message(talk: Conversation, one: Json, base: Path) -> Message:
     return message
 
 
-def tokens(usage: Mapping[str, Json]) -> Tokens:
+def tokens(usage: Mapping[str, Json] | None) -> Tokens | None:
     """Tokens: Inspect's input is without those that were cached."""
+    if usage is None:  # the provider stated none
+        return None
     read, write = usage.get("input_tokens_cache_read") or 0, usage.get("input_tokens_cache_write") or 0
     return Tokens(usage["input_tokens"] + read + write, usage["output_tokens"], read)

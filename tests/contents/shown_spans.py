@@ -43,13 +43,15 @@ def _call(span: Json, said: Mapping[str, Json], base: Path) -> Conversation:
     if span["status"].get("code") == 2:
         talk.failures += 1
         return talk
-    [answer] = json.loads(said["gen_ai.output.messages"])
-    _message(talk, answer, base).tokens = Tokens(
-        said["gen_ai.usage.input_tokens"],
-        said["gen_ai.usage.output_tokens"],
-        said.get("gen_ai.usage.cache_read.input_tokens", 0),
-    )
+    names = ("gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens", "gen_ai.usage.cache_read.input_tokens")
+    for answer in json.loads(said.get("gen_ai.output.messages", "[]")):
+        _message(talk, answer, base).tokens = _tokens(said, *names)
     return talk
+
+
+def _tokens(said: Mapping[str, Json], prompt: str, output: str, cached: str) -> Tokens | None:
+    """The tokens of a call; None if the provider stated none."""
+    return Tokens(said.get(prompt, 0), said.get(output, 0), said.get(cached, 0)) if prompt in said else None
 
 
 def _message(talk: Conversation, one: Json, base: Path) -> Message:
@@ -87,12 +89,9 @@ def _flat_call(span: Json, said: Mapping[str, Json], base: Path) -> Conversation
     if span["status"].get("code") == 2:
         talk.failures += 1
         return talk
-    [answer] = _nested(said, "llm.output_messages")
-    _flat_message(talk, answer["message"], base).tokens = Tokens(
-        said["llm.token_count.prompt"],
-        said["llm.token_count.completion"],
-        said.get("llm.token_count.prompt_details.cache_read", 0),
-    )
+    names = ("llm.token_count.prompt", "llm.token_count.completion", "llm.token_count.prompt_details.cache_read")
+    for answer in _nested(said, "llm.output_messages"):
+        _flat_message(talk, answer["message"], base).tokens = _tokens(said, *names)
     return talk
 
 

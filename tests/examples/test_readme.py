@@ -163,7 +163,9 @@ MADE = re.findall(r"`(make [^`]+)`", COMMANDS)
 def test_what_is_made_can_be_made(command: str) -> None:
     """`make` knows the targets, and the demo the options."""
     program, *arguments = shlex.split(command)
-    told = subprocess.run([program, "-n", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    told = subprocess.run(
+        [program, "-n", "--no-print-directory", *arguments], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     options = shlex.split(told.splitlines()[-1])[3:] if "demo" in arguments else []
     keyless = {name: value for name, value in os.environ.items() if "API_KEY" not in name}
     if options:

@@ -47,7 +47,7 @@ def conversations(run: Path, export: str) -> list[Conversation]:
     view = FORMATS[name].view(more[1] if more else None)
     source = Source(run.stem, run.parent / export)
     pieces, _ = outputs_of(name, view, load_run(run), source)
-    payloads = [payload for _, payload in pieces]
+    payloads = [line for _, payload in pieces for line in payload] if name == "otlp" else [one for _, one in pieces]
     reader: Shown = BY_STEP.get(export, READERS[export])
     return reader(payloads, source.directory, "")
 

@@ -1,4 +1,4 @@
-// The pictures of the documentation: node pictures.mjs RUNS DIRECTORY, over the runs of examples/find_a_bug.py.
+// The pictures of the documentation: node pictures.mjs RUNS DIRECTORY, over the runs of examples/demo/find_a_bug.py.
 import { resolve } from "node:path";
 import { chromium } from "playwright-core";
 import { ARGUMENTS, line, python } from "./setup.mjs";

@@ -1,6 +1,6 @@
 """An agent with a bug, for docs/inspect.md to find: `broken` keeps so little of old tool results that it gives up.
 
-python -m examples.find_a_bug trajectories    # needs no network; records broken.json and mended.json there
+python -m examples.demo.find_a_bug trajectories    # needs no network; records broken.json and mended.json there
 """
 
 import json
