@@ -1,0 +1,111 @@
+"""Our runs, exported and read again: what is equal, and what a format cannot carry (docs/import-results.md has why)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.views.runs import every
+from trace_recorder import load
+from trace_recorder.cli.formats import FORMATS, Source, outputs_of
+from trace_recorder.imports.loader import load_each
+from trace_recorder.values.messages import Message, ToolCall
+from trace_recorder.values.trajectory import Trajectory
+
+_DIFFERS: dict[str, set[str]] = {
+    "atif": {"prompt", "said", "tools", "number of calls", "results"},
+    "inspect": {"error", "finish reason", "model", "prompt", "said", "tokens", "final result", "number of calls"}
+    | {"results", "rewards", "status", "success", "task"},
+    "otlp": {"error", "said", "tokens", "final result", "number of calls", "results", "rewards", "task"},
+}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Trajectory]:
+    return {name: load(path) for name, path in every(tmp_path_factory.mktemp("runs")).items()}
+
+
+@pytest.mark.parametrize("name", _DIFFERS)
+def test_only_what_a_format_cannot_carry_differs(name: str, runs: dict[str, Trajectory], tmp_path: Path) -> None:
+    found: set[str] = set()
+    for run_name, run in runs.items():
+        again = _exported_and_read(name, run, tmp_path / run_name)
+        found |= {aspect for aspect, value in _of_run(run).items() if value != _of_run(again)[aspect]}
+        for one, other in zip(_calls(run), _calls(again), strict=False):
+            found |= {aspect for aspect, value in one.items() if value != other[aspect]}
+    assert found == _DIFFERS[name]
+
+
+@pytest.mark.parametrize("name", _DIFFERS)
+def test_an_ordinary_run_comes_back(name: str, runs: dict[str, Trajectory], tmp_path: Path) -> None:
+    """Of a run with tools: what was asked and answered, which tools were called with what, and what they gave."""
+    run = runs["tools"]
+    again = _exported_and_read(name, run, tmp_path)
+    asked = [[(text or None, calls) for _, text, calls, _ in call["prompt"] if text or calls] for call in _calls(run)]
+    found = [[(text or None, calls) for _, text, calls, _ in call["prompt"] if text or calls] for call in _calls(again)]
+    assert found == asked
+    for aspect in ("tools asked for", "tools"):
+        assert [call[aspect] for call in _calls(again)] == [call[aspect] for call in _calls(run)]
+    assert [call["said"] or None for call in _calls(again)] == [call["said"] for call in _calls(run)]
+    assert run.task == again.task
+
+
+def _exported_and_read(name: str, run: Trajectory, directory: Path) -> Trajectory:
+    directory.mkdir(exist_ok=True)
+    pieces, _ = outputs_of(name, FORMATS[name].view(None), run, Source("run", directory))
+    [(file, content), *_] = pieces
+    lines = content if name == "otlp" else [content]
+    (directory / file).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (again,) = load_each(directory / file)
+    return again
+
+
+def _of_run(run: Trajectory) -> dict[str, Any]:
+    return {
+        "task": run.task,
+        "status": run.status,
+        "success": run.success,
+        "final result": run.final_result,
+        "rewards": [(reward.name, reward.value) for reward in run.rewards],
+        "number of calls": len(run.llm_interactions),
+        "results": [
+            (one.call_id, one.name, one.success, one.result, one.error)
+            for step in run.agent_steps
+            for one in step.tool_results
+        ],
+    }
+
+
+def _calls(run: Trajectory) -> list[dict[str, Any]]:
+    return [
+        {
+            "agent": one.agent,
+            "model": one.model,
+            "prompt": [_message(message) for message in one.input_messages],
+            "said": one.response.content,
+            "reasoning": one.response.reasoning,
+            "finish reason": one.response.finish_reason,
+            "tools": [tool.name for tool in one.tools],
+            "tools asked for": [*_asked(one.response.tool_calls)],
+            "tokens": (one.response.usage.input_tokens, one.response.usage.output_tokens),
+            "cached tokens": one.response.usage.cache_read_input_tokens,
+            "error": one.error and one.error.message,
+        }
+        for one in run.llm_interactions
+    ]
+
+
+def _message(message: Message) -> tuple[str, Any, Any, str | None]:
+    """Return a message; of parts that are no text, only that they are there."""
+    content = message.content
+    if isinstance(content, list):
+        content = [part.get("text", "…") if isinstance(part, dict) else part for part in content]
+    return message.role, content, [*_asked(message.tool_calls)], message.call_id
+
+
+def _asked(calls: tuple[ToolCall, ...]) -> Iterator[tuple[str, str, Any]]:
+    yield from ((call.call_id, call.name, call.arguments) for call in calls)
