@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from trace_recorder.dialects.json_access import arguments_of, as_dict, as_int, as_list, as_number, as_text
 from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.clocks import stated_time
-from trace_recorder.imports.foreign.run import MAIN, Agent, Annotation, ForeignRun, Kept, Members, Missing, ToolRun
+from trace_recorder.imports.foreign.run import MAIN, Agent, Annotation, ForeignRun, Kept, Members, ToolRun
+from trace_recorder.imports.foreign.session_lines import session_lines
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.messages import LLMResponse, Message, ToolCall, Usage, without_none
 
@@ -32,12 +33,8 @@ def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the one session of a file."""
     run = ForeignRun(identity=source.path.stem)
     reading = _Reading(run)
-    for line in source.lines():
-        if line.why is not None or not isinstance(line.value, dict):
-            run.events.append(Missing(what=f"line {line.number}", why=line.why or "it is no object"))
-        else:
-            time = stated_time(line.value.get("timestamp"))
-            reading.read_event(line.value, as_text(line.value.get("type")) or "line", time)
+    for line in session_lines(source.lines(), run.events.append):
+        reading.read_event(line, as_text(line.get("type")) or "line", stated_time(line.get("timestamp")))
     reading.finish()
     yield run
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.block_messages import add_answer, add_message, first_text
-from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members
+from trace_recorder.imports.foreign.session_lines import session_lines
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.messages import Payload
 
@@ -24,12 +25,9 @@ def read(source: Source) -> Iterator[ForeignRun]:
     run = ForeignRun(identity=source.path.stem)
     history = AgentHistory(run.events)
     tools: list[Payload] = []
-    for line in source.lines():
-        members = as_dict(line.value)
+    for members in session_lines(source.lines(), run.events.append):
         content = as_dict(members.get("message")).get("content")
-        if line.why is not None or not isinstance(line.value, dict):
-            run.events.append(Missing(what=f"line {line.number}", why=line.why or "it is no object"))
-        elif members.get("role") == "assistant":
+        if members.get("role") == "assistant":
             call = add_answer(history, {"content": _blocks(content)}, "")
             call.model, call.tools = run.model, tools
         elif members.get("role") == "user":

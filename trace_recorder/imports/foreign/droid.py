@@ -11,7 +11,8 @@ from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.imports.foreign.agent_history import AgentHistory, Position
 from trace_recorder.imports.foreign.block_messages import add_answer, add_message, first_text
 from trace_recorder.imports.foreign.clocks import stated_time
-from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members
+from trace_recorder.imports.foreign.session_lines import session_lines
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.messages import without_none
 
@@ -31,13 +32,9 @@ def read(source: Source) -> Iterator[ForeignRun]:
     run = ForeignRun(identity=source.path.stem)
     history = AgentHistory(run.events)
     positions: dict[str, Position] = {}
-    for line in source.lines():
-        members = as_dict(line.value)
+    for members in session_lines(source.lines(), run.events.append):
         time = stated_time(members.get("timestamp"))
-        if line.why is not None or not isinstance(line.value, dict):
-            why = line.why or "it is no object"
-            run.events.append(Missing(what=f"line {line.number}", why=why, time=time))
-        elif members.get("type") == "message":
+        if members.get("type") == "message":
             parent = as_text(members.get("parentId"))
             if parent in positions:
                 history.return_to(positions[parent])

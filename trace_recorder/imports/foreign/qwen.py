@@ -12,7 +12,8 @@ from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.imports.foreign.agent_history import AgentHistory, Position
 from trace_recorder.imports.foreign.block_messages import first_text
 from trace_recorder.imports.foreign.clocks import stated_time
-from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members
+from trace_recorder.imports.foreign.session_lines import session_lines
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.messages import Message, Payload
 
@@ -34,11 +35,8 @@ def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the one session of a file."""
     run = ForeignRun(identity=source.path.stem)
     reading = _Reading(run)
-    for line in source.lines():
-        if line.why is not None or not isinstance(line.value, dict):
-            run.events.append(Missing(what=f"line {line.number}", why=line.why or "it is no object"))
-        else:
-            reading.read_line(line.value)
+    for line in session_lines(source.lines(), run.events.append):
+        reading.read_line(line)
     reading.close()
     reading.history.finish()
     yield run

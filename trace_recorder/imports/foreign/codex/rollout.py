@@ -19,7 +19,8 @@ from trace_recorder.dialects.split_messages import read_groups
 from trace_recorder.imports.foreign.agent_history import AgentHistory, Position, in_time_order
 from trace_recorder.imports.foreign.clocks import stated_time
 from trace_recorder.imports.foreign.codex.outputs import TokenCounts, with_failure
-from trace_recorder.imports.foreign.run import MAIN, Agent, Event, ForeignRun, Kept, Members, Missing, ToolRun
+from trace_recorder.imports.foreign.run import MAIN, Agent, Event, ForeignRun, Kept, Members, ToolRun
+from trace_recorder.imports.foreign.session_lines import session_lines
 from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.values.messages import Message, Payload, Usage, without_none
 from trace_recorder.values.structs import replace
@@ -107,19 +108,14 @@ class _Reading:
     def read_lines(self, lines: list[Line]) -> None:
         """Read all lines. Where none of them is an item, events are read in the place of items."""
         has_items = any(self._item(as_dict(line.value)) for line in lines)
-        for line in lines:
-            members = as_dict(line.value)
+        for members in session_lines(lines, self.history.events.append):
             time = stated_time(members.get("timestamp"))
-            if line.why is not None or not isinstance(line.value, dict):
-                why = line.why or "it is no object"
-                self.history.events.append(Missing(what=f"line {line.number}", why=why, time=time))
-                continue
             item = self._item(members) or ({} if has_items else _item_of_event(members))
             if item:
                 self._read_item(item, time)
             if not item or members.get("type") == "event_msg":
                 self._read_other(members, time)
-                self.history.events.append(Kept(what=_kind(members), value=line.value, time=time))
+                self.history.events.append(Kept(what=_kind(members), value=members, time=time))
         self._close()
         self.history.finish()
 

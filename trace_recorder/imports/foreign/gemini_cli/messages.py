@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.imports.foreign.run import Members, Missing
+from trace_recorder.imports.foreign.session_lines import session_lines
 from trace_recorder.imports.foreign.source import Line, Source
 
 _ABOUT = {"sessionId", "projectHash"}
@@ -59,11 +60,7 @@ def read_session(source: Source) -> Session:
 def _from_lines(lines: Iterable[Line]) -> Session:
     session = Session()
     places: dict[str, int] = {}
-    for line in lines:
-        if line.why is not None or not isinstance(line.value, dict):
-            session.missing.append(Missing(what=f"line {line.number}", why=line.why or "it is no object"))
-            continue
-        members = line.value
+    for members in session_lines(lines, session.missing.append):
         identity = as_text(members.get("id"))
         if "$set" in members:
             session.about |= as_dict(members["$set"])
