@@ -201,3 +201,15 @@ def test_only_what_changed_is_read_again(tmp_path: Path) -> None:
     assert runs.to_json()["version"] == first["version"]
     assert runs.to_json(since="dead.1")["complete"] is True
     assert runs.to_json(since=first["version"])["runs"] == []
+
+
+def test_some_files_of_a_directory_are_listed_alone(tmp_path: Path) -> None:
+    """Others in it cannot be reached; files of several directories are refused."""
+    for name in ("a", "b", "c"):
+        record(tmp_path / f"{name}.json", growing(1))
+    runs = RunList(tmp_path / "a.json", tmp_path / "c.jsonl")
+    assert sorted(one["id"] for one in runs.to_json()["runs"]) == ["a.json", "c.json"]
+    assert (runs.path_of("c.json"), runs.path_of("b.json"), runs.first_name()) == (tmp_path / "c.json", None, None)
+    (tmp_path / "other").mkdir()
+    with pytest.raises(ValueError, match="one directory"):
+        RunList(tmp_path / "a.json", record(tmp_path / "other" / "d.json", growing(1)))

@@ -36,8 +36,8 @@ DEFAULT_PORT = 8765
 Places = Annotated[
     list[Path] | None,
     typer.Argument(
-        metavar="[DIR|FILE]",
-        help=f"Default: $TRACE_RECORDER_DIR, or {DEFAULT_DIRECTORY}. With -o also two runs.",
+        metavar="[DIR|FILE...]",
+        help=f"Default: $TRACE_RECORDER_DIR, or {DEFAULT_DIRECTORY}. With -o one run, or two.",
         show_default=False,
     ),
 ]
@@ -59,22 +59,26 @@ def view(
 ) -> None:
     """Look at runs in the browser.
 
-    Serves a directory, or one run, on 127.0.0.1 until Ctrl-C; runs that are still going on are followed. With -o, one
-    run, of a directory the newest, is written as one HTML file, which works from disk and offline; or two runs side by
-    side.
+    Serves a directory, or files of one, on 127.0.0.1 until Ctrl-C; runs that are still going on are followed. With -o,
+    one run, of a directory the newest, is written as one HTML file, which works from disk and offline; or two runs side
+    by side.
     """
     places = places or [Path(os.environ.get("TRACE_RECORDER_DIR") or DEFAULT_DIRECTORY)]
-    if len(places) > (1 if output is None else 2):
-        raise typer.BadParameter("one directory or file is served; with -o, at most two runs are written")
+    if output is not None and len(places) > 2:
+        raise typer.BadParameter("with -o, at most two runs are written")
     if output is not None:
         _write(places, output)
         return
-    [place] = places
-    if not place.exists():
-        fail(f"{place}: No such file or directory")
+    for place in places:
+        if not place.exists():
+            fail(f"{place}: No such file or directory")
     if any(find_spec(name) is None for name in ("starlette", "uvicorn")):
         fail("view needs starlette and uvicorn: pip install 'trace-recorder[view]'. With -o, it writes a file without.")
-    _serve(place, port, opens_browser=not no_browser, read_only=read_only)
+    try:
+        runs = RunList(*places)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    _serve(runs, ", ".join(map(str, places)), port, opens_browser=not no_browser, read_only=read_only)
 
 
 def _write(places: list[Path], output: Path) -> None:
@@ -101,14 +105,14 @@ def _html(runs: list[Trajectory], names: list[str]) -> str:
     return two_runs_file(runs[0], runs[1], (first, second))
 
 
-def _serve(place: Path, port: int | None, *, opens_browser: bool, read_only: bool) -> None:
+def _serve(runs: RunList, named: str, port: int | None, *, opens_browser: bool, read_only: bool) -> None:
     from trace_recorder.viewer.security import Access  # noqa: PLC0415 - it needs the extra
     from trace_recorder.viewer.server import ViewerServer  # noqa: PLC0415
 
     with _listening(port) as listener:
         access = Access(token_urlsafe(24), listener.getsockname()[1])
-        app = ViewerServer(RunList(place), read_only=read_only).app(access)
-        print_lines(console(), [f"{place} is at {access.address}", "Ctrl-C ends it."])
+        app = ViewerServer(runs, read_only=read_only).app(access)
+        print_lines(console(), [f"{named} is at {access.address}", "Ctrl-C ends it."])
         if opens_browser:
             threading.Thread(target=webbrowser.open, args=(access.address,), daemon=True).start()
         _run(app, listener)

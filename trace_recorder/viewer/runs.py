@@ -38,13 +38,18 @@ class _Known:
 
 
 class RunList:
-    """The runs of one directory, or one single run. May be used from several threads."""
+    """The runs of one directory, or some files of it. May be used from several threads.
 
-    def __init__(self, place: Path) -> None:
-        is_directory = place.is_dir()
-        place = place if is_directory else place.resolve()
-        self.directory = place if is_directory else place.parent
-        self.single = None if is_directory else place.name
+    Raises ValueError for several places that are not files of one directory.
+    """
+
+    def __init__(self, *places: Path) -> None:
+        is_directory = len(places) == 1 and places[0].is_dir()
+        files = [] if is_directory else [place.resolve() for place in places]
+        if any(file.is_dir() or file.parent != files[0].parent for file in files):
+            raise ValueError("several files are served together if they lie in one directory")
+        self.directory = places[0] if is_directory else files[0].parent
+        self.only = None if is_directory else {file.name for file in files}
         self._lock = threading.RLock()
         self._epoch = token_hex(4)
         self._version = 0
@@ -118,8 +123,11 @@ class RunList:
         for name in _run_names(states):
             journal = _journal_name(name)
             one, other = states[name], states.get(journal, _NO_FILE)
-            if one is not None and other is not None and self.single in {None, name, journal}:
+            if one is not None and other is not None and self._is_served(name, journal):
                 yield name, (*one, *(other if journal != name else _NO_FILE))
+
+    def _is_served(self, *names: str) -> bool:
+        return self.only is None or not self.only.isdisjoint(names)
 
     def _state(self, entry: os.DirEntry[str]) -> tuple[int, int] | None:
         """Return the state of a file; None of what is no file, or is elsewhere: then its run is not in the list."""

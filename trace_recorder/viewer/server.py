@@ -92,7 +92,7 @@ class ViewerServer:
         return AccessControl(Starlette(routes=routes, exception_handlers=handlers), access)
 
     async def _page(self, _: Request) -> Response:
-        first = self._runs.single and self._runs.first_name()
+        first = None if self._runs.only is None else self._runs.first_name()
         return HTMLResponse(page_with({"kind": "server", "run": first, "writable": not self._read_only}))
 
     def _list(self, request: Request) -> Json:
