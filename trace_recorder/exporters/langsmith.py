@@ -110,7 +110,11 @@ def run_id(trace_id: str, span_id: str, parent: str | None, places: Mapping[str,
     """Return the id of a run; that of the first is the trace's own."""
     if parent is None or parent not in places:
         return str(UUID(trace_id))
-    return str(UUID(bytes=blake2b(f"{trace_id}{span_id}".encode(), digest_size=16).digest()))
+    return _made_id(f"{trace_id}{span_id}")
+
+
+def _made_id(text: str) -> str:
+    return str(UUID(bytes=blake2b(text.encode(), digest_size=16).digest()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +160,8 @@ class LangSmithTarget:
         self, trajectory: Trajectory, sender: LangSmithSender, delivered: Delivered, delivery: Delivery
     ) -> Delivery:
         trace_id = SpanMaker.of("langfuse", content=False).at(trajectory).ids.trace_id
-        missing = 0
         for number, reward in enumerate(trajectory.rewards):
-            identity = str(UUID(bytes=blake2b(f"{trace_id}/{number}/{reward.name}".encode(), digest_size=16).digest()))
+            identity = _made_id(f"{trace_id}/{number}/{reward.name}")
             if identity in delivered.ids or not isinstance(reward.value, int | float):
                 continue
             sender.client.create_feedback(
@@ -171,7 +174,7 @@ class LangSmithTarget:
                 stop_after_attempt=2,
             )
             delivered.add([identity])
-        return Delivery(delivery.sent, missing)
+        return delivery
 
 
 def langsmith(endpoint: str | None = None, *, project: str | None = None, content: bool = True) -> LangSmithTarget:

@@ -1,7 +1,7 @@
 """Loading a trajectory: from its journal, or from its document if there is no journal.
 
 The journal is the truth: a `.json` with its `.jsonl` next to it is read from the `.jsonl`. The run may still be going
-on, or its journal may end at any byte. Documents of other tools are read too: Trae Agent's own, and ATIF.
+on, or its journal may end at any byte. Files of other tools are read by `foreign/`, ATIF by `atif/`.
 
 The module is not named `load`, so that no import can mistake it for the function.
 """

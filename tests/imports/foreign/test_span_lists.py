@@ -8,32 +8,13 @@ from typing import Any
 
 import pytest
 
-from tests.imports.foreign.files import check_run, runs_of
+from tests.imports.foreign.files import runs_of
 from tests.imports.foreign.span_files import TRACE, written
+from tests.imports.foreign.weather_traces import TIMES, check_only_run
 from trace_recorder.imports.foreign.formats import Source, format_of
 from trace_recorder.imports.foreign.run import Annotation, Call, Missing, Score, ToolRun
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.token_counts import Counts, counts_of
-
-_TIMES = [f"2025-10-09T08:53:{second:02}+00:00" for second in range(20, 40)]
-_CALL = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Paris"}'}}
-_GIVEN = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Weather in Paris?"}]
-_ASKED = {"role": "assistant", "content": None, "tool_calls": [_CALL]}
-_AGAIN = [*_GIVEN, _ASKED, {"role": "tool", "tool_call_id": "c1", "content": "18"}]
-_REPLY = {
-    "id": "r1",
-    "model": "gpt-4o-2024",
-    "choices": [{"index": 0, "finish_reason": "tool_calls", "message": _ASKED}],
-    "usage": {"prompt_tokens": 10, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 4}},
-}
-
-
-def _check(directory: Path, path: Path) -> Trajectory:
-    runs = directory / "runs"
-    runs.mkdir()
-    (run,) = runs_of(path)
-    return check_run(run, runs)
-
 
 # ── lists of spans ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -79,8 +60,8 @@ def phoenix_spans() -> list[dict[str, Any]]:
             "context": {"trace_id": "t1", "span_id": identity},
             "span_kind": kind,
             "parent_id": parent,
-            "start_time": _TIMES[number],
-            "end_time": _TIMES[number + 3],
+            "start_time": TIMES[number],
+            "end_time": TIMES[number + 3],
             "status_code": "OK",
             "attributes": attributes,
         }
@@ -102,7 +83,7 @@ def _check_guide(run: Trajectory) -> None:
 
 
 def test_spans_of_phoenix_are_a_run(tmp_path: Path) -> None:
-    _check_guide(_check(tmp_path, written(tmp_path, phoenix_spans())))
+    _check_guide(check_only_run(tmp_path, written(tmp_path, phoenix_spans())))
 
 
 def test_a_page_of_phoenix_s_interface_and_nested_attributes_are_read(tmp_path: Path) -> None:
@@ -111,7 +92,7 @@ def test_a_page_of_phoenix_s_interface_and_nested_attributes_are_read(tmp_path: 
     counted = {"token_count": {"prompt": 10, "completion": 5, "prompt_details": {"cache_read": 4}}}
     left = {name: value for name, value in flat.items() if not name.startswith("llm.token_count")}
     spans[1]["attributes"] = {**left, "llm": counted}
-    _check_guide(_check(tmp_path, written(tmp_path, {"data": spans, "next_cursor": None})))
+    _check_guide(check_only_run(tmp_path, written(tmp_path, {"data": spans, "next_cursor": None})))
 
 
 def test_spans_of_phoenix_one_a_line_are_read_but_for_a_damaged_one(tmp_path: Path) -> None:
@@ -155,6 +136,6 @@ def test_what_the_sdk_prints_is_a_run(tmp_path: Path, indent: int | None) -> Non
     path = tmp_path / "spans.log"
     path.write_text("\n".join(json.dumps(one, indent=indent) for one in printed))
     assert format_of(Source(path)) == "otel-console"
-    run = _check(tmp_path, path)
+    run = check_only_run(tmp_path, path)
     _check_guide(run)
     assert run.metadata["imported_from"]["resource"] == {"service.name": "app"}

@@ -9,32 +9,13 @@ from typing import Any
 
 import pytest
 
-from tests.imports.foreign.files import check_run, runs_of
+from tests.imports.foreign.files import runs_of
 from tests.imports.foreign.span_files import BEGAN, SECOND, TRACE, written
+from tests.imports.foreign.weather_traces import AGAIN, GIVEN, REPLY, TIMES, check_only_run
 from trace_recorder.imports.foreign.formats import Source, format_of
 from trace_recorder.imports.foreign.run import Missing, ToolRun
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.token_counts import Counts, counts_of
-
-_TIMES = [f"2025-10-09T08:53:{second:02}+00:00" for second in range(20, 40)]
-_CALL = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Paris"}'}}
-_GIVEN = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Weather in Paris?"}]
-_ASKED = {"role": "assistant", "content": None, "tool_calls": [_CALL]}
-_AGAIN = [*_GIVEN, _ASKED, {"role": "tool", "tool_call_id": "c1", "content": "18"}]
-_REPLY = {
-    "id": "r1",
-    "model": "gpt-4o-2024",
-    "choices": [{"index": 0, "finish_reason": "tool_calls", "message": _ASKED}],
-    "usage": {"prompt_tokens": 10, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 4}},
-}
-
-
-def _check(directory: Path, path: Path) -> Trajectory:
-    runs = directory / "runs"
-    runs.mkdir()
-    (run,) = runs_of(path)
-    return check_run(run, runs)
-
 
 # ── MLflow ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -43,7 +24,7 @@ def mlflow_trace() -> dict[str, Any]:
     """Return the trace of an agent with a call and a tool."""
     told = [
         (None, "agent", "AGENT", {"q": "Weather?"}, "18"),
-        (1, "Completions", "CHAT_MODEL", {"model": "gpt-4o", "messages": _GIVEN, "temperature": 0.2}, _REPLY),
+        (1, "Completions", "CHAT_MODEL", {"model": "gpt-4o", "messages": GIVEN, "temperature": 0.2}, REPLY),
         (1, "weather", "TOOL", {"city": "Paris"}, 18),
     ]
     spans = [
@@ -74,7 +55,7 @@ def mlflow_trace() -> dict[str, Any]:
 
 
 def test_a_trace_of_mlflow_is_a_run(tmp_path: Path) -> None:
-    run = _check(tmp_path, written(tmp_path, mlflow_trace()))
+    run = check_only_run(tmp_path, written(tmp_path, mlflow_trace()))
     assert (run.trajectory_id, run.status, run.task, run.final_result) == (
         "tr-1",
         "completed",
@@ -121,13 +102,13 @@ def langfuse_trace() -> dict[str, Any]:
             "GENERATION",
             "llm",
             {
-                "input": json.dumps(_AGAIN),
+                "input": json.dumps(AGAIN),
                 "output": '{"role": "assistant", "content": "18 degrees."}',
                 "model": "gpt-4o",
                 "modelParameters": {"temperature": 0.2},
                 "usageDetails": {"input": 6, "input_cache_read": 4, "output": 3, "output_reasoning": 2, "total": 15},
                 "costDetails": {"input": 0.25, "output": 0.25, "total": 0.5},
-                "completionStartTime": _TIMES[2],
+                "completionStartTime": TIMES[2],
             },
         ),
         (
@@ -145,15 +126,15 @@ def langfuse_trace() -> dict[str, Any]:
             "parentObservationId": parent,
             "type": kind,
             "name": name,
-            "startTime": _TIMES[number],
-            "endTime": _TIMES[number + 4],
+            "startTime": TIMES[number],
+            "endTime": TIMES[number + 4],
             "level": "DEFAULT",
             **members,
         }
         for number, (identity, parent, kind, name, members) in enumerate(told)
     ]
     scores = [
-        {"name": "right", "value": 0.5, "dataType": "NUMERIC", "comment": "half", "timestamp": _TIMES[9]},
+        {"name": "right", "value": 0.5, "dataType": "NUMERIC", "comment": "half", "timestamp": TIMES[9]},
         {"name": "tone", "value": None, "stringValue": "kind", "dataType": "CATEGORICAL"},
     ]
     trace = {
@@ -168,7 +149,7 @@ def langfuse_trace() -> dict[str, Any]:
 
 
 def test_a_trace_of_langfuse_is_a_run(tmp_path: Path) -> None:
-    run = _check(tmp_path, written(tmp_path, langfuse_trace()))
+    run = check_only_run(tmp_path, written(tmp_path, langfuse_trace()))
     assert (run.trajectory_id, run.task, run.final_result) == ("t1", "Weather?", "18")
     assert run.metadata["sessionId"] == "s"
     (one,) = run.llm_interactions
@@ -182,7 +163,7 @@ def test_a_trace_of_langfuse_is_a_run(tmp_path: Path) -> None:
 
 
 def test_counts_of_langfuse_stand_apart_from_each_other(tmp_path: Path) -> None:
-    (one,) = _check(tmp_path, written(tmp_path, langfuse_trace())).llm_interactions
+    (one,) = check_only_run(tmp_path, written(tmp_path, langfuse_trace())).llm_interactions
     assert counts_of(one) == Counts(prompt=10, completion=5, cache_read=4, reasoning=2)
 
 
@@ -219,10 +200,10 @@ def langsmith_runs() -> list[dict[str, Any]]:
             "llm",
             "ChatOpenAI",
             {
-                "inputs": {"messages": _GIVEN, "model": "gpt-4o"},
-                "outputs": _REPLY,
+                "inputs": {"messages": GIVEN, "model": "gpt-4o"},
+                "outputs": REPLY,
                 "extra": {"metadata": about},
-                "events": [{"name": "new_token", "time": _TIMES[2]}],
+                "events": [{"name": "new_token", "time": TIMES[2]}],
             },
         ),
         ("r3", "r1", "tool", "weather", {"inputs": {"city": "Paris"}, "error": "ValueError('no city')\n\nTraceback"}),
@@ -235,8 +216,8 @@ def langsmith_runs() -> list[dict[str, Any]]:
             "dotted_order": f"x{identity}",
             "run_type": kind,
             "name": name,
-            "start_time": _TIMES[number],
-            "end_time": _TIMES[number + 4],
+            "start_time": TIMES[number],
+            "end_time": TIMES[number + 4],
             "session_name": "demo",
             **members,
         }
@@ -258,7 +239,7 @@ def _check_langsmith(run: Trajectory) -> None:
 def test_runs_of_langsmith_are_a_run(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     path.write_text("\n".join(map(json.dumps, langsmith_runs())))
-    _check_langsmith(_check(tmp_path, path))
+    _check_langsmith(check_only_run(tmp_path, path))
 
 
 def test_a_batch_of_langsmith_is_put_together(tmp_path: Path) -> None:
@@ -267,7 +248,7 @@ def test_a_batch_of_langsmith_is_put_together(tmp_path: Path) -> None:
         {name: value for name, value in run.items() if name not in late} | {"outputs": {}} for run in langsmith_runs()
     ]
     patch = [{name: run[name] for name in (*late, "id") if name in run} for run in langsmith_runs()]
-    _check_langsmith(_check(tmp_path, written(tmp_path, {"post": post, "patch": patch})))
+    _check_langsmith(check_only_run(tmp_path, written(tmp_path, {"post": post, "patch": patch})))
 
 
 def test_messages_and_results_of_langchain_are_read(tmp_path: Path) -> None:
@@ -290,7 +271,7 @@ def test_messages_and_results_of_langchain_are_read(tmp_path: Path) -> None:
     }
     run = langsmith_runs()[1]
     run |= {"parent_run_id": None, "id": "r1", "inputs": {"messages": [given]}, "outputs": {"generations": [[said]]}}
-    (one,) = _check(tmp_path, written(tmp_path, [run])).llm_interactions
+    (one,) = check_only_run(tmp_path, written(tmp_path, [run])).llm_interactions
     assert [message.role for message in one.input_messages] == ["system", "user", "assistant", "tool"]
     assert one.input_messages[2].tool_calls[0].arguments == {"city": "Paris"}
     assert (one.response.content, one.response.finish_reason) == ("18.", "stop")
