@@ -96,7 +96,7 @@ def failure(path: Path) -> BaseException | None:
         for run in runs_in(Source(path)):
             load_lines(journal_lines(run), path).to_document()
     except TrajectoryFormatError as error:
-        return error.__cause__
+        return None if isinstance(error.__cause__, TrajectoryFormatError) or "ATIF" in str(error) else error.__cause__
     except Exception as error:  # noqa: BLE001 - what it is, is the finding
         return error
     return None
