@@ -6,7 +6,7 @@ import typer
 
 from trace_recorder.cli.arguments import AsJson, Jobs, Runs
 from trace_recorder.cli.count_run import count_run
-from trace_recorder.cli.jobs import in_order, jobs_for
+from trace_recorder.cli.jobs import batch_for, in_order, jobs_for
 from trace_recorder.cli.output import console, fail, print_json, print_lines, table_width, warn
 from trace_recorder.cli.progress import Progress
 from trace_recorder.cli.read_files import UnreadableError, find_runs
@@ -25,7 +25,8 @@ def stats(paths: Runs, as_json: AsJson = False, jobs: Jobs = None) -> None:
     try:
         runs = [*find_runs(paths)]
         with Progress(len(runs)) as progress:
-            for one in progress.over(in_order(count_run, runs, jobs_for(runs, jobs))):
+            processes = jobs_for(runs, jobs)
+            for one in progress.over(in_order(count_run, runs, processes, batch_for(runs, processes))):
                 if isinstance(one, UnreadableError):
                     failed += 1
                     progress.hide()
