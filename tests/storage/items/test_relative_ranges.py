@@ -1,4 +1,4 @@
-"""Lists that are written relative to an earlier one: how many ranges they take, and that they lead to the same items."""
+"""Lists that are written relative to an earlier one: how many ranges they take, and which items they lead to."""
 
 from __future__ import annotations
 
