@@ -12,7 +12,7 @@ from contextlib import suppress
 from itertools import chain
 from zlib import crc32
 
-from trace_recorder.storage.items.encoder import MAX_FULL_RANGES
+from trace_recorder.storage.items.relative_ranges import MAX_FULL_RANGES
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.messages import Payload
 
