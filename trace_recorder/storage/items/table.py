@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from zlib import crc32
 
-from trace_recorder.storage.items.encoder import MAX_FULL_RANGES
+from trace_recorder.storage.items.relative_ranges import MAX_FULL_RANGES
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.messages import Payload
 
