@@ -6,15 +6,14 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, get_args
+from typing import get_args
 
 from trace_recorder.cli.list_runs import Run, start_of
 from trace_recorder.cli.text_layout import text_of
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Status
 
-Sort = Literal["time", "duration", "cost", "tokens", "calls"]
-SORTS: tuple[Sort, ...] = get_args(Sort)
+SORTS = ("time", "duration", "cost", "tokens", "calls")
 STATUSES: tuple[str, ...] = get_args(Status)
 
 
@@ -32,7 +31,8 @@ class Selection:
     """Only runs that failed, or did not succeed."""
     errors: bool = False
     """Only runs with an error, a failed call or a failed tool."""
-    sort: Sort = "time"
+    sort: str = "time"
+    """One of `SORTS`."""
     reverse: bool = False
     limit: int | None = None
 
@@ -85,7 +85,7 @@ def _has_errors(run: Run) -> bool:
     return run.error is not None or any(failed)
 
 
-def _figure(run: Run, sort: Sort) -> float | None:
+def _figure(run: Run, sort: str) -> float | None:
     """Return what runs are sorted by; None where it is not known."""
     row = run.row
     if sort == "duration":

@@ -43,8 +43,6 @@ def tail(files: Files = None, last: Last = 3, full: Full = False) -> None:
         ended = _follow([*map(Follower, journals)], last, full=full, wait=lambda: time.sleep(INTERVAL_SECONDS))
     except OSError as error:
         fail(error_message(Path(error.filename or "the run"), error))
-    except UnreadableError as error:
-        fail(str(error))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     if not all(run.status == "completed" for run in ended):

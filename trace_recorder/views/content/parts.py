@@ -163,15 +163,18 @@ def _guessed(data: str) -> str | None:
     return next((kind for begin, kind in _SIGNATURES if data.startswith(begin)), None)
 
 
+def chat_part(part: Part) -> Payload:
+    """Return a part as OpenAI's chat API has it; one that is neither text nor image as it was sent."""
+    if isinstance(part, Text):
+        return {"type": "text", "text": part.text}
+    return {"type": "image_url", "image_url": {"url": part.address}} if isinstance(part, Image) else part.raw
+
+
 def described(part: Part, limit: int) -> tuple[str, bool]:
     """Write a part that is no text as JSON; return it, and whether strings in it were longer than `limit` and cut."""
-    raw = (
-        part.raw
-        if isinstance(part, Other)
-        else {"type": "image", "url": part.address}
-        if isinstance(part, Image)
-        else ""
-    )
+    if isinstance(part, Text):
+        return '""', False
+    raw = {"type": "image", "url": part.address} if isinstance(part, Image) else part.raw
     cut: list[int] = []
 
     def short(value: Payload) -> Payload:

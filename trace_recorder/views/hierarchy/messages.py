@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from trace_recorder.values.messages import Message, Payload, Tool, ToolCall, ToolResult, without_none
-from trace_recorder.views.content.openai_functions import result_text
-from trace_recorder.views.content.parts import Image, Other, Part, Text, parts_of
+from trace_recorder.views.content.openai_functions import arguments_of, result_text
+from trace_recorder.views.content.parts import Text, chat_part, parts_of
 from trace_recorder.views.conversations.call_chains import Turn, answer_of
 from trace_recorder.views.conversations.tool_results import AnsweredTurn
 from trace_recorder.views.token_counts import counts_of
@@ -121,7 +121,7 @@ def _text(message: Message) -> str | None:
 
 def _metadata(message: Message, role: str) -> dict[str, Payload]:
     """Return what a message has and the form has no member for."""
-    others = [_raw(part) for part in parts_of(message) if not isinstance(part, Text)]
+    others = [chat_part(part) for part in parts_of(message) if not isinstance(part, Text)]
     extra = {name: value for name, value in message.extra.items() if name not in {"images", "is_error"}}
     return {
         "name": message.name,
@@ -132,12 +132,7 @@ def _metadata(message: Message, role: str) -> dict[str, Payload]:
 
 
 def _call(call: ToolCall) -> dict[str, Payload]:
-    return {"name": call.name, "arguments": _arguments(call), "id": call.call_id}
-
-
-def _arguments(call: ToolCall) -> dict[str, Payload]:
-    """Return arguments as an object; others become its only member."""
-    return call.arguments if isinstance(call.arguments, dict) else {"input": call.arguments}
+    return {"name": call.name, "arguments": arguments_of(call), "id": call.call_id}
 
 
 def _response(message: Message, calls: Mapping[str, ToolCall], results: Mapping[str, ToolResult]) -> dict[str, Payload]:
@@ -148,7 +143,7 @@ def _response(message: Message, calls: Mapping[str, ToolCall], results: Mapping[
     return {
         "id": identity,
         "name": message.name or (call.name if call else ""),
-        "arguments": _arguments(call) if call else {},
+        "arguments": arguments_of(call) if call else {},
         "response": text if result is None or result.result is None else result.result,
         "error": _error(message, result, text),
         "metadata": None,
@@ -172,11 +167,10 @@ def _usage(one: AnsweredTurn) -> dict[str, int] | None:
     counts = counts_of(one.interaction)
     if counts is None:
         return None
-    whole = None if counts.prompt is None or counts.completion is None else counts.prompt + counts.completion
     return without_none(
         prompt_tokens=counts.prompt,
         completion_tokens=counts.completion,
-        total_tokens=whole,
+        total_tokens=counts.total,
         cache_read_tokens=counts.cache_read,
         cache_creation_tokens=counts.cache_write,
         reasoning_tokens=counts.reasoning,
@@ -196,13 +190,3 @@ def _about(one: AnsweredTurn) -> dict[str, Payload]:
         "complete": None if call.complete else False,
         "other_answers": others or None,
     }
-
-
-def _raw(part: Part) -> Payload:
-    match part:
-        case Other(raw):
-            return raw
-        case Image():
-            return {"type": "image_url", "image_url": {"url": part.address}}
-        case Text(text):
-            return text
