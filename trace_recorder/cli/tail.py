@@ -191,8 +191,7 @@ def _key(part: StepOrCall) -> Hashable:
 
 def _is_settled(part: StepOrCall, *, is_last: bool) -> bool:
     """Whether nothing more is expected of a step: its call is over, and its tools returned or another step began."""
-    call, step = part.call, part.step
+    call = part.call
     if call is not None and not (call.error or (call.answered and call.complete) or call.ended_by):
         return False
-    asked, returned = (step.tool_calls, step.tool_results) if step else (call.response.tool_calls if call else (), ())
-    return not is_last or (call is not None and len(returned) >= len(asked))
+    return not is_last or (call is not None and len(part.tool_results) >= len(part.tool_calls))
