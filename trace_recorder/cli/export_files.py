@@ -52,19 +52,18 @@ class Target:
 
         A directory is one that is there, ends in a slash, or has a name that does not end in .json, .jsonl or .eval.
         """
+        has_rows = FORMATS[name].kind == "rows"
+        if out is None and has_rows:
+            return cls()
         if out is None:
-            if FORMATS[name].kind == "rows":
-                return cls()
             raise ValueError(f"{name} writes a file a run: say with -o in which directory")
         path = Path(out)
         is_directory = path.is_dir() or out.endswith(("/", os.sep))
-        if FORMATS[name].kind == "rows":
-            if is_directory:
-                raise ValueError(f"{name} writes one file, and {out} is a directory: name a file in it")
-            return cls(file=path)
-        if is_directory or not (path.exists() or path.suffix in {".json", ".jsonl", ".eval"}):
+        if has_rows and is_directory:
+            raise ValueError(f"{name} writes one file, and {out} is a directory: name a file in it")
+        if is_directory or not (has_rows or path.exists() or path.suffix in {".json", ".jsonl", ".eval"}):
             return cls(directory=path)
-        if runs > 1:
+        if runs > 1 and not has_rows:
             raise ValueError(f"{out} is a file, and {name} writes one for each of {runs} runs: name a directory")
         return cls(file=path)
 
