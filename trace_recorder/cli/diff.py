@@ -56,16 +56,18 @@ def diff(  # noqa: PLR0913, PLR0917 - one argument an option
 
 def lines(found: TrajectoryDiff, a: str, b: str, *, every: bool) -> Iterator[tuple[str, str]]:
     """Yield the lines of a comparison with their styles."""
-    yield from (
-        (f"{sign} {name}: {_run(run)}", style)
-        for sign, name, run, style in (("a", a, found.a, "red"), ("b", b, found.b, "green"))
-    )
+    yield f"a {a}: {_run(found.a)}", "red"
+    yield f"b {b}: {_run(found.b)}", "green"
     yield from ((f"models: {one or 'unknown'} in a, {other or 'unknown'} in b", "") for one, other in found.models)
-    differing = [step for step in found.steps if step.differences]
     if found.parts_at is None:
         yield f"no difference in {pluralize(len(found.steps), 'step')}", ""
-        return
-    yield f"equal: {pluralize(found.parts_at, 'step')}; then {len(differing)} of {len(found.steps)} differ", ""
+    else:
+        yield from _differing_steps(found, found.parts_at, every=every)
+
+
+def _differing_steps(found: TrajectoryDiff, parts_at: int, *, every: bool) -> Iterator[tuple[str, str]]:
+    differing = [step for step in found.steps if step.differences]
+    yield f"equal: {pluralize(parts_at, 'step')}; then {len(differing)} of {len(found.steps)} differ", ""
     for step in differing if every else differing[:1]:
         yield "", ""
         yield _title(step), "bold"

@@ -54,8 +54,7 @@ def fork(  # noqa: PLR0913, PLR0917 - one argument an option
     """
     command = required(command, "fork RUN --at 7")
     check_speed(speed)
-    if system is not None and system_file is not None:
-        raise typer.BadParameter("--system and --system-file are two ways to say one thing")
+    prompt = _system_prompt(system, system_file)
     try:
         with starting("fork"):
             ended = fork_program(
@@ -63,7 +62,7 @@ def fork(  # noqa: PLR0913, PLR0917 - one argument an option
                 run_at(run),
                 int(at) if at.isdecimal() else at,
                 model=model,
-                system=_read(system_file, "--system-file") or system,
+                system=prompt,
                 answer=_read(answer, "--answer"),
                 ignore=ignore or (),
                 speed=speed,
@@ -76,6 +75,12 @@ def fork(  # noqa: PLR0913, PLR0917 - one argument an option
         report_recorded(ended.recorded, command)
     report(ended.mismatches, ended.problem)
     exit_as(_code(ended, loose=loose))
+
+
+def _system_prompt(text: str | None, file: Path | None) -> str | None:
+    if text is not None and file is not None:
+        raise typer.BadParameter("--system and --system-file are two ways to say one thing")
+    return text if file is None else _read(file, "--system-file")
 
 
 def _read(file: Path | None, option: str) -> str | None:

@@ -16,7 +16,7 @@ from trace_recorder.cli.each_run import EachRun
 from trace_recorder.cli.output import print_json
 from trace_recorder.cli.read_files import UnreadableError, find_runs, process_or_error, read
 from trace_recorder.cli.text_layout import compact, text_of
-from trace_recorder.values.messages import LLMResponse, Message
+from trace_recorder.values.messages import LLMResponse, Message, ToolCall
 from trace_recorder.values.shared_sequence import SharedSequence
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps_and_calls
@@ -139,15 +139,16 @@ class Texts:
             place: Place = "tools" if message.role == "tool" else "prompts"
             yield place, "result" if message.role == "tool" else message.role, text_of(message.content)
             yield "prompts", "thought", message.reasoning or ""
-            for call in message.tool_calls:
-                yield "tools", f"call of {call.name}", compact(call.arguments, full=True)
-        response = part.call.response if part.call else part.step.llm_response if part.step else None
-        if response is not None:
-            yield from _answer(response)
+            yield from _calls(message.tool_calls)
+        if part.response is not None:
+            yield from _answer(part.response)
         error = part.call.error if part.call else None
         yield "answers", "error", f"{error.type}: {error.message}" if error else ""
         if part.step:
-            yield from _tools(part)
+            yield from _calls(part.tool_calls)
+        for result in part.tool_results:
+            yield "tools", "result", text_of(result.result)
+            yield "tools", "failed", text_of(result.error)
 
     def _new_messages(self, part: StepOrCall) -> SharedSequence[Message]:
         """Return the messages of a prompt without those with which the prompt before begins too."""
@@ -163,14 +164,8 @@ def _answer(response: LLMResponse) -> Iterator[tuple[Place, str, str]]:
     yield "answers", "answer", response.content or ""
     for choice in response.choices[1:]:
         yield "answers", f"choice {choice.index}", choice.content or ""
-    for call in response.tool_calls:
-        yield "tools", f"call of {call.name}", compact(call.arguments, full=True)
+    yield from _calls(response.tool_calls)
 
 
-def _tools(part: StepOrCall) -> Iterator[tuple[Place, str, str]]:
-    step = part.step
-    for call in step.tool_calls if step else ():
-        yield "tools", f"call of {call.name}", compact(call.arguments, full=True)
-    for result in step.tool_results if step else ():
-        yield "tools", "result", text_of(result.result)
-        yield "tools", "failed", text_of(result.error)
+def _calls(calls: Iterable[ToolCall]) -> Iterator[tuple[Place, str, str]]:
+    return (("tools", f"call of {call.name}", compact(call.arguments, full=True)) for call in calls)

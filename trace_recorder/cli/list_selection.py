@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import get_args
 
-from trace_recorder.cli.list_runs import Run, start_of
+from trace_recorder.cli.list_runs import Row, Run, start_of
 from trace_recorder.cli.text_layout import text_of
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Status
@@ -59,14 +59,14 @@ class Selection:
 
     def _matches(self, run: Run) -> bool:
         row = run.row
-        return (
-            (not self.statuses or row.status in self.statuses)
-            and _is_in(self.model, f"{text_of(row.provider)}/{text_of(row.model)}")
-            and _is_in(self.task, text_of(row.task))
-            and (self.since is None or _is_since(row.start_time, self.since))
-            and (not self.failed or row.success is False or row.status == "failed")
-            and (not self.errors or _has_errors(run))
-        )
+        if self.statuses and row.status not in self.statuses:
+            return False
+        if self.since is not None and not _is_since(row.start_time, self.since):
+            return False
+        if (self.failed and not _has_failed(row)) or (self.errors and not _has_errors(run)):
+            return False
+        served = f"{text_of(row.provider)}/{text_of(row.model)}"
+        return _is_in(self.model, served) and _is_in(self.task, text_of(row.task))
 
 
 def _is_in(part: str | None, whole: str) -> bool:
@@ -78,6 +78,10 @@ def _is_since(start_time: Payload, since: datetime) -> bool:
         return datetime.fromisoformat(start_time).astimezone() >= since
     except (ValueError, TypeError, OverflowError):
         return False
+
+
+def _has_failed(row: Row) -> bool:
+    return row.success is False or row.status == "failed"
 
 
 def _has_errors(run: Run) -> bool:

@@ -63,14 +63,11 @@ def view(
     by side.
     """
     places = places or [default_directory()]
-    if output is not None and len(places) > 2:
-        raise typer.BadParameter("with -o, at most two runs are written")
     if output is not None:
         _write(places, output)
         return
-    for place in places:
-        if not place.exists():
-            fail(f"{place}: No such file or directory")
+    if missing := [place for place in places if not place.exists()]:
+        fail(f"{missing[0]}: No such file or directory")
     if any(find_spec(name) is None for name in ("starlette", "uvicorn")):
         fail("view needs starlette and uvicorn: pip install 'trace-recorder[view]'. With -o, it writes a file without.")
     try:
@@ -81,6 +78,8 @@ def view(
 
 
 def _write(places: list[Path], output: Path) -> None:
+    if len(places) > 2:
+        raise typer.BadParameter("with -o, at most two runs are written")
     files = [*map(run_at, places)]
     runs = [*map(read, files)]
     html = process(files[-1], partial(_html, runs, [file.name for file in files]), "shown")

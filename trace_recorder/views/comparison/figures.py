@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, without_none
@@ -27,13 +27,7 @@ class Figures:
 
     def to_dict(self) -> dict[str, Payload]:
         """Render as JSON, without what is unknown."""
-        return {"calls": self.calls} | without_none(
-            input_tokens=self.input_tokens,
-            output_tokens=self.output_tokens,
-            cost=self.cost,
-            estimated_cost=self.estimated_cost,
-            llm_seconds=self.llm_seconds,
-        )
+        return without_none(**asdict(self))
 
 
 def figures_of(calls: Iterable[LLMInteraction]) -> Figures:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from trace_recorder.dialects.blocks import Blocks, is_reference
+from trace_recorder.dialects.json_access import map_inside
 from trace_recorder.values.messages import Message, Payload
 
 _DATA_URI = re.compile(r"data:([^;,]*)(;[^,]*)?,", re.ASCII)
@@ -181,8 +182,6 @@ def described(part: Part, limit: int) -> tuple[str, bool]:
         if isinstance(value, str) and len(value) > limit:
             cut.append(len(value))
             return f"{value[:80]}... ({len(value) - 80} more characters)"
-        if isinstance(value, dict):
-            return {name: short(inner) for name, inner in value.items()}
-        return [short(inner) for inner in value] if isinstance(value, list) else value
+        return map_inside(short, value)
 
     return json.dumps(short(raw), ensure_ascii=False), bool(cut)

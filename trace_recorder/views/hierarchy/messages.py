@@ -56,21 +56,24 @@ def lines_of(one: AnsweredTurn, previous: AnsweredTurn | None) -> list[Line]:
 
 
 def _prompt_lines(one: AnsweredTurn, previous: AnsweredTurn | None) -> Iterator[Line]:
-    calls = {call.call_id: call for call in (previous.response.tool_calls if previous else ())}
-    results = {result.call_id: result for result in (previous.results if previous else ())}
+    calls, results = _calls_and_results(previous) if previous else ({}, {})
     added, changed = _added(one.turn)
     for place, message in enumerate(added):
         calls |= {call.call_id: call for call in message.tool_calls}
         renews = previous is not None and message.role in _INSTRUCTIONS and place in changed
-        own = renews if previous is not None else place < one.turn.instructions
-        is_own = own and one.turn.instructions > 0
-        yield Line(_message(message, calls, results), one, own=is_own, renews=renews)
+        own = place < one.turn.instructions if previous is None else renews and one.turn.instructions > 0
+        yield Line(_message(message, calls, results), one, own=own, renews=renews)
+
+
+def _calls_and_results(one: AnsweredTurn) -> tuple[dict[str, ToolCall], dict[str, ToolResult]]:
+    """Index the tool calls of a turn, and their results, by their ids."""
+    calls = {call.call_id: call for call in one.response.tool_calls}
+    return calls, {result.call_id: result for result in one.results}
 
 
 def last_results(one: AnsweredTurn) -> list[Line]:
     """Return the results for the last turn of a conversation, where the prompt that has them begins another one."""
-    calls = {call.call_id: call for call in one.response.tool_calls}
-    results = {result.call_id: result for result in one.results}
+    calls, results = _calls_and_results(one)
     return [Line(_message(message, calls, results), one) for message in one.next_messages if message.call_id in calls]
 
 
@@ -87,8 +90,7 @@ def _added(turn: Turn) -> tuple[Sequence[Message], range]:
 def _said(one: AnsweredTurn) -> list[dict[str, Payload]]:
     """Return what the model said, and the results of its tools that it was never shown."""
     response = one.response
-    calls = {call.call_id: call for call in response.tool_calls}
-    results = {result.call_id: result for result in one.results}
+    calls, results = _calls_and_results(one)
     shown = {message.call_id for message in one.next_messages}
     about = {"usage": _usage(one), "finish_reason": response.finish_reason}
     answer = _message(answer_of(response), calls, results, **_about(one)) | about

@@ -83,12 +83,7 @@ class Branch:
 
 def branches(turns: Sequence[Turn], *, include_incomplete: bool = False) -> list[Branch]:
     """Return the branches that turns make; with `include_incomplete`, every answer to a known prompt is a target."""
-
-    def is_target(turn: Turn, choice: int = 0) -> bool:
-        if include_incomplete:
-            return turn.answered and turn.interaction.source.has_request()
-        return turn.is_complete and fault_of_turn(turn, choice) is None
-
+    is_target = _is_known if include_incomplete else _is_faultless
     last = [turn for turn in turns if is_target(turn)]
     went_on = {before for turn in last for before in _ancestors(turn)[1:]}
     covered: set[Turn] = set()
@@ -100,6 +95,14 @@ def branches(turns: Sequence[Turn], *, include_incomplete: bool = False) -> list
         found.append(Branch(path, targets, targets - covered))
         covered |= targets
     return found
+
+
+def _is_known(turn: Turn, _: int = 0) -> bool:
+    return turn.answered and turn.interaction.source.has_request()
+
+
+def _is_faultless(turn: Turn, choice: int = 0) -> bool:
+    return turn.is_complete and fault_of_turn(turn, choice) is None
 
 
 def fault_of_turn(turn: Turn, choice: int = 0) -> str | None:
