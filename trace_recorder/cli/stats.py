@@ -7,7 +7,7 @@ import typer
 from trace_recorder.cli.arguments import AsJson, Jobs, Runs
 from trace_recorder.cli.count_run import count_run
 from trace_recorder.cli.each_run import EachRun
-from trace_recorder.cli.jobs import in_order, jobs_for
+from trace_recorder.cli.jobs import batch_for, in_order, jobs_for
 from trace_recorder.cli.output import console, print_json, print_lines, table_width
 from trace_recorder.cli.read_files import find_runs
 from trace_recorder.cli.stats_tables import lines
@@ -22,8 +22,8 @@ def stats(paths: Runs, as_json: AsJson = False, jobs: Jobs = None) -> None:
     A run that cannot be read is reported and skipped; the exit code is then 1.
     """
     figures, runs = Stats(), [*find_runs(paths)]
-    each = EachRun(len(runs))
-    for one in each.over(in_order(count_run, runs, jobs_for(runs, jobs))):
+    each, processes = EachRun(len(runs)), jobs_for(runs, jobs)
+    for one in each.over(in_order(count_run, runs, processes, batch_for(runs, processes))):
         figures.merge(one)
     if as_json:
         print_json(figures.to_json() | {"unreadable": each.failed})

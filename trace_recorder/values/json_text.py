@@ -79,6 +79,8 @@ def parse(text: str, max_depth: int = MAX_DEPTH) -> Payload:
 
 def replace_lone_surrogates(text: str) -> str:
     """Return JSON text in which U+FFFD replaces each half of a surrogate pair that is alone."""
+    if "\\ud" not in text and "\\uD" not in text:
+        return text
     return _SURROGATE.sub(lambda found: "\\ufffd" if found[1] else found[0], text)
 
 

@@ -15,14 +15,14 @@ from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.dialects.stream_usage import may_omit_usage
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Choice, Payload, Usage
+from trace_recorder.values.structs import Struct
 
 _CACHE_APART = {"anthropic-messages", "claude-code", "inspect-ai", "kimi", "langfuse", "openclaw", "opencode", "pi"}
 _THOUGHTS_APART = {"gemini-cli", "google-generate", "google-interactions", "langfuse"}
 _ID_IN_TOKEN = re.compile(r"token_id:(\d+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Struct, frozen=True):
     """How many tokens an interaction took. `prompt` has the cached ones, `completion` those for reasoning."""
 
     prompt: int | None = None

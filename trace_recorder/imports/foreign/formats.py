@@ -44,7 +44,7 @@ FORMATS = {
     "openhands-v0": "openhands_v0",
     "openhands": "openhands_v1",
     "tau-bench": "tau_bench",
-    "opencode": "opencode",
+    "opencode": "opencode.sessions",
     "chat-messages": "chat_messages",  # the last: other formats have such lists in them
 }
 """The names of the formats, each with its module, in the order in which they are asked."""

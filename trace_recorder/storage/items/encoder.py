@@ -19,14 +19,14 @@ Where the numbers of a list are scattered, ranges may refer to positions in an e
 
 from __future__ import annotations
 
-import math
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import groupby, islice
+from itertools import islice
 
 from trace_recorder.storage.items.conversation_prefix import ConversationPrefix, newest_prefixes
-from trace_recorder.storage.items.item_lists import Item, ItemList, NewItem, Parts, RequestItems, dump_json
+from trace_recorder.storage.items.item_lists import ItemList, NewItem, Parts, RequestItems, dump_json
+from trace_recorder.storage.items.relative_ranges import MAX_FULL_RANGES, Base, ranges_or_base
 from trace_recorder.storage.redaction.name_kinds import kind_of
 from trace_recorder.values.json_text import Member, decode_json, one_line, split_added_elements, split_members
 from trace_recorder.values.messages import Payload
@@ -35,8 +35,6 @@ MIN_MEMBER_CHARACTERS = 256
 """A member of the request that is no list of objects is an item from this many characters on."""
 MAX_KNOWN_ITEMS = 16_384
 """How many items are remembered; one that was forgotten is written again when it is sent again."""
-MAX_FULL_RANGES = 12
-"""A list of more ranges than this is written relative to an earlier full one."""
 
 
 @dataclass(slots=True)
@@ -71,7 +69,7 @@ class ItemEncoder:
         self._max_known_items = max_known_items
         self._known: dict[bytes, int] = {}
         self._next = {"n": 0, "s": 0}
-        self._bases: dict[str, tuple[int, array[int]]] = {}
+        self._bases: dict[str, Base] = {}
         self._prefixes: list[ConversationPrefix] = []
 
     def encode(self, request: bytes) -> Encoded:
@@ -93,7 +91,7 @@ class ItemEncoder:
             for part in parts.values():
                 if isinstance(part, ItemList):
                     part.mark_written()
-            self._bases |= {name: (seq, numbers) for name, numbers in full.items()}
+            self._bases |= {name: Base(seq, numbers) for name, numbers in full.items()}
             self._prefixes = newest_prefixes(prefix, [*self._prefixes, *prefixes])  # others may have been encoded since
 
         return Encoded(new, body, dump_json(described), parts, remember)
@@ -116,19 +114,10 @@ class ItemEncoder:
             if isinstance(part, int):
                 described[name] = part
                 continue
-            described[name] = self._ranges_or_base(name, part)
+            described[name] = ranges_or_base(part, self._bases.get(name))
             if described[name] is part.ranges and len(part.ranges) > MAX_FULL_RANGES:
                 full[name] = part.numbers[:]  # a copy: the list grows in place when it is continued
         return described, full
-
-    def _ranges_or_base(self, name: str, part: ItemList) -> Payload:
-        base = self._bases.get(name)
-        if base is None or len(part.ranges) <= MAX_FULL_RANGES:
-            return part.ranges
-        ranges = _relative_to_base(base[1], part.numbers)
-        if len(ranges) > max(MAX_FULL_RANGES, math.isqrt(len(part.numbers))):
-            return part.ranges
-        return {"base": base[0], "ranges": ranges}
 
 
 def _continue_prefix(
@@ -186,24 +175,3 @@ def _new_prefix(
         return None
     tail = text[elements[-1][1] :].encode()
     return ConversationPrefix(tail, body, parts, growing).take(request)
-
-
-def _relative_to_base(base: array[int], numbers: array[int]) -> list[Payload]:
-    """Write `numbers` as ranges of positions at which `base` has the same number, and ranges of the numbers between."""
-    if numbers[: len(base)] == base:
-        return [{"base": [0, len(base) - 1]}, *_to_ranges(numbers[len(base) :])]
-    ranges: list[Payload] = []
-    for same, group in groupby(enumerate(numbers), lambda pair: pair[0] < len(base) and base[pair[0]] == pair[1]):
-        pairs = list(group)
-        if same:
-            ranges.append({"base": [pairs[0][0], pairs[-1][0]]})
-        else:
-            ranges.extend(_to_ranges(number for _, number in pairs))
-    return ranges
-
-
-def _to_ranges(numbers: Iterable[int]) -> list[list[int]]:
-    part = ItemList()
-    for number in numbers:
-        part.add(Item(number))
-    return part.ranges
