@@ -112,7 +112,7 @@ def _wait_for(directory: Path, calls: set[int]) -> None:
 def test_only_known_services_have_projects(tmp_path: Path) -> None:
     done = invoke("import", "nowhere", "--project", "mine", "-o", tmp_path)
     assert done.exit_code == 2
-    assert "langsmith, phoenix" in done.output
+    assert "langfuse, langsmith, mlflow, phoenix" in done.output
 
 
 def test_lines_of_other_tools_in_a_directory_are_imported(tmp_path: Path) -> None:
