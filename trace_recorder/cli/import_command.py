@@ -59,7 +59,7 @@ def import_(sources: Sources, output: Output = None, project: Project = None, wa
     keys and addresses from the environment.
     """
     importing = Importing(output or default_directory())
-    services = [] if project is None else [_service(str(name), project) for name in sources]
+    services = _services(sources, project)
 
     def look() -> bool:
         if project is None:
@@ -86,6 +86,15 @@ def _look_again(look: Callable[[], bool], shortest: float, *, watch: bool) -> No
         time.sleep(max(shortest, PAUSE_MULTIPLE * (time.monotonic() - began)))
         began = time.monotonic()
         look()
+
+
+def _services(sources: list[Path], project: str | None) -> list[TraceService]:
+    if project is not None:
+        return [_service(str(name), project) for name in sources]
+    for name in map(str, sources):
+        if name in SERVICES and not Path(name).exists():
+            raise typer.BadParameter(f"{name} is a service: say which project with --project NAME")
+    return []
 
 
 def _service(name: str, project: str) -> TraceService:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -25,9 +25,10 @@ class Importing:
     service that is the last one said of it, are not counted and printed again at each look.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, progress: Callable[[int | None], Progress] = Progress) -> None:
         self.counts: Counter[str] = Counter()
         self._directory = directory
+        self._progress = progress
         self._seen: dict[Path, tuple[int, int]] = {}
         self._read_too: set[Path] = set()
         self._versions: dict[str, dict[str, str]] = {}
@@ -37,7 +38,7 @@ class Importing:
     def look(self, sources: Iterable[Path]) -> None:
         """Import the files that are new, or have changed since the last look."""
         files = [*_files(sources)]
-        with Progress(len(files)) as progress:
+        with self._progress(len(files)) as progress:
             for path, is_named in progress.over(files):
                 state = try_call(partial(_state, path), lambda _: None)
                 if path in self._read_too or self._seen.get(path) == state is not None:
@@ -62,7 +63,7 @@ class Importing:
         """Import the traces of a service that are new, or have changed; return whether it gave all of them."""
         seen = self._versions.setdefault(service.address, {})
         runs = _readable(import_traces(service, self._directory, seen), Path(service.address))
-        with Progress(None) as progress:
+        with self._progress(None) as progress:
             try:
                 for done in progress.over(runs):
                     self._note(done, service.address, progress)

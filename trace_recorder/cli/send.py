@@ -60,11 +60,16 @@ def send_runs(runs: Iterable[Path], target: Target, *, resume: bool) -> bool:
                 failed += 1
                 continue
             sent += delivery.sent
-            if delivery.missing:
-                warn(f"{path}: {pluralize(delivery.missing, 'span')} did not arrive; --resume sends them again")
+            if delivery.missing or delivery.missing_scores:
+                warn(f"{path}: {_missing(delivery)} did not arrive; --resume sends them again")
                 failed += 1
     warn(f"{pluralize(count, 'run')} read: {pluralize(sent, 'span')} sent to {target.name}")
     return not failed
+
+
+def _missing(delivery: Delivery) -> str:
+    counts = {"span": delivery.missing, "score": delivery.missing_scores}
+    return " and ".join(pluralize(count, name) for name, count in counts.items() if count)
 
 
 def _refuse(path: Path, error: Exception) -> NoReturn:

@@ -77,7 +77,7 @@ def serving(service: StandIn) -> Iterator[str]:
         def _reply(self) -> None:
             split = urlsplit(self.path)
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
-            given = parse_qs(split.query) | (json.loads(body) if body else {})
+            given = parse_qs(split.query) | (json.loads(body) if body[:1] == b"{" else {})
             service.delay()
             status, value = (service.refuses, {}) if service.refuses else service.answer(split.path, given)
             if status == 0:
