@@ -17,8 +17,8 @@ from trace_recorder import TrajectoryFormatError, load
 from trace_recorder.imports.foreign import span_console
 from trace_recorder.imports.foreign.formats import Source, read_runs
 from trace_recorder.imports.foreign.inspect_ai.archive import Archive, MemberError
-from trace_recorder.imports.foreign.llm.database import opened
 from trace_recorder.imports.foreign.run import ForeignRun, Missing
+from trace_recorder.imports.foreign.sqlite_file import opened
 from trace_recorder.values.json_text import NotJsonError, check_depth
 
 MB = 1024 * 1024
