@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from trace_recorder.cli.arguments import Full, default_directory
+from trace_recorder.cli.arguments import Full, check_names, default_directory
 from trace_recorder.cli.output import console, print_json, print_lines, warn
 from trace_recorder.cli.read_files import UnreadableError, is_directory, read
 from trace_recorder.cli.run_header import head
@@ -99,8 +99,7 @@ def _check_turn_options(parser: str | None, step: int | None, *, turns: bool) ->
         raise typer.BadParameter("turns have no step numbers", param_hint="--step")
     if parser is not None and not turns:
         raise typer.BadParameter("it goes with --turns", param_hint="--parser")
-    if parser not in {None, *PARSERS}:
-        raise typer.BadParameter(f"{parser!r} is none of {', '.join(PARSERS)}", param_hint="--parser")
+    check_names([] if parser is None else [parser], PARSERS, "--parser")
 
 
 def _check_step_options(step: int | None, *, errors: bool, raw: bool, whole: bool) -> None:
@@ -113,9 +112,9 @@ def _check_step_options(step: int | None, *, errors: bool, raw: bool, whole: boo
 
 
 def _newest(directory: Path) -> Path:
-    from trace_recorder.cli.list_runs import newest  # noqa: PLC0415 - a file is shown without it
+    from trace_recorder.cli.list_runs import run_at  # noqa: PLC0415 - a file is shown without it
 
-    return newest(directory)
+    return run_at(directory)
 
 
 def _print_turns(trajectory: Trajectory, parser: str | None, *, full: bool, as_json: bool) -> None:

@@ -43,7 +43,7 @@ class ItemTable:
             self._strings[data["s"]] = data["value"]
             return
         number = data["n"]
-        try:  # noqa: SIM105 - a context manager takes longer than all else here
+        try:  # noqa: SIM105 - a context manager costs more than the rest
             self._items[number] = self._filled(data) if "strings" in data else data["value"], crc
         except KeyError:  # a string that it needs is missing
             pass
