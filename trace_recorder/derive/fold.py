@@ -112,7 +112,7 @@ class Fold:
             self.calls[identity] = call
             if record.data.get("api") != "embeddings":
                 self.tools.steps.close(agent_key(record.data))
-            step = self._recorded_step(record)
+            step = self._recorded_step(record) if "step_id" in record.data else None
             if step is not None and step.identity is not None:
                 step.interactions.append(identity)
                 self.tools.step_of_interaction[identity] = step.identity
@@ -202,7 +202,8 @@ class Fold:
             keep_newest(same, MAX_REMEMBERED_IDS)
         elif one.response.id:
             self.captured_responses[one.response.id] = None
-            self._drop_duplicates(one, call.first_seq, during)
+            if one.response.id in self.manual_responses:
+                self._drop_duplicates(one, call.first_seq, during)
         self.tools.read_response(one, call.first.seq, during)
 
     def _drop_duplicates(self, captured: LLMInteraction, first_seq: int, during: DuringStream) -> None:
@@ -235,8 +236,8 @@ class Fold:
 
     def interactions(self) -> list[LLMInteraction]:
         """Return the interactions in the order in which they began, without duplicates."""
-        made = [one for call in self.calls.values() if (one := self.interaction(call)) is not None]
-        return [one for one in made if not self.is_duplicate(one)]
+        made = [self._interactions.get(name) or self.interaction(call) for name, call in self.calls.items()]
+        return [one for one in made if one is not None and (one.api is not None or not self.is_duplicate(one))]
 
     def interaction(self, call: CallRecords) -> LLMInteraction | None:
         """Return the value of an interaction, built once. None, with a gap, if its records cannot be read."""
@@ -272,7 +273,7 @@ class Fold:
             self.run.outline(status, interactions[0] if interactions else None),
             metrics=metrics_of(interactions, steps, self.run.redactions),
             llm_interactions=interactions,
-            agent_steps=[self.with_summary(step) for step in steps],
+            agent_steps=[self.with_summary(step) for step in steps] if self.run.summaries else steps,
             gaps=(*self.run.all_gaps(), *unreadable_gaps(interactions)),
         )
 

@@ -62,7 +62,10 @@ class RunFacts:
         if "redacted" in record.data and (redacted := as_int(record.data["redacted"])):
             self.redactions.add({"redactions": redacted})
         if isinstance(record.seq, int):
-            self._report_missing(record)
+            if record.seq == self._last_seq + 1 and not self._damaged_since:
+                self._last_seq = record.seq
+            else:
+                self._report_missing(record)
 
     def _report_missing(self, record: Record) -> None:
         """Add a gap if more numbers are missing than there were damaged lines since the last record."""

@@ -7,7 +7,7 @@ ran, and which results came back meanwhile, is matched again at its end.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trace_recorder.derive.derived_steps import OpenCalls, is_step
@@ -62,9 +62,9 @@ class ToolExecutions:
         if execution is not None:
             execution.has_sub_agent = True
 
-    def read_request(self, identity: str, agent: Hashable, results: Iterable[ToolResult], *, streams: bool) -> None:
+    def read_request(self, identity: str, agent: Hashable, results: Sequence[ToolResult], *, streams: bool) -> None:
         """Read the tool results that a request carries. `streams` says whether its answer is a stream."""
-        unclaimed = self._assign_results(agent, results)
+        unclaimed = self._assign_results(agent, results) if results else []
         for during in self._open_streams.values():
             during.results += ((agent, result) for result in unclaimed)
         if streams:
@@ -76,7 +76,8 @@ class ToolExecutions:
 
     def read_response(self, one: LLMInteraction, first_seq: int, late: DuringStream) -> None:
         """Read the calls of a response. It may have asked for what is in `late`."""
-        self._open_calls.add(one.interaction_id, one.agent_id or one.agent, one.response.tool_calls)
+        if one.response.tool_calls:
+            self._open_calls.add(one.interaction_id, one.agent_id or one.agent, one.response.tool_calls)
         if is_step(one):
             self._pending_calls.add(one, first_seq, self.step_of_interaction.get(one.interaction_id))
             for execution in late.executions.values():

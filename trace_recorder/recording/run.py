@@ -86,7 +86,7 @@ class Run:
         self.limits = limits
         self.pid = os.getpid()
         self.began = time.perf_counter()
-        self.closed = False
+        self.closed = self._document_complete = False
         self.abandoned = False
         self._begin: tuple[str, str, int] | None = None
         self._journal = journal
@@ -95,8 +95,7 @@ class Run:
         self._items, self.elements = ItemEncoder(), RepeatedElements()
         self._run_texts: list[_RunText] = []
         self._numbers = {kind: itertools.count(1) for kind in ("llm", "step", "agent", "tool")}
-        self._exiting = False
-        self._recreate_after = 0.0
+        self._exiting, self._recreate_after = False, 0.0
         self.unfinished = UnfinishedWork()
         self._document = document
         self._closing_thread = 0
@@ -130,8 +129,8 @@ class Run:
         braces. `written` is called when the record is on file, even if Ctrl-C interrupts the write's return. `when`
         says when the document is updated, if not as for all records of this kind.
         """
-        if self.abandoned:  # asked before the lock, which a thread of the parent's may have held at the fork
-            return
+        if self.abandoned:
+            return  # asked before the lock, which a thread of the parent's may have held at the fork
         about, redacted = split_redacted(about)
         with self._lock:
             self._prepare(looks=kind not in DOCUMENT_TIMING)  # that of a call has been asked when it was begun
@@ -142,7 +141,8 @@ class Run:
             finally:
                 if written is not None and self._journal.next_seq > seq:
                     written()
-            self._remember(kind, seq, said)
+            if kind in _OF_THE_RUN and said:
+                self._remember(seq, said)
         self.unfinished.settle()
         self._update_document(kind, when)
 
@@ -244,7 +244,8 @@ class Run:
         masked, count = try_call(lambda: self._redaction.mask(said), unmasked)
         seq = self._journal.next_seq
         self._journal.append(kind, record_data(about, masked, count + redacted), now())
-        self._remember(kind, seq, masked)
+        if kind in _OF_THE_RUN and masked:
+            self._remember(seq, masked)
 
     def _write_gaps(self) -> None:
         failures = self.guard.failures
@@ -272,13 +273,9 @@ class Run:
             text.said = masked
             self._journal.append("redaction", record_data(dump_members({"of": text.seq}), masked, count), now())
 
-    def _remember(self, kind: str, seq: int, said: str) -> None:
+    def _remember(self, seq: int, said: str) -> None:
         """Keep a text about the run itself: a client may later make a secret in it known."""
-        if (
-            kind in _OF_THE_RUN
-            and said
-            and sum(len(one.said) for one in self._run_texts) + len(said) <= MAX_REMEMBERED_CHARS
-        ):
+        if sum(len(one.said) for one in self._run_texts) + len(said) <= MAX_REMEMBERED_CHARS:
             self._run_texts.append(_RunText(seq, said))
 
     def mask_stream(self, data: bytes, *, last: bool) -> tuple[bytes, int, int]:
@@ -336,6 +333,7 @@ class Run:
 
     def _close_files(self) -> None:
         self._writer.close()
+        self._document_complete = True
         with self.guard("close the journal"):
             self._journal.close()  # first: a thread that comes late must not open the files again
         self._writer.release()
@@ -370,6 +368,8 @@ class Run:
 
         Daemon threads may still record after that. The system releases the journal's lock when the process ends.
         """
+        if self.closed and not (self.abandoned or self._document_complete):  # an interrupt came while this was closed
+            self._close_files()
         if self.abandoned or self.closed:
             return
         self.unfinished.end_abandoned()
