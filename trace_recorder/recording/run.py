@@ -34,12 +34,13 @@ from trace_recorder.derive.live_document.writer import DocumentWriter, When, Wri
 from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard, try_call
 from trace_recorder.recording.limits import Limits
-from trace_recorder.recording.record_data import process_facts, record_data, split_redacted
+from trace_recorder.recording.record_data import Records, item_records, process_facts, record_data, split_redacted
 from trace_recorder.recording.repeated_elements import RepeatedElements
 from trace_recorder.recording.unfinished import UnfinishedWork
 from trace_recorder.storage import paths
 from trace_recorder.storage.items.encoder import Encoded, ItemEncoder
-from trace_recorder.storage.journal import Data, Journal
+from trace_recorder.storage.journal import Journal
+from trace_recorder.storage.journal_lines import Data
 from trace_recorder.storage.redaction.body_parts import BodyPart
 from trace_recorder.storage.redaction.redactor import Redaction, masks_in
 from trace_recorder.values.final_status import FinalStatus
@@ -158,25 +159,24 @@ class Run:
             texts.append(f'{said},"body":{encoded.body}' if said else f'"body":{encoded.body}')
             if sum(map(len, texts)) <= MAX_UNINTERRUPTED_CHARS:
                 masked = self._redaction.mask_all(texts)
-                self._append_encoded(kind, about, encoded, masked)
+                self._append_encoded(kind, about, encoded, masked[-1], item_records(encoded.new, masked))
         if masked is None:  # what takes long is done while others record
             masked = self._redaction.mask_all(texts)
+            items = item_records(encoded.new, masked)
             with self._lock:
                 self._prepare()
-                self._append_encoded(kind, about, encoded, masked)
+                self._append_encoded(kind, about, encoded, masked[-1], items)
         self.unfinished.settle()
         self._update_document(kind)
 
     def _append_encoded(
-        self, kind: str, about: Mapping[str, object], encoded: Encoded, masked: list[tuple[str, int]]
+        self, kind: str, about: Mapping[str, object], encoded: Encoded, masked: tuple[str, int], items: Records
     ) -> None:
         """Write what was taken apart, and masked."""
         about, redacted = split_redacted(about)
-        *of_items, (said, count) = masked
-        items = [("item", record_data(new.about, *one)) for new, one in zip(encoded.new, of_items, strict=True)]
-        data = record_data(f'{dump_members(about)},"items":{encoded.items}', said, redacted + count)[:-1]
-        records: list[tuple[str, Data]] = [*items, (kind, lambda crcs: f'{data},"check":{encoded.check(crcs)}}}')]
-        seq, _ = self._journal.append_all(records, now())
+        data = record_data(f'{dump_members(about)},"items":{encoded.items}', masked[0], redacted + masked[1])[:-1]
+        request: Data = lambda crcs: f'{data},"check":{encoded.check(crcs)}}}'  # noqa: E731 - it has a type
+        seq, _ = self._journal.append_all([*items, (kind, request)], now())
         encoded.mark_written(seq)
 
     def new_bytes(self, body: bytes) -> int:
