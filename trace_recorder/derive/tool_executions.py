@@ -137,10 +137,15 @@ class ToolExecutions:
         """Return the ids of the interactions that were forgotten before each of their calls was answered."""
         return self._open_calls.unanswered()
 
-    def other_steps_showing(self, identity: str) -> Mapping[object, None]:
-        """Return the steps other than its own that show a part of an interaction: those in which its tools ran."""
+    def steps_showing(self, identity: str) -> Mapping[object, None]:
+        """Return the steps that show a part of an interaction: its own step, and those in which its tools ran.
+
+        A recorded step is given by its id, a tool step as the object.
+        """
+        own = self.step_of_interaction.get(identity)
         asked = [execution for execution in self.executions.get(identity, ()) if execution.requested_by]
-        return {execution.call_data.get("step_id") or execution.tool_step: None for execution in asked}
+        where = {execution.call_data.get("step_id") or execution.tool_step: None for execution in asked}
+        return {own: None, **where} if own else where
 
     def may_be_reassigned(self, execution: ToolExecution) -> bool:
         """Whether an open stream may turn out to have asked for a tool."""
