@@ -7,15 +7,16 @@ ran, and which results came back meanwhile, is matched again at its end.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from trace_recorder.derive.derived_steps import OpenCalls, is_step
+from trace_recorder.derive.derived_steps import OpenCalls, is_step, step_of
 from trace_recorder.derive.tool_matching import PendingCalls, RecordedStep, ToolExecution
 from trace_recorder.derive.tool_steps import ToolSteps
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import ToolCall, ToolResult
+from trace_recorder.values.trajectory import AgentStep
 
 
 @dataclass(slots=True)
@@ -203,3 +204,14 @@ class ToolExecutions:
 
     def _latest_before(self, execution: ToolExecution) -> str | None:
         return None if "step_id" in execution.call_data else self._pending_calls.latest(execution)
+
+
+def derive_steps(interactions: Sequence[LLMInteraction]) -> list[AgentStep]:
+    """Derive the steps of interactions that have no journal and did not overlap."""
+    tools = ToolExecutions()
+    for number, one in enumerate(interactions):
+        agent = one.agent_id or one.agent
+        tools.read_request(one.interaction_id, agent, one.source.new_tool_results, streams=False)
+        tools.read_response(one, number, DuringStream())
+    deciding = filter(is_step, interactions)
+    return [step_of(at, one, tools.answers.get(one.interaction_id, {})) for at, one in enumerate(deciding, start=1)]
