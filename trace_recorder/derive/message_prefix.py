@@ -10,6 +10,7 @@ import json
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from trace_recorder.dialects.call_ids import CallNumbering, count_made_up
 from trace_recorder.dialects.split_messages import MergeRule, MessageGroup
@@ -58,6 +59,12 @@ class IncrementalReading:
         if first is not None:
             parts[first] = parts[first].removeprefix(_SEPARATOR)
         return parts
+
+
+def newest_results(messages: Sequence[Message]) -> list[ToolResult]:
+    """Return the tool results of a request since the model last spoke; `MessagePrefix` gathers them as it reads."""
+    newest = takewhile(lambda message: message.role != "assistant", reversed(messages))
+    return [result_of(message) for message in newest if message.role == "tool"][::-1]
 
 
 def result_of(message: Message) -> ToolResult:
