@@ -13,10 +13,10 @@ from typing import Annotated
 import typer
 
 from trace_recorder.cli import show_turns
-from trace_recorder.cli.arguments import Full, default_directory
-from trace_recorder.cli.list_runs import newest
+from trace_recorder.cli.arguments import Full, check_names, default_directory
+from trace_recorder.cli.list_runs import run_at
 from trace_recorder.cli.output import console, print_json, print_lines, warn
-from trace_recorder.cli.read_files import UnreadableError, is_directory, read
+from trace_recorder.cli.read_files import UnreadableError, read
 from trace_recorder.cli.run_header import head
 from trace_recorder.cli.show import Show
 from trace_recorder.cli.show_errors import parts_with_errors
@@ -64,7 +64,7 @@ def show(  # noqa: PLR0913, PLR0917 - one argument an option
     _check_step_options(step, errors=errors, raw=raw, whole=turns or as_json)
 
     def print_it(file: Path) -> None:
-        file = newest(file) if is_directory(file) else file
+        file = run_at(file)
         trajectory = read(file)
         if turns:
             _print_turns(trajectory, parser or show_turns.DEFAULT_PARSER, full=full, as_json=as_json)
@@ -101,8 +101,7 @@ def _check_turn_options(parser: str | None, step: int | None, *, turns: bool) ->
         raise typer.BadParameter("turns have no step numbers", param_hint="--step")
     if parser is not None and not turns:
         raise typer.BadParameter("it goes with --turns", param_hint="--parser")
-    if parser not in {None, *PARSERS}:
-        raise typer.BadParameter(f"{parser!r} is none of {', '.join(PARSERS)}", param_hint="--parser")
+    check_names([] if parser is None else [parser], PARSERS, "--parser")
 
 
 def _check_step_options(step: int | None, *, errors: bool, raw: bool, whole: bool) -> None:

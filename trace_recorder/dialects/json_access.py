@@ -12,7 +12,7 @@ up to `call_ids.py`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from trace_recorder.values.json_text import NotJsonError, parse, replace_lone_surrogates
 from trace_recorder.values.messages import Payload
@@ -46,6 +46,15 @@ def as_int(value: Payload) -> int | None:
 def as_number(value: Payload) -> float | None:
     """Return the value if it is a number (never true), else None."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def map_inside(function: Callable[[Payload], Payload], value: Payload) -> Payload:
+    """Return an array or an object with a function applied to what is in it; any other value as it is."""
+    if isinstance(value, list):
+        return [function(element) for element in value]
+    if isinstance(value, dict):
+        return {name: function(member) for name, member in value.items()}
+    return value
 
 
 def is_nonempty(value: Payload) -> bool:
@@ -145,6 +154,8 @@ class Members(dict[str, Payload]):
 
     def rest(self) -> dict[str, Payload]:
         """Return what was not taken, without nulls and without opened members that are empty now."""
+        if not self:
+            return {}
         left = {key: value for key, value in self.items() if value is not None}
         for key, opened in self._opened.items():
             if key in left and not (rest := opened.rest()):

@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Literal
+from typing import Literal, get_args
 
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.trajectory import Trajectory
@@ -23,7 +23,8 @@ from trace_recorder.views.token_counts import tokens_of
 from trace_recorder.views.view import LeftOut
 
 Side = Literal["instructions", "questions", "tool results", "answers"]
-_SIDES: Mapping[str, Side] = {
+SIDES: tuple[Side, ...] = get_args(Side)
+_SIDE_OF_ROLE: Mapping[str, Side] = {
     **dict.fromkeys(("system", "developer"), "instructions"),
     "tool": "tool results",
     "assistant": "answers",
@@ -82,7 +83,7 @@ def count_changed_histories(turns: Iterable[Turn], left_out: LeftOut, *relations
 def _new_contents(turn: Turn) -> Iterator[tuple[Side, Content]]:
     for message in turn.new_messages:
         for content in contents_of(message):
-            yield _SIDES.get(message.role, "questions"), content
+            yield _SIDE_OF_ROLE.get(message.role, "questions"), content
 
 
 def _digest(side: Side, content: Content) -> bytes:
@@ -94,6 +95,11 @@ def count(trajectory: Trajectory, left_out: LeftOut, *what: str) -> None:
     """Report how much a run has of what a format leaves out, each by its description here."""
     for words in what:
         left_out.add(words, _COUNTS[words](trajectory))
+
+
+def count_all_but(trajectory: Trajectory, left_out: LeftOut, *held: str) -> None:
+    """Report how much a run has of everything that is counted here, without what a format holds."""
+    count(trajectory, left_out, *(words for words in _COUNTS if words not in held))
 
 
 UNANSWERED = "calls that failed, are in flight, or whose prompt is damaged"

@@ -16,7 +16,8 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_jso
 from pydantic_core.core_schema import WithDefaultSchema
 
 from trace_recorder.derive.schemas.document import Document
-from trace_recorder.derive.schemas.journal import DATA, Record
+from trace_recorder.derive.schemas.journal import DATA
+from trace_recorder.derive.schemas.record_parts import Record
 from trace_recorder.derive.schemas.schema_types import Json, Shape
 from trace_recorder.values.messages import Payload
 

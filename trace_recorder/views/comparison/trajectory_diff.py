@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import zip_longest
 from typing import Literal, get_args
 
@@ -113,16 +113,9 @@ class DiffRun:
 
     def to_dict(self) -> dict[str, Payload]:
         """Render as JSON."""
-        return {
-            "trajectory_id": self.trajectory_id,
-            "task": self.task,
-            "model": self.model,
-            "status": self.status,
-            "success": self.success,
-            "steps": self.steps,
-            "seconds": self.seconds,
-            **self.figures.to_dict(),
-        }
+        members = asdict(self)
+        del members["figures"]
+        return members | self.figures.to_dict()
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,23 +161,20 @@ def diff(a: Trajectory, b: Trajectory, *, ignore: Collection[Ignored] = ("ids", 
     Where one model takes the place of another throughout, that is no difference of the steps, so that the runs of two
     models part where the models do.
     """
-    unknown = {*ignore} - {*get_args(Ignored)}
-    if isinstance(ignore, str) or unknown:
+    if isinstance(ignore, str) or {*ignore} - {*get_args(Ignored)}:
         raise ValueError(f"ignore={ignore!r}: a collection of {', '.join(get_args(Ignored))}")
     pairs = [*_aligned(ComparableSteps(ignore).of(a), ComparableSteps(ignore).of(b))]
-    models = [found for one, other in pairs if (found := _models(one, other))]
+    models = [*filter(None, (_models(*pair) for pair in pairs))]
     compares_models = "model" not in ignore and not are_renamed(models)
-    steps = tuple(
-        DiffStep(_side(one), _side(other), (*_differences(one, other, compares_models=compares_models),))
-        for one, other in pairs
-    )
+    steps = tuple(_diff_step(*pair, compares_models=compares_models) for pair in pairs)
     parts_at = next((number for number, step in enumerate(steps) if step.differences), None)
     others = dict.fromkeys((one, other) for one, other in models if one != other)
     return TrajectoryDiff(DiffRun.of(a), DiffRun.of(b), steps, parts_at, (*others,))
 
 
-def _side(step: ComparableStep | None) -> DiffSide | None:
-    return None if step is None else DiffSide(step.source)
+def _diff_step(a: ComparableStep | None, b: ComparableStep | None, *, compares_models: bool) -> DiffStep:
+    one, other = (None if step is None else DiffSide(step.source) for step in (a, b))
+    return DiffStep(one, other, (*_differences(a, b, compares_models=compares_models),))
 
 
 def _models(a: ComparableStep | None, b: ComparableStep | None) -> tuple[Model, Model] | None:
