@@ -57,8 +57,8 @@ def send_runs(runs: Iterable[Path], target: Target, *, resume: bool) -> bool:
                 failed += 1
                 continue
             sent += delivery.sent
-            if delivery.missing:
-                warn(f"{path}: {pluralize(delivery.missing, 'span')} did not arrive; --resume sends them again")
+            if delivery.missing or delivery.missing_scores:
+                warn(f"{path}: {_missing(delivery)} did not arrive; --resume sends them again")
                 failed += 1
     warn(f"{pluralize(count, 'run')} read: {pluralize(sent, 'span')} sent to {target.name}")
     return not failed
@@ -66,3 +66,8 @@ def send_runs(runs: Iterable[Path], target: Target, *, resume: bool) -> bool:
 
 def _send(path: Path, target: Target, sender: Any, *, resume: bool) -> Delivery:
     return target.send_run(path, read(path), sender, resume=resume)
+
+
+def _missing(delivery: Delivery) -> str:
+    counts = {"span": delivery.missing, "score": delivery.missing_scores}
+    return " and ".join(pluralize(count, name) for name, count in counts.items() if count)

@@ -9,13 +9,13 @@ The module is not named `load`, so that no import can mistake it for the functio
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from trace_recorder.derive.document import from_document
 from trace_recorder.derive.fold import Fold
@@ -24,12 +24,33 @@ from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.guard import try_call
 from trace_recorder.storage import journal_lock, journal_reader
 from trace_recorder.storage.paths import document_path_for, journal_path_for
-from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, check_depth
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Gap, Status, Trajectory
 
 _BEGIN = b'{"seq":1,"time":"'
 """The first bytes of every journal. A journal may be cut off after any of them."""
+_LINE_BEGIN = journal_reader.LINE_BEGIN.encode()
+_LARGE = 1024 * 1024
+"""A larger file is looked through before it is read as a whole."""
+_NO_JOURNAL = (
+    "{} is no journal: its first line is not a record of this package. "
+    "A .json or .jsonl that a TrajectoryRecorder wrote is expected."
+)
+
+
+class _Source(Protocol):
+    """A file that is read within limits, as `foreign/source.py` has it."""
+
+    path: Path
+
+    @property
+    def head(self) -> bytes: ...
+
+    @property
+    def document(self) -> Payload: ...
+
+    @property
+    def why_no_document(self) -> str | None: ...
 
 
 class NotOwnError(TrajectoryFormatError):
@@ -58,14 +79,20 @@ def load_each(path: Path) -> Iterator[Trajectory]:
     """Yield the runs of a file: one, or of another tool's file all that are in it. Raises as `load` does."""
     if path.is_dir():
         raise TrajectoryFormatError(f"{path} is a directory. One of the .json files in it is expected.")
+    source = import_module("trace_recorder.imports.foreign.source").Source(path)
     try:
-        yield _load_own(path)
+        own = _load_own(source)
     except NotOwnError as error:
-        yield from _load_foreign(path, error)
+        refused = error.with_traceback(None)  # its frames would keep what was read
+    else:
+        yield own
+        return
+    yield from _load_foreign(source, refused)
 
 
-def _load_own(path: Path) -> Trajectory:
+def _load_own(source: _Source) -> Trajectory:
     """Load a journal, a document or ATIF. Raises NotOwnError if the file is none of these."""
+    path = source.path
     journal_path = journal_path_for(path)
     if journal_path.is_file():
         try:
@@ -73,18 +100,14 @@ def _load_own(path: Path) -> Trajectory:
         except NotOwnError:
             if journal_path == path:
                 raise
-    data = path.read_bytes()
-    if not data:
+    if not source.head:
         raise TrajectoryFormatError(f"{path} is no trajectory: it is empty.")
-    try:
-        text = data.decode("utf-8-sig")
-        document = json.loads(text)
-        check_depth(text, MAX_DOCUMENT_DEPTH)
-    except (ValueError, RecursionError) as error:
+    if source.why_no_document is not None:
         raise NotOwnError(
-            f"{path} is no trajectory: it is not JSON ({error}). "
+            f"{path} is no trajectory: {source.why_no_document}. "
             "A .json or .jsonl that a TrajectoryRecorder wrote is expected."
-        ) from None
+        )
+    document = source.document
     atif = import_module("trace_recorder.imports.atif.document")  # few programs read others' files
     if atif.is_atif(document):
         read: Trajectory = atif.from_atif(document, str(path))
@@ -92,24 +115,26 @@ def _load_own(path: Path) -> Trajectory:
     try:
         return _settled(from_document(document, str(path)))
     except TrajectoryFormatError as error:
-        raise NotOwnError(str(error)) from error
+        raise NotOwnError(str(error)) from None
 
 
-def _load_foreign(path: Path, otherwise: TrajectoryFormatError) -> Iterator[Trajectory]:
+def _load_foreign(source: _Source, otherwise: TrajectoryFormatError) -> Iterator[Trajectory]:
     """Yield the runs of another tool's file. Raises `otherwise` if it is in no format that is read."""
     foreign = import_module("trace_recorder.imports.foreign.formats")
-    source = foreign.Source(path)
     if foreign.format_of(source) is None:
         raise otherwise
     for run in foreign.read_runs(source):
-        yield load_lines(b"".join(foreign.journal_lines(run)), path)
+        yield load_lines(foreign.journal_lines(run), source.path)
 
 
-def load_lines(data: bytes, path: Path) -> Trajectory:
-    """Load the lines of a journal that is in memory; `path` is named in messages."""
+def load_lines(lines: Iterable[bytes], path: Path) -> Trajectory:
+    """Load the lines of a journal that is in no file; `path` is named in messages."""
     fold = Fold()
-    for record in journal_reader.read(data):
-        fold.add(record)
+    at = 0
+    for line in lines:
+        for record in journal_reader.read(line, at):
+            fold.add(record)
+        at += len(line)
     known = try_call(fold.run.known, partial(_refuse, path), "unknown")
     return Trajectory.read_on_demand(known, partial(folded, fold, "unknown", path))
 
@@ -119,6 +144,8 @@ def fold_journal(path: Path) -> tuple[Trajectory, Fold]:
 
     What the records say of the run itself is read at once, its interactions and steps when one of them is asked for.
     """
+    if path.stat().st_size > _LARGE and not _may_have_records(path):
+        raise NotOwnError(_NO_JOURNAL.format(path))
     fold = Fold()
     data = path.read_bytes()
     for record in journal_reader.read(data):
@@ -128,6 +155,18 @@ def fold_journal(path: Path) -> tuple[Trajectory, Fold]:
     fold.run.gaps += cut_off_gaps(path, fold)
     known = try_call(fold.run.known, partial(_refuse, path), status)
     return Trajectory.read_on_demand(known, partial(folded, fold, status, path)), fold
+
+
+def _may_have_records(path: Path) -> bool:
+    """Whether a record may begin anywhere in a file, or there is nothing in it. The file is read in parts."""
+    blank, last = True, b""
+    with path.open("rb") as file:
+        while part := file.read(_LARGE):
+            if _LINE_BEGIN in last + part:
+                return True
+            blank = blank and not part.strip(b"\0")
+            last = part[-len(_LINE_BEGIN) :]
+    return blank
 
 
 def status_without_end(path: Path, fold: Fold) -> Status:
@@ -167,10 +206,7 @@ def refuse_others(fold: Fold, data: bytes, path: Path) -> None:
     """
     if fold.run.start is None:
         if not (fold.run.records or data.startswith(_BEGIN) or _BEGIN.startswith(data) or not data.strip(b"\0")):
-            raise NotOwnError(
-                f"{path} is no journal: its first line is not a record of this package. "
-                "A .json or .jsonl that a TrajectoryRecorder wrote is expected."
-            )
+            raise NotOwnError(_NO_JOURNAL.format(path))
         return
     version = fold.run.start.data.get("version")
     if isinstance(version, int) and version > journal_reader.VERSION:

@@ -59,7 +59,6 @@ DOCUMENT_TIMING: Mapping[str, When] = {
 MAX_REMEMBERED_CHARS = 256 * 1024
 """How many characters of the run's own texts are kept, to be masked again when another secret becomes known."""
 _OF_THE_RUN = ("start", "annotation")
-
 RECREATE_RETRY_SECONDS = 1.0
 """How long to wait before another attempt to recreate a removed journal, which may be large to copy."""
 
@@ -151,9 +150,10 @@ class Run:
         if self.abandoned:
             return
         masked: list[tuple[str, int]] | None = None
+        prepared = self._items.prepare(body)  # large strings are found and checked while others record
         with self._lock:
             self._prepare()
-            encoded = self._items.encode(body)
+            encoded = self._items.encode(body, prepared)
             texts = [new.members_to_mask for new in encoded.new]
             texts.append(f'{said},"body":{encoded.body}' if said else f'"body":{encoded.body}')
             if sum(map(len, texts)) <= MAX_UNINTERRUPTED_CHARS:

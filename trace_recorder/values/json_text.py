@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import NoReturn
 
 from trace_recorder.values.messages import Payload
@@ -41,8 +42,10 @@ _BLANK = " \t\n\r"
 _SPACE = re.compile(r"[ \t\n\r]*+")
 _TOKENS = {token: re.compile(rf"[ \t\n\r]*+{re.escape(token)}[ \t\n\r]*+") for token in "{[,:"}
 STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_STRING_OR_REST = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+"""A string, or the beginning of one to the end of the text: the search for strings never goes over a part twice."""
 _NO_BRACKETS = bytes(code for code in range(256) if chr(code) not in "[]{}")
-_CLOSED = re.compile(r"\[\]|\{\}")
+_LEVELS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 COLON = re.compile(r"[ \t\n\r]*:")
 _HEX = "[0-9a-fA-F]"
 _SURROGATE = re.compile(rf"\\u[dD][89abAB]{_HEX}{{2}}\\u[dD][c-fC-F]{_HEX}{{2}}|(\\u[dD][89a-fA-F]{_HEX}{{2}})|\\.")
@@ -70,7 +73,7 @@ def parse(text: str, max_depth: int = MAX_DEPTH) -> Payload:
 
     Raises NotJsonError.
     """
-    _refuse_lone_surrogates(text)
+    refuse_lone_surrogates(text)
     value, end = _value(text, _skip(text, 0) if text[:1] in _BLANK else 0, max_depth=max_depth)
     if end != len(text) and _skip(text, end) != len(text):
         raise NotJsonError("more text after the JSON value")
@@ -84,22 +87,23 @@ def replace_lone_surrogates(text: str) -> str:
     return _SURROGATE.sub(lambda found: "\\ufffd" if found[1] else found[0], text)
 
 
-def _refuse_lone_surrogates(text: str) -> None:
+def refuse_lone_surrogates(text: str) -> None:
+    """Raise NotJsonError if JSON text has half of a surrogate pair alone."""
     if "\\" in text and ("\\ud" in text or "\\uD" in text) and any(found[1] for found in _SURROGATE.finditer(text)):
         raise NotJsonError("half of a surrogate pair is alone")
 
 
 def check_depth(text: str, max_depth: int, at: int = 0, end: int = sys.maxsize) -> None:
-    """Raise NotJsonError for nesting deeper than `max_depth`; a text with few brackets is accepted without a search."""
+    """Raise NotJsonError for nesting deeper than `max_depth`; a text with few brackets is accepted without a search.
+
+    The time is linear in the text, whatever it is. Brackets that do not match are left to the decoder.
+    """
     end = min(end, len(text))
     if end - at <= 2 * max_depth or text.count("[", at, end) + text.count("{", at, end) <= max_depth:
         return
-    left = STRING.sub("", text[at:end]).encode("ascii", "replace").translate(None, _NO_BRACKETS).decode()
-    for _ in range(max_depth):
-        left = _CLOSED.sub("", left)  # one level less, from the inside
-        if not left:
-            return
-    raise NotJsonError(f"nested more than {max_depth} levels deep")
+    brackets = _STRING_OR_REST.sub("", text[at:end]).encode("ascii", "replace").translate(None, _NO_BRACKETS)
+    if max(accumulate(map(_LEVELS.__getitem__, brackets)), default=0) > max_depth:
+        raise NotJsonError(f"nested more than {max_depth} levels deep")
 
 
 def one_line(text: str) -> str:
@@ -161,7 +165,7 @@ def decode_json(data: bytes) -> str:
         text = data.decode()
     except UnicodeDecodeError as error:
         raise NotJsonError(str(error)) from None
-    _refuse_lone_surrogates(text)
+    refuse_lone_surrogates(text)
     return text
 
 

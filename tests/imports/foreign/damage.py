@@ -28,7 +28,7 @@ def _unexpected_error(path: Path) -> BaseException | None:
     """Return the error in a reader that a TrajectoryFormatError stands for."""
     try:
         for run in runs_of(path):
-            load_lines(b"".join(journal_lines(run)), path).to_document()
+            load_lines(journal_lines(run), path).to_document()
     except TrajectoryFormatError as error:
         return error.__cause__
     return None

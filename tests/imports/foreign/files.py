@@ -38,7 +38,7 @@ def runs_of(path: Path) -> list[ForeignRun]:
 def loaded(path: Path) -> Iterator[Trajectory]:
     """Load each run of a file."""
     for run in runs_of(path):
-        yield load_lines(b"".join(journal_lines(run)), path)
+        yield load_lines(journal_lines(run), path)
 
 
 def check_run(run: ForeignRun, directory: Path) -> Trajectory:

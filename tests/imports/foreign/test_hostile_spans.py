@@ -55,7 +55,7 @@ def _attempt(module: Format, path: Path, data: bytes) -> bool:
     try:
         module.recognizes(Source(path))
         for run in module.read(Source(path)):
-            load_lines(b"".join(journal_lines(run)), path).to_document()
+            load_lines(journal_lines(run), path).to_document()
     except TrajectoryFormatError:
         return False
     return True

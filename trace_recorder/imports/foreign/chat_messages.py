@@ -45,7 +45,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
     if document is not None:
         yield _run(name, Line(1, document))
         return
-    for line in source.lines():
+    for line in source.each_line():
         yield _run(f"{name}-{line.number}", line)
 
 

@@ -85,7 +85,9 @@ def read_runs(source: Source) -> Iterator[ForeignRun]:
     """Yield the runs of a file of another tool. Raises TrajectoryFormatError where it is not readable, OSError."""
     found = format_of(source)
     if found is None:
-        raise TrajectoryFormatError(f"{source.path} is in no format that is read. docs/import.md lists the formats.")
+        raise TrajectoryFormatError(
+            f"{source.path} is in no format that is read{_as_document(source)}. docs/import.md lists the formats."
+        )
     runs = iter(_module(found).read(source))
     while True:
         run = try_call(partial(next, runs, None), partial(_refuse, source.path, found))
@@ -94,6 +96,10 @@ def read_runs(source: Source) -> Iterator[ForeignRun]:
         run.format = found
         run.source.setdefault("file", source.path.name)
         yield run
+
+
+def _as_document(source: Source) -> str:
+    return f": as one document, {source.why_no_document}" if source.why_no_document else ""
 
 
 def _refuse(path: Path, name: str, error: Exception) -> NoReturn:

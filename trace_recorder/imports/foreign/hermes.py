@@ -31,7 +31,7 @@ def recognizes(source: Source) -> bool:
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the session of each line."""
     unread = []
-    for line in source.lines():
+    for line in source.each_line():
         if {*as_dict(line.value)} >= _SIGNS:
             yield _read_session(as_dict(line.value))
         else:

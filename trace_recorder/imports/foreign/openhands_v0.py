@@ -78,7 +78,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
     if isinstance(document, list):
         yield _run(name, {"history": document})
         return
-    lines = source.lines() if document is None else iter([Line(1, document)])
+    lines = source.each_line() if document is None else iter([Line(1, document)])
     for line in lines:
         yield _run(f"{name}-{line.number}", as_dict(line.value), line.why)
 

@@ -95,7 +95,7 @@ def _lines(source: Source, state: Members) -> Iterator[Line]:
         return
     for number, path in enumerate(sorted(source.path.parent.glob("events/*.json")), start=1):
         source.read_too.add(path)
-        inner = Source(path, source.max_line_bytes, source.max_document_bytes)
+        inner = source.neighbour(path)
         value = inner.document
         yield Line(number, value, None if value is not None else f"{path.name} is not JSON")
 

@@ -65,6 +65,6 @@ def _neighbours(source: Source) -> Iterator[Source]:
         suffix = f"{dot}{last}{suffix}"
     for own, other in _PAIRS:
         path = Path(source.path.with_name(f"{stem.removesuffix(own)}{other}{suffix}"))
-        if stem.endswith(own) and path.is_file() and recognizes(found := Source(path)):
+        if stem.endswith(own) and path.is_file() and recognizes(found := source.neighbour(path)):
             yield found
             return

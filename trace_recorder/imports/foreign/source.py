@@ -1,7 +1,8 @@
 """A file of another tool, as the formats' modules read it: text, JSON, lines of JSON; within limits.
 
-Nothing in it is trusted. A line that is too long, too deep or no JSON is a `BadLine` and does not stop the others; a
-whole document that is, is no document. Reading is lazy: a format is recognised by the beginning of a file.
+Nothing in it is trusted. A line that is too long, too deep, has too many values or is no JSON says why it is none, and
+does not stop the others; a whole document that is, is no document. Reading is lazy: a format is recognised by the
+beginning of a file, and a file of lines is never in memory as a whole.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -18,7 +18,14 @@ from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, check_depth
 from trace_recorder.values.messages import Payload
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
-MAX_DOCUMENT_BYTES = 1024 * 1024 * 1024
+MAX_DOCUMENT_BYTES = 256 * 1024 * 1024
+MAX_VALUES = 5_000_000
+"""How many values one line or document may have: each takes some 100 bytes in memory, however short it is."""
+MAX_RUN_BYTES = 2 * 1024 * 1024 * 1024
+"""What the lines of one run may take, each counted as its length and `VALUE_BYTES` for each value in it."""
+VALUE_BYTES = 100
+LINE_BYTES = 400
+"""What a line takes, be it ever so short."""
 HEAD_LINES = 20
 """How many lines are read to recognise a format."""
 HEAD_BYTES = 1024
@@ -32,6 +39,8 @@ class Line:
     number: int
     value: Payload
     why: str | None = None
+    size: int = 0
+    """About what it takes in memory, in bytes."""
 
 
 @dataclass
@@ -41,7 +50,13 @@ class Source:
     path: Path
     max_line_bytes: int = MAX_LINE_BYTES
     max_document_bytes: int = MAX_DOCUMENT_BYTES
+    max_values: int = MAX_VALUES
+    max_run_bytes: int = MAX_RUN_BYTES
     read_too: set[Path] = field(default_factory=set)
+
+    def neighbour(self, path: Path) -> Source:
+        """Return another file with the same limits."""
+        return Source(path, self.max_line_bytes, self.max_document_bytes, self.max_values, self.max_run_bytes)
 
     @cached_property
     def head(self) -> bytes:
@@ -52,16 +67,41 @@ class Source:
     @cached_property
     def first_lines(self) -> list[Line]:
         """The first lines with a JSON value."""
-        return [line for line in islice(self.lines(), HEAD_LINES) if line.why is None]
+        return [line for line in self._head_lines if line.why is None]
+
+    @cached_property
+    def _head_lines(self) -> list[Line]:
+        """The first lines that are not blank: twenty, or fewer that are long."""
+        found: list[Line] = []
+        for line in self.each_line():
+            found.append(line)
+            if len(found) == HEAD_LINES or sum(one.size for one in found) > self.max_line_bytes:
+                break
+        return found
 
     def lines(self) -> Iterator[Line]:
-        """Yield the lines of the file that are not blank."""
+        """Yield the lines of a file with one run. What is beyond the limit of a run is one line that says so."""
+        left = self.max_run_bytes
+        for line in self.each_line():
+            left -= line.size
+            if left < 0:
+                why = (
+                    f"it and all lines after it are left out: those before it take {self.max_run_bytes} bytes in memory"
+                )
+                yield Line(line.number, None, f"{why}, the most that is read of one run. Split the file.")
+                return
+            yield line
+
+    def each_line(self) -> Iterator[Line]:
+        """Yield the lines that are not blank, of a file with a run in each; there is no limit to their number."""
         with self.path.open("rb") as file:
             for number, data in enumerate(self._raw_lines(file), start=1):
                 if data is None:
-                    yield Line(number, None, f"it is longer than {self.max_line_bytes} bytes")
+                    yield Line(number, None, f"it is longer than {self.max_line_bytes} bytes", LINE_BYTES)
                 elif data.strip():
-                    yield _line(number, data)
+                    value, why = parse_json(data, self.max_values)
+                    taken = 0 if why else len(data) + VALUE_BYTES * _count_values(data)
+                    yield Line(number, value, why, LINE_BYTES + taken)
 
     def _raw_lines(self, file: BinaryIO) -> Iterator[bytes | None]:
         """Yield the lines; None for one that is too long, which is never in memory as a whole."""
@@ -74,21 +114,36 @@ class Source:
                     break
             yield None
 
-    @cached_property
+    @property
     def document(self) -> Payload:
         """The JSON value of the whole file; None if it is none."""
-        if self.path.stat().st_size > self.max_document_bytes:
-            return None
-        return parse_json(self.path.read_bytes())[0]
+        return self._parsed[0]
+
+    @property
+    def why_no_document(self) -> str | None:
+        """Why the whole file is no JSON value; None if it is one."""
+        return self._parsed[1]
+
+    @cached_property
+    def _parsed(self) -> tuple[Payload, str | None]:
+        size = self.path.stat().st_size
+        first = self._head_lines[:2]
+        if len(first) == 2 and first[0].why is None:
+            return None, "it is not JSON (Extra data: a second line)"
+        if size > self.max_document_bytes:
+            return None, f"it is {size} bytes long, and a document of at most {self.max_document_bytes} is read"
+        return parse_json(self.path.read_bytes(), self.max_values)
 
 
-def _line(number: int, data: bytes) -> Line:
-    value, why = parse_json(data)
-    return Line(number, value, why)
+def _count_values(data: bytes) -> int:
+    """Return how many values a JSON text has at most."""
+    return 1 + data.count(b",") + data.count(b"[") + data.count(b"{")
 
 
-def parse_json(data: bytes) -> tuple[Payload, str | None]:
+def parse_json(data: bytes, max_values: int = MAX_VALUES) -> tuple[Payload, str | None]:
     """Return the value of a JSON text, or None and why it is none."""
+    if len(data) > max_values and _count_values(data) > max_values:
+        return None, f"it has more than {max_values} values, which is not read"
     try:
         text = data.decode("utf-8-sig")
         check_depth(text, MAX_DOCUMENT_DEPTH)

@@ -68,16 +68,25 @@ def _values(source: Source, missing: list[Missing]) -> Iterator[Payload]:
 def _objects(source: Source, missing: list[Missing] | None = None) -> Iterator[Payload]:
     """Yield the objects that follow one another in a file, up to the first that is none."""
     decoder = json.JSONDecoder()
-    text = source.path.read_bytes()[: source.max_document_bytes].decode("utf-8-sig", "replace")
-    at = 0
+    with source.path.open("rb") as file:
+        text = file.read(source.max_document_bytes).decode("utf-8-sig", "replace")
+    at, left = 0, source.max_values
     while (at := _next(text, at)) < len(text):
         try:
-            check_depth(text, _MAX_DEPTH, at, _end(text, at))
-            value, at = decoder.raw_decode(text, at)
+            value, end = decoder.raw_decode(text, at)
+            check_depth(text, _MAX_DEPTH, at, end)
         except (NotJsonError, ValueError, RecursionError) as error:
             if missing is not None:
                 missing.append(Missing(what=f"what follows character {at}", why=f"it is not JSON ({error})"))
             return
+        left -= 1 + text.count(",", at, end)
+        if left < 0 and missing is not None:
+            missing.append(
+                Missing(what=f"what follows character {at}", why=f"the file has more than {source.max_values} values")
+            )
+        if left < 0:
+            return
+        at = end
         yield value
 
 
@@ -85,9 +94,3 @@ def _next(text: str, at: int) -> int:
     while at < len(text) and text[at].isspace():
         at += 1
     return at
-
-
-def _end(text: str, at: int) -> int:
-    """Return where the next object begins: at a brace that begins a line."""
-    end = text.find("\n{", at)
-    return len(text) if end < 0 else end

@@ -16,6 +16,9 @@ from trace_recorder.values.messages import Payload
 MAGIC = b"SQLite format 3\x00"
 MAX_VALUE_BYTES = 64 * 1024 * 1024
 """A longer text or blob is refused, as a line of a file is."""
+_FREE_BYTES = 16 * 1024 * 1024
+_MAX_READINGS = 50
+"""How many times the bytes of the file its rows may have: tables are read more than once, attachments at each place."""
 _OPERATIONS = 1_000
 _MAX_ROUNDS = 10_000_000
 """How many times `_OPERATIONS` of SQLite's machine one query may take: some minutes."""
@@ -23,20 +26,32 @@ _MAX_ROUNDS = 10_000_000
 
 @dataclass(slots=True)
 class Database:
-    """An open file, and the columns of each of its tables."""
+    """An open file, and the columns of each of its tables, without those that SQLite computes.
+
+    `left` is how many bytes its rows may still have: in a damaged file many rows may share the same pages.
+    """
 
     connection: sqlite3.Connection
-    columns: dict[str, set[str]] = field(default_factory=dict)
+    left: int
+    columns: dict[str, list[str]] = field(default_factory=dict)
 
     def rows(self, table: str, where: str = "", *values: Payload) -> Iterator[Members]:
-        """Yield the rows of a table, which may be absent, in the order in which they were written."""
-        if table in self.columns:
-            for row in self.connection.execute(f'select * from "{table}" {where}', values):  # noqa: S608 - a constant
-                yield dict(row)
+        """Yield the rows of a table, which may be absent, in the order in which they were written.
+
+        Raises TrajectoryFormatError where rows have more bytes than the file can have.
+        """
+        if table not in self.columns:
+            return
+        names = ", ".join(_quoted(name) for name in self.columns[table])
+        for row in self.connection.execute(f'select {names} from "{table}" {where}', values):  # noqa: S608 - as stated
+            self.left -= sum(len(value) for value in row if isinstance(value, str | bytes))
+            if self.left < 0:
+                raise TrajectoryFormatError("The rows of the database have more bytes than its file: it is damaged.")
+            yield dict(row)
 
     def has(self, table: str, *columns: str) -> bool:
         """Whether there is such a table with these columns."""
-        return set(columns) <= self.columns.get(table, set())
+        return set(columns) <= {*self.columns.get(table, ())}
 
 
 @contextmanager
@@ -46,12 +61,12 @@ def opened(path: Path) -> Iterator[Database]:
     address = f"{path.absolute().as_uri()}?{'mode=ro' if live else 'mode=ro&immutable=1'}"
     try:
         with closing(sqlite3.connect(address, uri=True)) as connection:
-            yield _prepared(connection)
+            yield _prepared(connection, path.stat().st_size)
     except sqlite3.Error as error:
         raise TrajectoryFormatError(f"{path} cannot be read as a database: {error}") from None
 
 
-def _prepared(connection: sqlite3.Connection) -> Database:
+def _prepared(connection: sqlite3.Connection, size: int) -> Database:
     rounds = iter(range(_MAX_ROUNDS))
     connection.set_progress_handler(lambda: int(next(rounds, None) is None), _OPERATIONS)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
@@ -61,9 +76,13 @@ def _prepared(connection: sqlite3.Connection) -> Database:
     connection.execute("pragma query_only = on")
     tables = connection.execute("select name from sqlite_master where type = 'table' and sql like 'create table%'")
     names = [row["name"] for row in tables.fetchall()]
-    quoted = {name: name.replace('"', '""') for name in names}
-    described = {name: connection.execute(f'pragma table_info("{quoted[name]}")') for name in names}
-    return Database(connection, {name: {row["name"] for row in rows} for name, rows in described.items()})
+    described = {name: connection.execute(f"pragma table_info({_quoted(name)})") for name in names}
+    columns = {name: [row["name"] for row in rows] for name, rows in described.items()}
+    return Database(connection, _FREE_BYTES + _MAX_READINGS * size, columns)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def json_of(text: Payload) -> Members:

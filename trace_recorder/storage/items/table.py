@@ -43,9 +43,9 @@ class ItemTable:
             self._strings[data["s"]] = data["value"]
             return
         number = data["n"]
-        try:
+        try:  # noqa: SIM105 - a context manager costs more than the rest
             self._items[number] = self._filled(data) if "strings" in data else data["value"], crc
-        except KeyError:  # noqa: SIM105 - a string that it needs is missing; a context manager costs more than the rest
+        except KeyError:  # a string that it needs is missing
             pass
         if self._end <= number < len(self._items) + MAX_MISSING_ITEMS:
             self._end = number + 1

@@ -47,7 +47,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
     added = []
     for path in sorted((source.path.parent / source.path.stem / "subagents").glob("agent-*.jsonl")):
         source.read_too |= {one for one in (path, path.with_suffix(".meta.json")) if one.is_file()}
-        added.append(_read_sub_agent(reading, Source(path, source.max_line_bytes, source.max_document_bytes)))
+        added.append(_read_sub_agent(reading, source.neighbour(path)))
     reading.threads.finish()
     started = reading.threads.executions(event for events in (run.events, *added) for event in events)
     run.events = in_time_order(run.events, started, *added)
@@ -56,7 +56,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 def _read_sub_agent(reading: _Reading, source: Source) -> list[Event]:
     events: list[Event] = []
-    about = Source(source.path.with_suffix(".meta.json"))
+    about = source.neighbour(source.path.with_suffix(".meta.json"))
     try:
         kind = as_text(as_dict(about.document).get("agentType")) if about.path.is_file() else None
         reading.read_lines(entries(source), events, of=source.path, kind=kind)

@@ -76,7 +76,7 @@ def _read_file(source: Source, first: Source, run: ForeignRun, agent: Agent, dep
             parent_agent_id=agent.agent_id,
             parent_execution_id=None if execution is None else execution.execution_id,
         )
-        limited = Source(path, source.max_line_bytes, source.max_document_bytes)
+        limited = source.neighbour(path)
         yield from _read_file(limited, first, ForeignRun(identity=started), sub_agent, depth + 1)
 
 

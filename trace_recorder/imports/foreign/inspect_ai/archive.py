@@ -24,6 +24,8 @@ MAX_RATIO = 100
 """How many times its size a file may decompress to. Logs reach 20."""
 FREE_BYTES = 64 * 1024 * 1024
 """What any file may decompress to."""
+_MAX_READINGS = 2
+"""How many times its bytes may be read: members do not share data, but a header may be read twice."""
 _ZSTD = 93
 _READ = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, _ZSTD}
 _LOCAL_HEADER = 30
@@ -41,13 +43,14 @@ class _Reader(Protocol):
 
 @dataclass(slots=True)
 class Archive:
-    """A zip file. `left` is how many bytes its members may still decompress to."""
+    """A zip file. Its members may still decompress to `left` bytes, from `packed_left` bytes of the file."""
 
     path: Path
     max_member_bytes: int
     zstd_modules: tuple[str, ...] = _ZSTD_MODULES
     members: dict[str, zipfile.ZipInfo] = field(init=False)
     left: int = field(init=False)
+    packed_left: int = field(init=False)
 
     def __post_init__(self) -> None:
         try:
@@ -55,7 +58,8 @@ class Archive:
                 self.members = {info.filename: info for info in file.infolist()}
         except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError) as error:
             raise TrajectoryFormatError(f"{self.path} is a damaged zip file: {error}") from None
-        self.left = max(FREE_BYTES, MAX_RATIO * self.path.stat().st_size)
+        size = self.path.stat().st_size
+        self.left, self.packed_left = max(FREE_BYTES, MAX_RATIO * size), _MAX_READINGS * size
 
     def read(self, name: str) -> bytes:
         """Return what a member holds. Raises MemberError; TrajectoryFormatError if a package for it is missing."""
@@ -64,7 +68,10 @@ class Archive:
             raise MemberError(f"it decompresses to {info.file_size} bytes, more than is read of this file")
         if info.compress_type not in _READ or info.flag_bits & 1:
             raise MemberError(f"it is encrypted or compressed by method {info.compress_type}")
+        if info.compress_size > self.packed_left:
+            raise MemberError("its members take more bytes than the file has: they share their data")
         self.left -= info.file_size
+        self.packed_left -= info.compress_size
         opened = _zstd_reader(self.path, self.zstd_modules) if info.compress_type == _ZSTD else _inflated
         data = try_call(partial(_decompressed, self.path, info, opened), _refuse_member)
         if len(data) != info.file_size or zlib.crc32(data) != info.CRC:

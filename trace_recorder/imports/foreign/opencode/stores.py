@@ -77,7 +77,7 @@ class _Storage:
 
     def _object(self, path: Path) -> Members:
         self.source.read_too.add(path)
-        value = Source(path, self.source.max_line_bytes, self.source.max_document_bytes).document
+        value = self.source.neighbour(path).document
         if not isinstance(value, dict):
             self.missing.append(Missing(what=path.name, why="it is no JSON object"))
         return as_dict(value)

@@ -59,4 +59,4 @@ def _values(source: Source) -> Iterator[tuple[str, Payload, str | None]]:
         listed = document if isinstance(document, list) else [document]
         yield from ((f"element {number}", value, None) for number, value in enumerate(listed, start=1))
         return
-    yield from ((f"line {line.number}", line.value, line.why) for line in source.lines())
+    yield from ((f"line {line.number}", line.value, line.why) for line in source.each_line())
