@@ -14,8 +14,11 @@ class Stop(BaseException):
     """What Ctrl-C is: an exception at any moment."""
 
 
-def interrupted(act: Callable[[], None], at: int) -> bool:
-    """Do something, interrupted at the nth moment within the package at which Python learns of Ctrl-C.
+PACKAGE = (str(ROOT / "trace_recorder"),)
+
+
+def interrupted(act: Callable[[], object], at: int, within: tuple[str, ...] = PACKAGE) -> bool:
+    """Do something, interrupted at the nth moment within the package, or some files, at which Python learns of Ctrl-C.
 
     These are where a function begins, and where a call of a built-in one has returned. Returns whether it came so far.
     """
@@ -23,30 +26,36 @@ def interrupted(act: Callable[[], None], at: int) -> bool:
 
     def profile(frame: FrameType, event: str, _: object) -> None:
         nonlocal left
-        if event in {"call", "c_return"} and frame.f_code.co_filename.startswith(str(ROOT / "trace_recorder")):
+        if event in {"call", "c_return"} and frame.f_code.co_filename.startswith(within):
             left -= 1
             if left == 0:
                 raise Stop
 
     sys.setprofile(profile)
-    with suppress(Stop):
-        act()
-    sys.setprofile(None)
+    try:
+        with suppress(Stop):
+            act()
+    finally:
+        sys.setprofile(None)
     return left <= 0
 
 
-def interrupted_when(act: Callable[[], None], is_moment: Callable[[FrameType, str], bool]) -> bool:
-    """Do something, interrupted at one call or return in the package; return whether it came so far."""
+def interrupted_when(
+    act: Callable[[], object], is_moment: Callable[[FrameType, str], bool], within: tuple[str, ...] = PACKAGE
+) -> bool:
+    """Do something, interrupted at one call or return within the package, or some files; return whether it came."""
     had_it = False
 
     def profile(frame: FrameType, event: str, _: object) -> None:
         nonlocal had_it
-        if not had_it and frame.f_code.co_filename.startswith(str(ROOT / "trace_recorder")) and is_moment(frame, event):
+        if not had_it and frame.f_code.co_filename.startswith(within) and is_moment(frame, event):
             had_it = True
             raise Stop
 
     sys.setprofile(profile)
-    with suppress(Stop):
-        act()
-    sys.setprofile(None)
+    try:
+        with suppress(Stop):
+            act()
+    finally:
+        sys.setprofile(None)
     return had_it

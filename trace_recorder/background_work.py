@@ -3,13 +3,21 @@
 The interpreter runs one thread at a time, and a waiting thread interrupts the running one only after five milliseconds.
 A background thread therefore sleeps for a moment between short pieces of its work. Functions that may run there call
 `yield_to_others` between two pieces; in a thread with a result that somebody waits for, that does nothing.
+
+An agent's thread starts such threads and waits for them by `start_thread` and `Event`. In there, a signal's handler may
+raise at any point, and `threading.Condition`, which `threading.Event` is made of, does not bear that: its lock may stay
+taken, or "release unlocked lock" is raised in place of the handler's exception.
 """
 
 from __future__ import annotations
 
+import sys
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import ContextVar
+from queue import Empty, SimpleQueue
 
 YIELD_SECONDS = 0.0001
 """How long a background thread sleeps to let others run."""
@@ -49,3 +57,50 @@ def run_yielding(
 
     current_yield.set(sleep_if_due)  # in this thread's context alone
     work()
+
+
+class Event:
+    """A `threading.Event` that stays whole if an exception of a signal's handler interrupts any of its methods.
+
+    The queue's methods are single calls into C. It holds something while the event is set; a waiter that is interrupted
+    between taking that and giving it back leaves other waiters to their time limits.
+    """
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._tokens: SimpleQueue[None] = SimpleQueue()
+
+    def is_set(self) -> bool:
+        """Whether it has happened."""
+        return self._is_set
+
+    def set(self) -> None:
+        """Make it happen, and wake those who wait."""
+        self._is_set = True
+        self._tokens.put(None)
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait for it, if given, so long at most; return whether it has happened."""
+        if not self._is_set:
+            with suppress(Empty):
+                self._tokens.get(timeout=seconds)
+                self._tokens.put(None)
+        return self._is_set
+
+
+def start_thread(target: Callable[[], None], name: str) -> threading.Thread:
+    """Start a daemon thread. Raises RuntimeError if the system has no more threads.
+
+    `Thread.start` waits in a `threading.Event`. If a handler's exception is lost in there, this raises it.
+    """
+    handled, interrupted_by = sys.exc_info()[1], None
+    thread = threading.Thread(target=target, name=name, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as error:
+        interrupted_by = error.__context__
+        if interrupted_by is handled:
+            raise
+    if interrupted_by is not None:
+        raise interrupted_by
+    return thread

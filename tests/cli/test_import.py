@@ -8,8 +8,13 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.cli.invoking import invoke, recorded
+from tests.cli.terminal import Stderr
 from trace_recorder import load, load_all
+from trace_recorder.cli.importing import Importing
+from trace_recorder.cli.progress import Progress
 from trace_recorder.recording.amend import append_rewards
 
 
@@ -112,7 +117,35 @@ def _wait_for(directory: Path, calls: set[int]) -> None:
 def test_only_known_services_have_projects(tmp_path: Path) -> None:
     done = invoke("import", "nowhere", "--project", "mine", "-o", tmp_path)
     assert done.exit_code == 2
-    assert "langsmith, phoenix" in done.output
+    assert "langfuse, langsmith, mlflow, phoenix" in done.output
+
+
+def test_a_service_needs_a_project(tmp_path: Path) -> None:
+    done = invoke("import", "langfuse", "-o", tmp_path)
+    assert done.exit_code == 2
+    assert "langfuse is a service: say which project with --project NAME" in done.output
+
+
+@pytest.mark.usefixtures("terminal")
+def test_the_files_that_are_done_are_counted_on_a_terminal(tmp_path: Path) -> None:
+    """The bar is gone before a line about a run is printed, and at the end."""
+    for number in range(3):
+        _write(tmp_path / "in" / f"{number}.traj.json")
+    stderr = Stderr(is_terminal=True)
+    seconds = iter(range(100))
+    importing = Importing(
+        tmp_path / "out",
+        lambda total: Progress(total, stderr, clock=lambda: float(next(seconds)), seconds_without=0),
+    )
+    importing.look([tmp_path / "in"])
+    assert [count for count in ("0/3", "1/3", "2/3", "3/3") if count in stderr.getvalue()] == [
+        "0/3",
+        "1/3",
+        "2/3",
+        "3/3",
+    ]
+    assert stderr.getvalue().endswith(("\x1b[2K", "\x1b[?25h"))
+    assert importing.counts == {"written": 3}
 
 
 def test_lines_of_other_tools_in_a_directory_are_imported(tmp_path: Path) -> None:

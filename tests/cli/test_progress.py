@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 
 import pytest
 
+from tests.cli.terminal import Stderr
 from trace_recorder.cli.progress import Progress
-
-
-class Stderr(io.StringIO):
-    """Where the bar is drawn."""
-
-    def __init__(self, *, is_terminal: bool) -> None:
-        super().__init__()
-        self._is_terminal = is_terminal
-
-    def isatty(self) -> bool:
-        return self._is_terminal
 
 
 class Seconds:

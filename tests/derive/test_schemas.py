@@ -18,7 +18,8 @@ from trace_recorder import TrajectoryRecorder
 from trace_recorder.derive import fold
 from trace_recorder.derive.schemas import json_schema as schema
 from trace_recorder.derive.schemas.document import Document
-from trace_recorder.derive.schemas.journal import DATA, Record
+from trace_recorder.derive.schemas.journal import DATA
+from trace_recorder.derive.schemas.record_parts import Record
 from trace_recorder.values.messages import Payload
 
 

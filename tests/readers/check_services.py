@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import zstandard
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -34,6 +35,10 @@ from trace_recorder import TrajectoryRecorder
 
 Json = Any
 SECRET = "sk-a-key-that-nobody-may-see"
+PROJECT = (
+    b'[{"id": "00000000-0000-0000-0000-000000000007", "tenant_id": "00000000-0000-0000-0000-000000000008",'
+    b' "name": "default", "start_time": "2025-10-09T00:00:00", "reference_dataset_id": null}]'
+)
 SCRIPTED = sorted((directory() / "contents" / "runs").glob("*.json"))
 
 
@@ -64,7 +69,7 @@ class Handler(BaseHTTPRequestHandler):
         self._answer()
 
     def do_GET(self) -> None:
-        self._answer()
+        self._answer(PROJECT if urlsplit(self.path).path.endswith("/sessions") else None)
 
     def _chunks(self) -> Iterator[bytes]:
         while size := int(self.rfile.readline().strip(), 16):
@@ -72,8 +77,8 @@ class Handler(BaseHTTPRequestHandler):
             self.rfile.readline()
         self.rfile.readline()
 
-    def _answer(self) -> None:
-        answer = (
+    def _answer(self, answer: bytes | None = None) -> None:
+        answer = answer or (
             b'{"accepted": 1, "rejected": 0, "errors": [], "results": []}' if self.path.endswith("scores") else b"{}"
         )
         self.send_response(self.server.status)

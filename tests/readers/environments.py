@@ -37,7 +37,15 @@ ENVIRONMENTS = (
         "invariant", ("-e.[cli,invariant]", "invariant-ai==0.3.5"), ("check_invariant", "check_push"), python=(3, 11)
     ),
     Environment(
-        "services", ("-e.[cli,langfuse,langsmith]", "httpx2", "hypothesis", "pytest", "zstandard"), ("check_services",)
+        "services",
+        ("-e.[cli,langfuse,langsmith,mlflow,phoenix]", "httpx", "httpx2", "hypothesis", "pytest>=8.2", "zstandard"),
+        ("check_services", "check_service_tests"),
+    ),
+    Environment("mlflow", ("-e.[cli]", "mlflow", "httpx", "httpx2", "hypothesis", "pytest>=8.2"), ("check_mlflow",)),
+    Environment(
+        "phoenix",
+        ("-e.[cli]", "arize-phoenix", "httpx", "httpx2", "hypothesis", "pytest>=8.2"),
+        ("check_phoenix",),
     ),
     Environment("inspect", ("inspect_ai>=0.3.285", "msgspec"), ("check_inspect",)),
     Environment("toolbrain", ("pydantic>=2.7",), ("check_toolbrain",), alone=("toolbrain==0.1.4",)),

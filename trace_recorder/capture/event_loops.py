@@ -7,12 +7,11 @@ a coroutine is run with `send`, nothing is awaited: work is done in the calling 
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from trace_recorder.background_work import run_yielding
+from trace_recorder.background_work import run_yielding, start_thread
 
 
 async def yield_to_event_loop() -> None:
@@ -63,7 +62,7 @@ def _start(work: Callable[[], None], wake: Callable[[], None], is_awaited: Calla
             wake()
 
     try:
-        threading.Thread(target=run, name="trace_recorder request", daemon=True).start()
+        start_thread(run, "trace_recorder request")
     except RuntimeError:
         return False
     return True

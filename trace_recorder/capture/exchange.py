@@ -13,14 +13,13 @@ any lock: then the end is recorded later.
 from __future__ import annotations
 
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from weakref import ref
 
-from trace_recorder.background_work import run_yielding
+from trace_recorder.background_work import Event, run_yielding, start_thread
 from trace_recorder.capture import attempts, headers, stream_flusher, usage_warning
 from trace_recorder.capture.attempts import SentRequest
 from trace_recorder.capture.body_encoding import body_member, error_text, joined_bytes, text_member
@@ -52,8 +51,8 @@ class Exchange(ResponseParts):
     def __init__(self, run: Run, sent: SentRequest) -> None:
         super().__init__(run, sent)
         self._watched_body: ref[object] | None = None
-        self._assembly_done: threading.Event | None = None
-        self._request_written: threading.Event | None = None
+        self._assembly_done: Event | None = None
+        self._request_written: Event | None = None
         self._cancelled_by: BaseException | None = None
         self._ended_at = -1.0
         self._is_awaited = False
@@ -85,7 +84,7 @@ class Exchange(ResponseParts):
 
     def begin_in_thread(self, context: Mapping[str, Payload]) -> Callable[[], None]:
         """Return a function that writes the request, to be called in another thread. A run that ends waits for it."""
-        self._request_written = written = threading.Event()
+        self._request_written = written = Event()
         self.run.unfinished.hold(self)
 
         def write() -> None:
@@ -214,16 +213,14 @@ class Exchange(ResponseParts):
         with self.run.guard("record a part of a response"):
             self.flush(last=True)
         self._ended_at = time.perf_counter()
-        self._assembly_done = done = threading.Event()
+        self._assembly_done = done = Event()
         try:
-            threading.Thread(
-                target=self._end_in_thread, args=(done,), name="trace_recorder response", daemon=True
-            ).start()
+            start_thread(partial(self._end_in_thread, done), "trace_recorder response")
         except RuntimeError:  # the system has no more threads
             self._assembly_done = None
             self.ended()
 
-    def _end_in_thread(self, done: threading.Event) -> None:
+    def _end_in_thread(self, done: Event) -> None:
         try:
             run_yielding(self.ended, self.is_awaited)
         finally:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from contextlib import suppress
 from typing import Protocol
 
+from trace_recorder.background_work import start_thread
 from trace_recorder.guard import try_call
 
 __records__ = True  # `guard.is_recording` looks for this name
@@ -36,7 +38,6 @@ class StreamFlusher:
         """Start empty in a forked child: the thread does not exist there, and its lock may never be released."""
         self._watched: set[Stream] = set()
         self._lock = threading.RLock()
-        self._sleep = threading.Event()
         self._thread: threading.Thread | None = None
 
     def is_watched(self, stream: Stream) -> bool:
@@ -48,10 +49,8 @@ class StreamFlusher:
         with self._lock:
             self._watched.add(stream)
             if self._thread is None or not self._thread.is_alive():
-                thread = threading.Thread(target=self._run, name="trace_recorder streams", daemon=True)
                 with suppress(RuntimeError):  # the system has no more threads: the stream's next piece tries again
-                    thread.start()
-                    self._thread = thread
+                    self._thread = start_thread(self._run, "trace_recorder streams")
 
     def forget(self, stream: Stream) -> None:
         """Stop watching a stream, which has ended."""
@@ -59,7 +58,7 @@ class StreamFlusher:
 
     def _run(self) -> None:
         while True:
-            self._sleep.wait(self._seconds)
+            time.sleep(self._seconds)
             with self._lock:
                 streams = list(self._watched)
                 self._watched.clear()

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from trace_recorder.cli.output import fail
+from trace_recorder.cli.read_files import UnreadableError
 from trace_recorder.cli.version import version
+from trace_recorder.errors import TraceRecorderError
 
 COMMANDS = {
     "list": "list_command:list_",
@@ -30,6 +34,8 @@ COMMANDS = {
     "serve": "serve:serve",
 }
 """The module and the function of each command, in the order in which the help lists them."""
+_FAILS_WITH = {"diff": 2, "grep": 2}
+"""The exit code of a failure, where 1 is an answer; 1 for the others."""
 _BEFORE_A_COMMAND = {"run"}
 """The options of this one end where the command begins, with or without `--`."""
 _COMPLETING = "_TRACE_RECORDER_COMPLETE"
@@ -56,8 +62,21 @@ def app_of(names: Iterable[str]) -> typer.Typer:
         module, _, function = COMMANDS[name].partition(":")
         settings = {"allow_interspersed_args": False} if name in _BEFORE_A_COMMAND else None
         command = getattr(import_module(f"trace_recorder.cli.{module}"), function)
-        app.command(name, context_settings=settings)(command)
+        app.command(name, context_settings=settings)(_failing(command, _FAILS_WITH.get(name, 1)))
     return app
+
+
+def _failing(command: Callable[..., None], code: int) -> Callable[..., None]:
+    """Return a command that prints a sentence and exits where a file cannot be read, or an error of ours is raised."""
+
+    @wraps(command)
+    def run(*arguments: Any, **options: Any) -> None:
+        try:
+            command(*arguments, **options)
+        except (UnreadableError, TraceRecorderError) as error:
+            fail(str(error), code)
+
+    return run
 
 
 def _print_version(wanted: bool) -> None:

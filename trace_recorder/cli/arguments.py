@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +26,13 @@ Jobs = Annotated[
     typer.Option("--jobs", metavar="N", min=1, help="Read in N processes. Default: one a core, or one for little."),
 ]
 Full = Annotated[bool, typer.Option("--full", help="Shorten nothing.")]
+
+
+def check_names(given: Iterable[str], names: Collection[str], option: str) -> None:
+    """Raise BadParameter for the first that is none of the names."""
+    for name in given:
+        if name not in names:
+            raise typer.BadParameter(f"{name!r} is none of {', '.join(names)}", param_hint=option)
 
 
 def default_directory() -> Path:

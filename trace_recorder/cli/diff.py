@@ -8,13 +8,12 @@ from typing import Annotated, get_args
 
 import typer
 
-from trace_recorder.cli.arguments import AsJson
-from trace_recorder.cli.list_runs import newest
-from trace_recorder.cli.output import console, fail, print_json, print_lines
-from trace_recorder.cli.read_files import UnreadableError, is_directory, read
+from trace_recorder.cli.arguments import AsJson, check_names
+from trace_recorder.cli.list_runs import run_at
+from trace_recorder.cli.output import console, print_json, print_lines
+from trace_recorder.cli.read_files import read
 from trace_recorder.cli.text_layout import compact, number, pluralize, seconds
 from trace_recorder.values.messages import Payload
-from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.comparison.left_aside import Ignored
 from trace_recorder.views.comparison.trajectory_diff import DiffRun, DiffStep, TrajectoryDiff
 from trace_recorder.views.comparison.trajectory_diff import diff as diff_of
@@ -42,13 +41,9 @@ def diff(  # noqa: PLR0913, PLR0917 - one argument an option
 
     Exits with 0 if no step differs, 1 if one does, 2 if a run cannot be read.
     """
-    left_aside: list[Ignored] = [name for name in NAMES if name in (ignore or ())]
-    if unknown := {*(ignore or ())} - {*NAMES}:
-        raise typer.BadParameter(f"{min(unknown)!r} is none of {', '.join(NAMES)}", param_hint="--ignore")
-    try:
-        found = diff_of(_read(a), _read(b), ignore=left_aside if strict else [*left_aside, "ids", "times"])
-    except UnreadableError as error:
-        fail(str(error), code=2)
+    check_names(sorted(ignore or ()), NAMES, "--ignore")
+    left_aside = {*(ignore or ())} | (set() if strict else {"ids", "times"})
+    found = diff_of(read(run_at(a)), read(run_at(b)), ignore=[name for name in NAMES if name in left_aside])
     if as_json:
         print_json(found.to_dict())
     else:
@@ -59,22 +54,20 @@ def diff(  # noqa: PLR0913, PLR0917 - one argument an option
         raise typer.Exit(1)
 
 
-def _read(path: Path) -> Trajectory:
-    return read(newest(path) if is_directory(path) else path)
-
-
 def lines(found: TrajectoryDiff, a: str, b: str, *, every: bool) -> Iterator[tuple[str, str]]:
     """Yield the lines of a comparison with their styles."""
-    yield from (
-        (f"{sign} {name}: {_run(run)}", style)
-        for sign, name, run, style in (("a", a, found.a, "red"), ("b", b, found.b, "green"))
-    )
+    yield f"a {a}: {_run(found.a)}", "red"
+    yield f"b {b}: {_run(found.b)}", "green"
     yield from ((f"models: {one or 'unknown'} in a, {other or 'unknown'} in b", "") for one, other in found.models)
-    differing = [step for step in found.steps if step.differences]
     if found.parts_at is None:
         yield f"no difference in {pluralize(len(found.steps), 'step')}", ""
-        return
-    yield f"equal: {pluralize(found.parts_at, 'step')}; then {len(differing)} of {len(found.steps)} differ", ""
+    else:
+        yield from _differing_steps(found, found.parts_at, every=every)
+
+
+def _differing_steps(found: TrajectoryDiff, parts_at: int, *, every: bool) -> Iterator[tuple[str, str]]:
+    differing = [step for step in found.steps if step.differences]
+    yield f"equal: {pluralize(parts_at, 'step')}; then {len(differing)} of {len(found.steps)} differ", ""
     for step in differing if every else differing[:1]:
         yield "", ""
         yield _title(step), "bold"

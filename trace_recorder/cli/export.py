@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
-from trace_recorder.cli.arguments import Jobs, Runs
-from trace_recorder.cli.export_files import Export, Summary, Target
+from trace_recorder.cli.arguments import Jobs, Runs, check_names
+from trace_recorder.cli.export_files import Export, Target
 from trace_recorder.cli.export_run import Conversion
 from trace_recorder.cli.formats import FORMATS
 from trace_recorder.cli.jobs import jobs_for
 from trace_recorder.cli.output import fail, warn
 from trace_recorder.cli.push import Push
-from trace_recorder.cli.read_files import UnreadableError, find_runs
-from trace_recorder.errors import PushError
+from trace_recorder.cli.read_files import find_runs
 from trace_recorder.values.messages import Payload
 
 _SERVICES = ("langfuse", "langsmith")
@@ -97,30 +97,60 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
     if endpoint or name in _SERVICES:
         _send_spans(paths, name, endpoint, form, spans, header or [], resume=resume)
         return
-    if name != "otlp" and (no_content or new_messages):
-        raise typer.BadParameter("--no-content and --new-messages are for otlp", param_hint="--format")
-    if resume or header:
-        raise typer.BadParameter("--resume and --header go with --endpoint", param_hint="--endpoint")
+    _check_spans(name, of_spans=no_content or new_messages, of_sending=resume or bool(header))
     _check(name, push, push_url)
     about = parse_key_values(metadata or [], "--metadata") | ({"name": dataset} if dataset else {})
-    try:
+    options = tuple(spans.items()) if name == "otlp" else ()
+    with _failing():
         runs = [*find_runs(paths)]
         target = _target(name, out, len(runs))
-        options = tuple(spans.items()) if name == "otlp" else ()
-        conversion = Conversion(name, form, include_incomplete, force, options)
-        conversion.view()  # misuse is reported before anything is read
-        server = Push.to(push, push_url) if push else None
-        with server.file(target.file) if server else nullcontext(target.file) as file:
-            summary = Export(conversion, replace(target, file=file), about, jobs_for(runs, jobs)).run(runs)
-            _print_summary(summary, name, out or ("a temporary file" if push else "stdout"))
-            if server and file:
-                _send(server, file)
-    except (ImportError, ValueError, UnreadableError, PushError) as error:
+        exported = Export(
+            Conversion(name, form, include_incomplete, force, options), target, about, jobs_for(runs, jobs)
+        )
+        exported.conversion.view()  # misuse is reported before anything is read
+        if push:
+            _push(exported, runs, out or "a temporary file", Push.to(push, push_url))
+        else:
+            _write(exported, runs, out or "stdout")
+    if exported.total.failed:
+        raise typer.Exit(1)
+
+
+def _check_spans(name: str, *, of_spans: bool, of_sending: bool) -> None:
+    if name != "otlp" and of_spans:
+        raise typer.BadParameter("--no-content and --new-messages are for otlp", param_hint="--format")
+    if of_sending:
+        raise typer.BadParameter("--resume and --header go with --endpoint", param_hint="--endpoint")
+
+
+@contextmanager
+def _failing() -> Iterator[None]:
+    """Print what is missing or misused, or which file cannot be written, and exit."""
+    try:
+        yield
+    except (ImportError, ValueError) as error:
         fail(str(error))
     except OSError as error:
-        _fail_to_write(error)
-    if summary.total.failed:
-        raise typer.Exit(1)
+        if error.strerror is not None and error.filename is None:  # an error of stdout, which `main` reports
+            raise
+        fail(f"{error.filename}: {error.strerror}" if error.strerror else str(error))
+
+
+def _write(exported: Export, runs: list[Path], where: str) -> None:
+    exported.run(runs)
+    for line in exported.summary(where):
+        warn(line)
+
+
+def _push(exported: Export, runs: list[Path], where: str, server: Push) -> None:
+    """Write a dataset, and send the file."""
+    with server.file(exported.target.file) as file:
+        exported.target = replace(exported.target, file=file)
+        _write(exported, runs, where)
+        ids, said = server.send(file)
+        for identity in ids:
+            typer.echo(identity)
+        warn(said)
 
 
 def _send_spans(  # noqa: PLR0913, PLR0917 - what the options are
@@ -144,16 +174,10 @@ def _send_spans(  # noqa: PLR0913, PLR0917 - what the options are
         raise typer.BadParameter("--form, --header and --new-messages are for otlp", param_hint="--format")
     try:
         arrived = send.send_runs(find_runs(paths), send.target_of(name, endpoint, **settings), resume=resume)
-    except (ImportError, ValueError, UnreadableError, PushError) as error:
+    except (ImportError, ValueError) as error:
         fail(str(error))
     if not arrived:
         raise typer.Exit(1)
-
-
-def _fail_to_write(error: OSError) -> NoReturn:
-    if error.strerror is not None and error.filename is None:  # an error of stdout, which `main` reports
-        raise error
-    fail(f"{error.filename}: {error.strerror}" if error.strerror else str(error))
 
 
 def _target(name: str, out: str | None, runs: int) -> Target:
@@ -164,22 +188,9 @@ def _target(name: str, out: str | None, runs: int) -> Target:
 
 
 def _check(name: str, push: str | None, push_url: str | None) -> None:
-    if name not in FORMATS:
-        raise typer.BadParameter(f"{name!r} is none of {', '.join([*FORMATS, *_SERVICES])}", param_hint="--format")
+    check_names([name], [*FORMATS, *_SERVICES], "--format")
     if (push, push_url) != (None, None) and (name != "invariant" or not push):
         raise typer.BadParameter("an invariant dataset is pushed, by its name", param_hint="--push")
-
-
-def _print_summary(summary: Summary, name: str, where: str) -> None:
-    for line in (*summary.total.failed, *summary.total.empty, *summary.lines(name, where)):
-        warn(line)
-
-
-def _send(target: Push, file: Path) -> None:
-    ids, said = target.send(file)
-    for identity in ids:
-        typer.echo(identity)
-    warn(said)
 
 
 def parse_key_values(pairs: list[str], option: str) -> dict[str, Payload]:

@@ -39,39 +39,6 @@ from trace_recorder.views.stats import accuracy_of
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class Summary:
-    """What an export did."""
-
-    total: Outcome = field(default_factory=Outcome)
-    rows: int = 0
-
-    def add(self, one: Outcome) -> None:
-        """Add what became of a run, but for its rows."""
-        total = self.total
-        total.runs += one.runs
-        total.files += one.files
-        total.running += one.running
-        total.succeeded += one.succeeded
-        total.not_succeeded += one.not_succeeded
-        total.failed += one.failed
-        total.empty += one.empty
-        total.left_out.update(one.left_out)
-        self.rows += len(one.rows)
-
-    def metadata(self, given: dict[str, Payload]) -> dict[str, Payload]:
-        """Return what is known of the runs as a dataset; given values override it."""
-        return {"runs": self.total.runs, **accuracy_of(self.total.succeeded, self.total.not_succeeded), **given}
-
-    def lines(self, name: str, where: str) -> Iterator[str]:
-        """Yield the summary as sentences."""
-        amount = pluralize(self.rows, "row") if FORMATS[name].kind == "rows" else pluralize(self.total.files, "file")
-        yield f"{pluralize(self.total.runs, 'run')} as {name}: {amount}, in {where}"
-        if self.total.running:
-            yield f"{pluralize(self.total.running, 'run')} still going on: exported as far as they are"
-        yield from (f"left out: {number} x {what}" for what, number in sorted(self.total.left_out.items()))
-
-
 @dataclass(frozen=True, slots=True)
 class Target:
     """Where an export goes: a file, a directory, or stdout, which is neither."""
@@ -85,21 +52,29 @@ class Target:
 
         A directory is one that is there, ends in a slash, or has a name that does not end in .json, .jsonl or .eval.
         """
-        if out is None:
-            if FORMATS[name].kind == "rows":
-                return cls()
-            raise ValueError(f"{name} writes a file a run: say with -o in which directory")
-        path = Path(out)
-        ends = out.endswith(("/", os.sep))
-        if FORMATS[name].kind == "rows":
-            if ends or path.is_dir():
-                raise ValueError(f"{name} writes one file, and {out} is a directory: name a file in it")
-            return cls(file=path)
-        if path.is_dir() or ends or not (path.exists() or path.suffix in {".json", ".jsonl", ".eval"}):
-            return cls(directory=path)
-        if runs > 1:
-            raise ValueError(f"{out} is a file, and {name} writes one for each of {runs} runs: name a directory")
-        return cls(file=path)
+        find = _file_of_rows if FORMATS[name].kind == "rows" else _place_of_files
+        return find(name, out, runs)
+
+
+def _file_of_rows(name: str, out: str | None, _: int) -> Target:
+    if out is not None and _is_directory(out):
+        raise ValueError(f"{name} writes one file, and {out} is a directory: name a file in it")
+    return Target(file=None if out is None else Path(out))
+
+
+def _place_of_files(name: str, out: str | None, runs: int) -> Target:
+    if out is None:
+        raise ValueError(f"{name} writes a file a run: say with -o in which directory")
+    path = Path(out)
+    if _is_directory(out) or not (path.exists() or path.suffix in {".json", ".jsonl", ".eval"}):
+        return Target(directory=path)
+    if runs > 1:
+        raise ValueError(f"{out} is a file, and {name} writes one for each of {runs} runs: name a directory")
+    return Target(file=path)
+
+
+def _is_directory(out: str) -> bool:
+    return Path(out).is_dir() or out.endswith(("/", os.sep))
 
 
 @dataclass(slots=True)
@@ -110,9 +85,9 @@ class Export:
     target: Target
     metadata: dict[str, Payload] = field(default_factory=dict)
     jobs: int = 1
-    summary: Summary = field(default_factory=Summary)
+    total: Outcome = field(default_factory=Outcome)
 
-    def run(self, runs: Sequence[Path]) -> Summary:
+    def run(self, runs: Sequence[Path]) -> None:
         """Export every run. Raises OSError where the output cannot be written, FileExistsError before anything is."""
         if FORMATS[self.conversion.name].kind == "rows":
             self._rows(runs)
@@ -120,13 +95,28 @@ class Export:
             self._files(runs, self.target.directory)
         elif self.target.file is not None:
             self._file(runs, self.target.file)
-        return self.summary
+
+    def summary(self, where: str) -> Iterator[str]:
+        """Yield what was done as sentences."""
+        name, counts = self.conversion.name, self.total.counts
+        yield from self.total.failed
+        yield from self.total.empty
+        written = "row" if FORMATS[name].kind == "rows" else "file"
+        yield f"{pluralize(counts['runs'], 'run')} as {name}: {pluralize(counts[f'{written}s'], written)}, in {where}"
+        if counts["running"]:
+            yield f"{pluralize(counts['running'], 'run')} still going on: exported as far as they are"
+        yield from (f"left out: {number} x {what}" for what, number in sorted(self.total.left_out.items()))
+
+    def _dataset_metadata(self) -> dict[str, Payload]:
+        """Return what is known of the runs as a dataset; given values override it."""
+        counts = self.total.counts
+        return {"runs": counts["runs"], **accuracy_of(counts["succeeded"], counts["not_succeeded"]), **self.metadata}
 
     def _outcomes(self, work: Callable[[T], Outcome], tasks: Sequence[T]) -> Iterator[Outcome]:
         """Yield the outcome of each run, in their order, after it was counted."""
         with Progress(len(tasks)) as progress:
             for outcome in progress.over(in_order(work, tasks, self.jobs)):
-                self.summary.add(outcome)
+                self.total.add(outcome)
                 yield outcome
 
     def _rows(self, runs: Sequence[Path]) -> None:
@@ -136,7 +126,7 @@ class Export:
             out.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile("w+", encoding="utf-8", dir=out.parent if out else None) as rows:
             for outcome in self._outcomes(partial(rows_of, self.conversion), runs):
-                number = {"index": self.summary.total.runs - 1} if format_.has_index else {}
+                number = {"index": self.total.counts["runs"] - 1} if format_.has_index else {}
                 rows.writelines(json_line(row | number) for row in outcome.rows)
             rows.seek(0)
             self._collect(rows, out)
@@ -144,7 +134,7 @@ class Export:
     def _collect(self, rows: IO[str], out: Path | None) -> None:
         """Return the rows their place, behind the metadata where the format begins with it."""
         begins = FORMATS[self.conversion.name].begins_with_metadata
-        first = json_line({"metadata": self.summary.metadata(self.metadata)}) if begins else ""
+        first = json_line({"metadata": self._dataset_metadata()}) if begins else ""
         if out is None:
             sys.stdout.write(escape_json_text(first))
             sys.stdout.writelines(map(escape_json_text, rows))
@@ -155,7 +145,7 @@ class Export:
             file.write(first)
             shutil.copyfileobj(rows, file)
         temporary.replace(out)
-        self.summary.total.files = 1
+        self.total.counts["files"] = 1
         if not begins:
             self._write_metadata(out.with_name(f"{out.name}.metadata.json"))
 
@@ -171,11 +161,10 @@ class Export:
         """Write a run into one file, where it becomes no more than that."""
         check_overwrite(out, force=self.conversion.force)
         for path in runs:
-            self.summary.add(export_file(self.conversion, out, path))
+            self.total.add(export_file(self.conversion, out, path))
         self._write_metadata(out.with_name(f"{out.name}.metadata.json"))
 
     def _write_metadata(self, target: Path) -> None:
         if self.metadata:
-            text = document_text(self.summary.metadata(self.metadata))
-            write_text(target, text, force=self.conversion.force)
-            self.summary.total.files += 1
+            write_text(target, document_text(self._dataset_metadata()), force=self.conversion.force)
+            self.total.counts["files"] += 1

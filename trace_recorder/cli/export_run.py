@@ -11,7 +11,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -41,29 +41,18 @@ class Conversion:
 
     def view(self) -> ReportingView:
         """Return the view. Raises ValueError where the format has no such form."""
-        return _view(self.name, self.form, self.include_incomplete, self.options)
-
-
-@cache
-def _view(
-    name: str,
-    form: str | None,
-    include_incomplete: bool,  # noqa: FBT001 - see `Conversion`
-    options: tuple[tuple[str, bool], ...],
-) -> ReportingView:
-    view = FORMATS[name].view(form, include_incomplete=include_incomplete)
-    return partial(view, **dict(options)) if options else view
+        view = FORMATS[self.name].view(self.form, include_incomplete=self.include_incomplete)
+        return partial(view, **dict(self.options)) if self.options else view
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of runs: numbers, and the rows if the format has rows. `failed` and `empty` are sentences."""
+    """What became of runs: numbers, and the rows if the format has rows. `failed` and `empty` are sentences.
 
-    runs: int = 0
-    files: int = 0
-    running: int = 0
-    succeeded: int = 0
-    not_succeeded: int = 0
+    The `counts` are those of `runs`, `running`, `succeeded` and `not_succeeded` ones, and of `files` and `rows`.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
     failed: list[str] = field(default_factory=list)
     empty: list[str] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
@@ -71,10 +60,18 @@ class Outcome:
 
     def count(self, trajectory: Trajectory) -> None:
         """Count a run that was exported."""
-        self.runs += 1
-        self.running += trajectory.status == "running"
-        self.succeeded += trajectory.success is True
-        self.not_succeeded += trajectory.success is False
+        self.counts["runs"] += 1
+        self.counts["running"] += trajectory.status == "running"
+        self.counts["succeeded"] += trajectory.success is True
+        self.counts["not_succeeded"] += trajectory.success is False
+
+    def add(self, one: Outcome) -> None:
+        """Add what became of others; of their rows, the number."""
+        self.counts.update(one.counts)
+        self.counts["rows"] += len(one.rows)
+        self.failed += one.failed
+        self.empty += one.empty
+        self.left_out.update(one.left_out)
 
 
 def rows_of(conversion: Conversion, run: Path) -> Outcome:
@@ -91,7 +88,7 @@ def export_files(conversion: Conversion, directory: Path, run: tuple[Path, str])
         check_overwrite(directory / f"{name}{FORMATS[conversion.name].suffix}", force=conversion.force)
         for file, content in _outputs(conversion, path, Source(name, directory), outcome):
             _write_run(conversion, path, directory / file, content)
-            outcome.files += 1
+            outcome.counts["files"] += 1
     except (FileExistsError, UnreadableError) as error:
         outcome.failed.append(str(error))
     return outcome
@@ -109,7 +106,7 @@ def export_file(conversion: Conversion, out: Path, run: Path) -> Outcome:
     for _, content in pieces:
         out.parent.mkdir(parents=True, exist_ok=True)
         _write_run(conversion, run, out, content)
-        outcome.files += 1
+        outcome.counts["files"] += 1
     return outcome
 
 

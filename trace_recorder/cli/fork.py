@@ -7,13 +7,10 @@ from typing import Annotated
 
 import typer
 
-from trace_recorder.attach.subprocess.supervisor import CommandError
-from trace_recorder.cli.list_runs import newest
-from trace_recorder.cli.output import fail, warn
-from trace_recorder.cli.read_files import UnreadableError, is_directory
-from trace_recorder.cli.replay import Command, Ignore, Loose, Recorded, Speed, report
-from trace_recorder.cli.run import Quiet, TrajectoryFile, exit_as, report_recorded
-from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.cli.list_runs import run_at
+from trace_recorder.cli.output import fail
+from trace_recorder.cli.replay import Ignore, Loose, Recorded, Speed, check_speed, report
+from trace_recorder.cli.run import Command, Quiet, TrajectoryFile, exit_as, report_recorded, required, starting
 from trace_recorder.rerun.subprocess.fork_supervisor import ForkResult, fork_program
 
 At = Annotated[
@@ -55,30 +52,24 @@ def fork(  # noqa: PLR0913, PLR0917 - one argument an option
     did; with 1 if the command exited with 0 and did not repeat the run up to there. Not reached are the processes that
     `run` does not reach.
     """
-    if not command:
-        warn("fork: there is no command. Give it behind two dashes: trace-recorder fork RUN --at 7 -- python agent.py")
-        raise typer.Exit(2)
-    if speed is not None and speed <= 0:
-        raise typer.BadParameter("it has to be above 0", param_hint="--speed")
-    if system is not None and system_file is not None:
-        raise typer.BadParameter("--system and --system-file are two ways to say one thing")
+    command = required(command, "fork RUN --at 7")
+    check_speed(speed)
+    prompt = _system_prompt(system, system_file)
     try:
-        ended = fork_program(
-            command,
-            newest(run) if is_directory(run) else run,
-            int(at) if at.isdecimal() else at,
-            model=model,
-            system=_read(system_file, "--system-file") if system_file else system,
-            answer=_read(answer, "--answer") if answer else None,
-            ignore=ignore or (),
-            speed=speed,
-            directory=directory,
-            file=trajectory_file,
-        )
-    except CommandError as error:
-        warn(f"fork: {error}")
-        raise typer.Exit(error.exit_code) from None
-    except (TrajectoryFormatError, UnreadableError, ValueError) as error:
+        with starting("fork"):
+            ended = fork_program(
+                command,
+                run_at(run),
+                int(at) if at.isdecimal() else at,
+                model=model,
+                system=prompt,
+                answer=_read(answer, "--answer"),
+                ignore=ignore or (),
+                speed=speed,
+                directory=directory,
+                file=trajectory_file,
+            )
+    except ValueError as error:
         fail(str(error))
     if not quiet:
         report_recorded(ended.recorded, command)
@@ -86,9 +77,15 @@ def fork(  # noqa: PLR0913, PLR0917 - one argument an option
     exit_as(_code(ended, loose=loose))
 
 
-def _read(file: Path, option: str) -> str:
+def _system_prompt(text: str | None, file: Path | None) -> str | None:
+    if text is not None and file is not None:
+        raise typer.BadParameter("--system and --system-file are two ways to say one thing")
+    return text if file is None else _read(file, "--system-file")
+
+
+def _read(file: Path | None, option: str) -> str | None:
     try:
-        return file.read_text(encoding="utf-8")
+        return None if file is None else file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise typer.BadParameter(f"{file} cannot be read: {error}", param_hint=option) from None
 

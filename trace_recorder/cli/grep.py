@@ -11,13 +11,12 @@ from typing import Annotated, Literal, get_args
 
 import typer
 
-from trace_recorder.cli.arguments import AsJson, default_directory
-from trace_recorder.cli.output import console, fail, print_json, print_lines, warn
-from trace_recorder.cli.progress import Progress
-from trace_recorder.cli.read_files import UnreadableError, error_message, find_runs, read
+from trace_recorder.cli.arguments import AsJson, check_names, default_directory
+from trace_recorder.cli.each_run import EachRun
+from trace_recorder.cli.output import print_json
+from trace_recorder.cli.read_files import UnreadableError, find_runs, process_or_error, read
 from trace_recorder.cli.text_layout import compact, text_of
-from trace_recorder.guard import try_call
-from trace_recorder.values.messages import LLMResponse, Message
+from trace_recorder.values.messages import LLMResponse, Message, ToolCall
 from trace_recorder.values.shared_sequence import SharedSequence
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps_and_calls
@@ -62,36 +61,29 @@ def grep(  # noqa: PLR0913, PLR0917 - one argument an option
     Each message is searched once, in the step in which it was new. Exits with 0 if anything matches, 1 if nothing does,
     2 if a run cannot be read.
     """
-    wanted = _places(places or [*PLACES])
+    check_names(sorted(places or ()), PLACES, "--in")
     expression = _expression(re.escape(pattern) if fixed else pattern, ignore_case=ignore_case)
-    found: list[Match] = []
-    failed = False
-    out = console()
-    try:
-        runs = [*find_runs(paths or [default_directory()])]
-    except UnreadableError as error:
-        fail(str(error), code=2)
-    with Progress(len(runs)) as progress:
-        for path, matches in progress.over(_searched(runs, expression, wanted)):
-            if isinstance(matches, UnreadableError):
-                failed = True
-                progress.hide()
-                warn(str(matches))
-                continue
-            found += matches
-            if matches and not as_json:
-                progress.hide()
-                print_lines(out, [str(path)] if files_only else map(_line, matches))
-    if as_json:
-        print_json([asdict(match) for match in found])
-    if failed or not found:
-        raise typer.Exit(2 if failed else 1)
+    runs = [*find_runs(paths or [default_directory()])]
+    each = EachRun(len(runs))
+    found = each.over(_searched(runs, expression, frozenset(places or PLACES)))
+    count = _print_json(found) if as_json else _print(found, each, files_only=files_only)
+    if each.failed or not count:
+        raise typer.Exit(2 if each.failed else 1)
 
 
-def _places(names: list[str]) -> frozenset[str]:
-    if unknown := {*names} - {*PLACES}:
-        raise typer.BadParameter(f"{min(unknown)!r} is none of {', '.join(PLACES)}", param_hint="--in")
-    return frozenset(names)
+def _print_json(found: Iterable[list[Match]]) -> int:
+    matches = [asdict(match) for of_run in found for match in of_run]
+    print_json(matches)
+    return len(matches)
+
+
+def _print(found: Iterable[list[Match]], each: EachRun, *, files_only: bool) -> int:
+    """Print the matches of each run as they are found; return how many runs have any."""
+    count = 0
+    for matches in filter(None, found):
+        count += 1
+        each.print([matches[0].file] if files_only else map(_line, matches))
+    return count
 
 
 def _expression(pattern: str, *, ignore_case: bool) -> re.Pattern[str]:
@@ -103,14 +95,10 @@ def _expression(pattern: str, *, ignore_case: bool) -> re.Pattern[str]:
 
 def _searched(
     runs: Iterable[Path], expression: re.Pattern[str], places: frozenset[str]
-) -> Iterator[tuple[Path, list[Match] | UnreadableError]]:
-    """Yield each run with its matches, or with why it cannot be searched."""
+) -> Iterator[list[Match] | UnreadableError]:
+    """Yield the matches in each run, or why it cannot be searched."""
     for path in runs:
-        yield path, try_call(partial(_matches_in, path, expression, places), partial(_describe, path))
-
-
-def _describe(path: Path, error: Exception) -> list[Match] | UnreadableError:
-    return error if isinstance(error, UnreadableError) else UnreadableError(error_message(path, error, "searched"))
+        yield process_or_error(path, partial(_matches_in, path, expression, places), "searched")
 
 
 def _line(match: Match) -> str:
@@ -161,15 +149,16 @@ class Texts:
             place: Place = "tools" if message.role == "tool" else "prompts"
             yield place, "result" if message.role == "tool" else message.role, text_of(message.content)
             yield "prompts", "thought", message.reasoning or ""
-            for call in message.tool_calls:
-                yield "tools", f"call of {call.name}", compact(call.arguments, full=True)
-        response = part.call.response if part.call else part.step.llm_response if part.step else None
-        if response is not None:
-            yield from _answer(response)
+            yield from _calls(message.tool_calls)
+        if part.response is not None:
+            yield from _answer(part.response)
         error = part.call.error if part.call else None
         yield "answers", "error", f"{error.type}: {error.message}" if error else ""
         if part.step:
-            yield from _tools(part)
+            yield from _calls(part.tool_calls)
+        for result in part.tool_results:
+            yield "tools", "result", text_of(result.result)
+            yield "tools", "failed", text_of(result.error)
 
     def _new_messages(self, part: StepOrCall) -> SharedSequence[Message]:
         """Return the messages of a prompt without those with which the prompt before begins too."""
@@ -185,14 +174,8 @@ def _answer(response: LLMResponse) -> Iterator[tuple[Place, str, str]]:
     yield "answers", "answer", response.content or ""
     for choice in response.choices[1:]:
         yield "answers", f"choice {choice.index}", choice.content or ""
-    for call in response.tool_calls:
-        yield "tools", f"call of {call.name}", compact(call.arguments, full=True)
+    yield from _calls(response.tool_calls)
 
 
-def _tools(part: StepOrCall) -> Iterator[tuple[Place, str, str]]:
-    step = part.step
-    for call in step.tool_calls if step else ():
-        yield "tools", f"call of {call.name}", compact(call.arguments, full=True)
-    for result in step.tool_results if step else ():
-        yield "tools", "result", text_of(result.result)
-        yield "tools", "failed", text_of(result.error)
+def _calls(calls: Iterable[ToolCall]) -> Iterator[tuple[Place, str, str]]:
+    return (("tools", f"call of {call.name}", compact(call.arguments, full=True)) for call in calls)

@@ -15,18 +15,24 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
 from trace_recorder.cli.read_files import UnreadableError
+from trace_recorder.guard import try_call
+from trace_recorder.storage.paths import journal_path_for
 
 T = TypeVar("T")
 R = TypeVar("R")
+_Done = tuple[list[R], list[Exception]]
 
 MIN_BYTES = 4_000_000
 """Files of fewer bytes than these are read in one process, which takes about half a second."""
+MAX_BATCH = 32
+"""So many runs at most are given to a process at once."""
 _AHEAD = 8
-"""For each process, so many results at most wait for those before them: one long run does not stop the others."""
+"""For each process, so many batches at most wait for those before them: one long run does not stop the others."""
 
 
 def jobs_for(runs: Sequence[Path], requested: int | None, *, min_bytes: int = MIN_BYTES) -> int:
@@ -37,39 +43,68 @@ def jobs_for(runs: Sequence[Path], requested: int | None, *, min_bytes: int = MI
     return jobs
 
 
-def in_order(work: Callable[[T], R], tasks: Iterable[T], jobs: int) -> Iterator[R]:
+def batch_for(runs: Sequence[Path], jobs: int) -> int:
+    """Return how many runs to give to a process at once: few enough that the last ones end at about the same time."""
+    return max(1, min(MAX_BATCH, len(runs) // (jobs * _AHEAD)))
+
+
+def in_order(work: Callable[[T], R], tasks: Iterable[T], jobs: int, batch: int = 1) -> Iterator[R]:
     """Yield what `work` returns for each task, in their order. What it raises is raised here, and ends the others.
 
-    With one job it is called in this process, when the next result is asked for.
+    With one job it is called in this process, when the next result is asked for. Otherwise `batch` tasks are given to a
+    process together: passing a short one takes longer than to do it.
     """
     if jobs <= 1:
         yield from map(work, tasks)
         return
     pool = ProcessPoolExecutor(jobs, mp_context=_context(), initializer=_ignore_interrupts)
-    waiting: deque[Future[R]] = deque()
+    waiting: deque[Future[_Done[R]]] = deque()
+    left = iter(tasks)
     try:
-        for task in tasks:
-            waiting.append(pool.submit(work, task))
+        while together := [*islice(left, batch)]:
+            waiting.append(pool.submit(_work_on, work, together))
             if len(waiting) >= jobs * _AHEAD:
-                yield waiting.popleft().result()
+                yield from _results(waiting.popleft())
         while waiting:
-            yield waiting.popleft().result()
+            yield from _results(waiting.popleft())
     except BrokenProcessPool:
         raise UnreadableError("a process that read runs was killed: try --jobs 1, which takes less memory") from None
     finally:
         pool.shutdown(cancel_futures=True)
 
 
+def _work_on(work: Callable[[T], R], tasks: Iterable[T]) -> _Done[R]:
+    """Return what comes of some tasks; of the last one what it raised, if it did."""
+    done: list[R] = []
+    raised: list[Exception] = []
+    for task in tasks:
+        try_call(lambda one: done.append(work(one)), raised.append, task)
+        if raised:
+            break
+    return done, raised
+
+
+def _results(batch: Future[_Done[R]]) -> Iterator[R]:
+    done, raised = batch.result()
+    yield from done
+    for error in raised:
+        raise error
+
+
 def _have_bytes(runs: Iterable[Path], wanted: int) -> bool:
     found = 0
     for run in runs:
-        try:
-            found += run.stat().st_size
-        except OSError:  # reading it reports why
-            continue
+        found += _size(journal_path_for(run)) or _size(run)
         if found >= wanted:
             return True
     return False
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:  # reading it reports why
+        return 0
 
 
 def _cores() -> int:

@@ -10,12 +10,12 @@ from typing import Annotated
 
 import typer
 
-from trace_recorder.cli.arguments import AsJson, DefaultRuns, default_directory
+from trace_recorder.cli.arguments import AsJson, DefaultRuns, check_names, default_directory
 from trace_recorder.cli.list_runs import Listing, listing, no_runs_message, table
-from trace_recorder.cli.list_selection import SORTS, STATUSES, Selection, Sort
+from trace_recorder.cli.list_selection import SORTS, STATUSES, Selection
 from trace_recorder.cli.list_tree import as_tree
-from trace_recorder.cli.output import console, fail, print_json, print_lines, table_width, warn
-from trace_recorder.cli.read_files import UnreadableError, is_directory
+from trace_recorder.cli.output import console, print_json, print_lines, table_width, warn
+from trace_recorder.cli.read_files import is_directory
 
 Statuses = Annotated[
     list[str] | None,
@@ -51,45 +51,22 @@ def list_(  # noqa: PLR0913, PLR0917 - one argument an option
 
     Several directories and files may be given; a file that cannot be read is then reported, and the exit code is 1.
     """
-    select = Selection(
-        _checked_statuses(statuses or []),
-        model,
-        task,
-        _time(since),
-        failed,
-        errors,
-        _checked_sort(sort),
-        reverse,
-        limit,
-    )
+    check_names(statuses or (), STATUSES, "--status")
+    begin = _time(since)
+    check_names([sort], SORTS, "--sort")
+    select = Selection(statuses or (), model, task, begin, failed, errors, sort, reverse, limit)
     paths = runs or [default_directory()]
-    try:
-        found = listing(paths, select=select)
-    except UnreadableError as error:
-        fail(str(error))
+    found = listing(paths, select=select)
     named = {str(path) for path in paths if not is_directory(path)}
     if as_json:
         print_json(asdict(found))
     else:
         _print_list(found, paths, named, select)
-    for other in found.others:
-        if other.file in named:
-            warn(other.reason)
-    if any(other.file in named for other in found.others):
+    refused = [other for other in found.others if other.file in named]
+    for other in refused:
+        warn(other.reason)
+    if refused:
         raise typer.Exit(1)
-
-
-def _checked_statuses(statuses: list[str]) -> list[str]:
-    for status in statuses:
-        if status not in STATUSES:
-            raise typer.BadParameter(f"{status!r} is none of {', '.join(STATUSES)}", param_hint="--status")
-    return statuses
-
-
-def _checked_sort(sort: str) -> Sort:
-    if sort not in SORTS:
-        raise typer.BadParameter(f"{sort!r} is none of {', '.join(SORTS)}", param_hint="--sort")
-    return sort
 
 
 def _time(text: str | None) -> datetime | None:

@@ -14,10 +14,9 @@ from pathlib import Path
 
 from rich.cells import cell_len, set_cell_size
 
-from trace_recorder.cli.read_files import Load, UnreadableError, error_message, find_runs, is_directory, load, read
+from trace_recorder.cli.read_files import Load, UnreadableError, find_runs, is_directory, load, process, read
 from trace_recorder.cli.text_layout import in_one_line, local_time, number, seconds, text_of
 from trace_recorder.derive.document import from_document
-from trace_recorder.guard import try_call
 from trace_recorder.imports.document_ends import document_ends
 from trace_recorder.values.llm_interaction import ErrorInfo
 from trace_recorder.values.messages import Payload
@@ -94,18 +93,23 @@ def listing(paths: Sequence[Path], *, select: Select = oldest_first, load_run: L
     for path in find_runs(paths):
         name = path.name if within else str(path)
         try:
-            runs.append(try_call(partial(_read_run, path, name, load_run), partial(_raise_unreadable, path)))
+            runs.append(process(path, partial(_read_run, path, name, load_run)))
         except UnreadableError as error:
             others.append(Other(name, str(error)))
     return Listing([run.row for run in select(runs)], others)
 
 
-def newest(directory: Path) -> Path:
-    """Return the readable run of a directory that began last. Raises UnreadableError where there is none."""
-    rows = listing([directory]).trajectories
+def run_at(path: Path) -> Path:
+    """Return a file as it is; of a directory, the readable run that began last.
+
+    Raises UnreadableError where there is none.
+    """
+    if not is_directory(path):
+        return path
+    rows = listing([path]).trajectories
     if not rows:
-        raise UnreadableError(no_runs_message([directory]))
-    return directory / rows[-1].file
+        raise UnreadableError(no_runs_message([path]))
+    return path / rows[-1].file
 
 
 def no_runs_message(paths: Sequence[Path]) -> str:
@@ -120,10 +124,6 @@ def _read_run(path: Path, name: str, load_run: Load) -> Run:
     for column in _COLUMNS:
         column.cell(row)  # what cannot be written is no row
     return Run(row, metrics, summary.error)
-
-
-def _raise_unreadable(path: Path, error: Exception) -> Run:
-    raise error if isinstance(error, UnreadableError) else UnreadableError(error_message(path, error))
 
 
 def read_summary(path: Path, load_run: Load = load) -> Trajectory:

@@ -6,15 +6,14 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, get_args
+from typing import get_args
 
-from trace_recorder.cli.list_runs import Run, start_of
+from trace_recorder.cli.list_runs import Row, Run, start_of
 from trace_recorder.cli.text_layout import text_of
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Status
 
-Sort = Literal["time", "duration", "cost", "tokens", "calls"]
-SORTS: tuple[Sort, ...] = get_args(Sort)
+SORTS = ("time", "duration", "cost", "tokens", "calls")
 STATUSES: tuple[str, ...] = get_args(Status)
 
 
@@ -32,7 +31,8 @@ class Selection:
     """Only runs that failed, or did not succeed."""
     errors: bool = False
     """Only runs with an error, a failed call or a failed tool."""
-    sort: Sort = "time"
+    sort: str = "time"
+    """One of `SORTS`."""
     reverse: bool = False
     limit: int | None = None
 
@@ -59,14 +59,14 @@ class Selection:
 
     def _matches(self, run: Run) -> bool:
         row = run.row
-        return (
-            (not self.statuses or row.status in self.statuses)
-            and _is_in(self.model, f"{text_of(row.provider)}/{text_of(row.model)}")
-            and _is_in(self.task, text_of(row.task))
-            and (self.since is None or _is_since(row.start_time, self.since))
-            and (not self.failed or row.success is False or row.status == "failed")
-            and (not self.errors or _has_errors(run))
-        )
+        if self.statuses and row.status not in self.statuses:
+            return False
+        if self.since is not None and not _is_since(row.start_time, self.since):
+            return False
+        if (self.failed and not _has_failed(row)) or (self.errors and not _has_errors(run)):
+            return False
+        served = f"{text_of(row.provider)}/{text_of(row.model)}"
+        return _is_in(self.model, served) and _is_in(self.task, text_of(row.task))
 
 
 def _is_in(part: str | None, whole: str) -> bool:
@@ -80,12 +80,16 @@ def _is_since(start_time: Payload, since: datetime) -> bool:
         return False
 
 
+def _has_failed(row: Row) -> bool:
+    return row.success is False or row.status == "failed"
+
+
 def _has_errors(run: Run) -> bool:
     failed = (_number(run.metrics.get(name)) for name in ("failed_llm_calls", "failed_tool_calls"))
     return run.error is not None or any(failed)
 
 
-def _figure(run: Run, sort: Sort) -> float | None:
+def _figure(run: Run, sort: str) -> float | None:
     """Return what runs are sorted by; None where it is not known."""
     row = run.row
     if sort == "duration":

@@ -144,13 +144,14 @@ class Prompts:
         is_shown = [(message.call_id or "", text_of(message.content)) in self._results for message in beyond]
         known = map(operator.or_, is_answer, is_shown)
         new = [message for message, is_known in zip(beyond, known, strict=True) if not is_known]
-        parts = [f"{count - len(beyond)} as in {before.name}"] if count > len(beyond) else []
-        if any(is_answer):
-            parts.append("its answer" if parts else f"the answer of {before.name}")
-        if any(is_shown):
-            parts.append(f"{pluralize(sum(is_shown), 'result')} shown above")
-        if new and parts:
-            parts.append(f"{len(new)} new")
+        common, results = count - len(beyond), sum(is_shown)
+        answer = "its answer" if common else f"the answer of {before.name}"
+        parts = [
+            *([f"{common} as in {before.name}"] * (common > 0)),
+            *([answer] * any(is_answer)),
+            *([f"{pluralize(results, 'result')} shown above"] * (results > 0)),
+        ]
+        parts += [f"{len(new)} new"] * bool(new and parts)
         summary = ": ".join(filter(None, (pluralize(count, "message"), ", ".join(parts))))
         return NewMessages(summary + (f"; {gone} of {before.name} gone" if gone else ""), new)
 

@@ -1,4 +1,4 @@
-"""A progress bar for work on many files: on stderr, if that is a terminal and the work takes more than a second.
+"""A progress bar for work on many files or traces: on stderr, if that is a terminal and it takes more than a second.
 
 It shows numbers alone, nothing that a run recorded. No thread draws it, so it is brought up to date between two files.
 """
@@ -24,12 +24,12 @@ _SECONDS_BETWEEN = 0.1
 class Progress:
     """Counts files that are done; a context manager, which removes the bar at its end.
 
-    `hide` has to be called before anything is printed.
+    Without a `total`, the bar shows only how many are done. `hide` has to be called before anything is printed.
     """
 
     def __init__(
         self,
-        total: int,
+        total: int | None,
         file: TextIO | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -74,7 +74,7 @@ class Progress:
             self._bar.update(self._bar.task_ids[0], completed=self._done, refresh=True)
 
 
-def _started(file: TextIO, done: int, total: int) -> Bar:
+def _started(file: TextIO, done: int, total: int | None) -> Bar:
     from rich.console import Console  # noqa: PLC0415 - only long work on a terminal needs it
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn  # noqa: PLC0415
 

@@ -7,12 +7,16 @@ journals is imported with the first run that is read: `list` does without, where
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import NoReturn, TypeVar
 
 from trace_recorder.errors import TraceRecorderError
 from trace_recorder.guard import try_call
 from trace_recorder.storage.paths import journal_path_for, runs_in_directory
 from trace_recorder.values.trajectory import Trajectory
+
+T = TypeVar("T")
 
 
 class UnreadableError(Exception):
@@ -31,11 +35,26 @@ def load(path: Path) -> Trajectory:
 
 def read(path: Path, load_run: Load = load) -> Trajectory:
     """Read a trajectory from either of its files. Raises UnreadableError."""
-    return try_call(lambda: load_run(path), lambda error: _raise_unreadable(path, error))
+    return process(path, partial(load_run, path))
 
 
-def _raise_unreadable(path: Path, error: Exception) -> Trajectory:
-    raise UnreadableError(error_message(path, error)) from error
+def process(path: Path, work: Callable[[], T], done: str = "read") -> T:
+    """Return what work on a file returns. Raises UnreadableError where it raises anything; `done` is what it does."""
+    return try_call(work, partial(_raise_unreadable, path, done))
+
+
+def process_or_error(path: Path, work: Callable[[], T], done: str) -> T | UnreadableError:
+    """Return the same, or the UnreadableError."""
+    try:
+        return process(path, work, done)
+    except UnreadableError as error:
+        return error
+
+
+def _raise_unreadable(path: Path, done: str, error: Exception) -> NoReturn:
+    if isinstance(error, UnreadableError):
+        raise error
+    raise UnreadableError(error_message(path, error, done)) from error
 
 
 def error_message(path: Path, error: Exception, done: str = "read") -> str:

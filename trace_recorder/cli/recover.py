@@ -8,12 +8,11 @@ from pathlib import Path
 import typer
 
 from trace_recorder.cli.arguments import Runs
+from trace_recorder.cli.each_run import EachRun
 from trace_recorder.cli.list_runs import no_runs_message
-from trace_recorder.cli.output import console, fail, print_lines, warn
-from trace_recorder.cli.progress import Progress
-from trace_recorder.cli.read_files import UnreadableError, error_message, find_runs
+from trace_recorder.cli.output import fail, warn
+from trace_recorder.cli.read_files import UnreadableError, find_runs, process_or_error
 from trace_recorder.cli.text_layout import pluralize
-from trace_recorder.guard import try_call
 from trace_recorder.recording.amend import rebuild_document
 
 
@@ -23,31 +22,18 @@ def recover(paths: Runs) -> None:
     After a crash the .json may be older than its .jsonl, or missing. A run that is still being written is refused. What
     cannot be rebuilt is reported and skipped; the exit code is then 1.
     """
-    failed, done = 0, 0
-    try:
-        runs = [*find_runs(paths)]
-    except UnreadableError as error:
-        fail(str(error))
-    with Progress(len(runs)) as progress:
-        for rebuilt in progress.over(map(_rebuild, runs)):
-            progress.hide()
-            if isinstance(rebuilt, UnreadableError):
-                failed += 1
-                warn(str(rebuilt))
-            else:
-                done += 1
-                print_lines(console(), [f"{rebuilt}: rebuilt"])
-    if not done and not failed:
+    runs = [*find_runs(paths)]
+    if not runs:
         fail(no_runs_message(paths))
-    warn(f"{pluralize(done, 'document')} rebuilt" + (f", {failed} not" if failed else ""))
-    if failed:
+    each, done = EachRun(len(runs)), 0
+    for rebuilt in each.over(map(_rebuild, runs)):
+        done += 1
+        each.print([f"{rebuilt}: rebuilt"])
+    warn(f"{pluralize(done, 'document')} rebuilt" + (f", {each.failed} not" if each.failed else ""))
+    if each.failed:
         raise typer.Exit(1)
 
 
 def _rebuild(path: Path) -> Path | UnreadableError:
     """Return the document that was written, or why none was."""
-    return try_call(partial(rebuild_document, path), partial(_describe, path))
-
-
-def _describe(path: Path, error: Exception) -> Path | UnreadableError:
-    return UnreadableError(error_message(path, error, "rebuilt"))
+    return process_or_error(path, partial(rebuild_document, path), "rebuilt")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from trace_recorder.attach.subprocess.supervisor import CommandError
-from trace_recorder.cli.list_runs import newest
-from trace_recorder.cli.output import fail, warn
-from trace_recorder.cli.read_files import UnreadableError, is_directory
-from trace_recorder.cli.run import exit_as
+from trace_recorder.cli.list_runs import run_at
+from trace_recorder.cli.output import warn
+from trace_recorder.cli.run import Command, exit_as, required, starting
 from trace_recorder.cli.text_layout import in_one_line
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.rerun.subprocess.supervisor import replay_program
@@ -32,7 +31,6 @@ class Tools(StrEnum):
 Recorded = Annotated[
     Path, typer.Argument(metavar="RUN", help="The run; of a directory, the newest.", show_default=False)
 ]
-Command = Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND...", help="What to run.", show_default=False)]
 ToolsOption = Annotated[Tools, typer.Option("--tools", help="Give tools' recorded results, or run the tools.")]
 Speed = Annotated[
     float | None,
@@ -59,24 +57,30 @@ def replay(  # noqa: PLR0913, PLR0917 - one argument an option
     not recorded, or a recorded one was not made. The differences are printed on stderr at the end. The processes
     that `run` does not reach are not replayed either.
     """
-    if not command:
-        warn("replay: there is no command. Give it behind two dashes: trace-recorder replay RUN -- python agent.py")
-        raise typer.Exit(2)
-    if speed is not None and speed <= 0:
-        raise typer.BadParameter("it has to be above 0", param_hint="--speed")
-    try:
-        path = newest(run) if is_directory(run) else run
-        ended = replay_program(command, path, ignore=ignore or (), speed=speed, tools=tools.value)
-    except CommandError as error:
-        warn(f"replay: {error}")
-        raise typer.Exit(error.exit_code) from None
-    except (TrajectoryFormatError, UnreadableError) as error:
-        fail(str(error))
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--ignore") from None
+    command = required(command, "replay RUN")
+    check_speed(speed)
+    with starting("replay"), refusing_paths():
+        ended = replay_program(command, run_at(run), ignore=ignore or (), speed=speed, tools=tools.value)
     report(ended.mismatches, ended.unused)
     differs = bool(ended.mismatches or ended.unused)
     exit_as(1 if differs and not loose and ended.code == 0 else ended.code)
+
+
+def check_speed(speed: float | None) -> None:
+    """Raise BadParameter for a speed at which nothing would be played."""
+    if speed is not None and speed <= 0:
+        raise typer.BadParameter("it has to be above 0", param_hint="--speed")
+
+
+@contextmanager
+def refusing_paths() -> Iterator[None]:
+    """Raise BadParameter for a path that is none."""
+    try:
+        yield
+    except TrajectoryFormatError:
+        raise
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--ignore") from None
 
 
 def report(mismatches: Sequence[str], problem: str | None) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -13,6 +13,7 @@ import typer
 
 from trace_recorder.attach.subprocess import supervisor as parent
 from trace_recorder.cli import run_summary
+from trace_recorder.cli.arguments import default_directory
 from trace_recorder.cli.output import warn
 from trace_recorder.cli.text_layout import in_one_line
 from trace_recorder.guard import try_call
@@ -43,18 +44,31 @@ def run(
     signals and the exit code pass through. Not reached are Pythons that are started with -I, -E or -S, and calls that
     go through neither httpx nor httpx2.
     """
-    if not command:
-        warn("run: there is no command. Give it behind two dashes: trace-recorder run -- python agent.py")
-        raise typer.Exit(2)
-    directory = directory or Path(os.environ.get("TRACE_RECORDER_DIR") or DEFAULT_DIRECTORY)
-    try:
-        ended = parent.run(command, directory, trajectory_file, task)
-    except parent.CommandError as error:
-        warn(f"run: {error}")
-        raise typer.Exit(error.exit_code) from None
+    command = required(command, "run")
+    with starting("run"):
+        ended = parent.run(command, directory or default_directory(), trajectory_file, task)
     if not quiet:
         report_recorded(ended, command)
     exit_as(ended.code)
+
+
+def required(command: list[str] | None, usage: str) -> list[str]:
+    """Return the command to run. Without one, print how it is given, and exit."""
+    if command:
+        return command
+    name = usage.partition(" ")[0]
+    warn(f"{name}: there is no command. Give it behind two dashes: trace-recorder {usage} -- python agent.py")
+    raise typer.Exit(2)
+
+
+@contextmanager
+def starting(name: str) -> Iterator[None]:
+    """Print why a command cannot be started, and exit as a shell does."""
+    try:
+        yield
+    except parent.CommandError as error:
+        warn(f"{name}: {error}")
+        raise typer.Exit(error.exit_code) from None
 
 
 def exit_as(code: int) -> NoReturn:

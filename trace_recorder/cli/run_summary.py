@@ -44,20 +44,23 @@ def lines(ended: CommandResult, command: Sequence[str]) -> Iterator[str]:
 def _amount(documents: Sequence[Path]) -> str:
     """Count runs, calls and tools, and how many of them failed."""
     figures: Counter[str] = Counter()
-    unreadable = 0
     for path in documents:
-        try:
-            run = read_summary(path)
-        except UnreadableError:
-            unreadable += 1
-            continue
-        metrics = run.metrics or metrics_of(run.llm_interactions, run.agent_steps)
-        figures.update({name: count for name, count in metrics.items() if isinstance(count, int)})
+        figures.update(_figures(path))
     parts = [pluralize(len(documents), "run")]
     for name, failed, noun in _METRICS:
         if figures[name] or name == "llm_calls":
             parts.append(pluralize(figures[name], noun) + (f" ({figures[failed]} failed)" if figures[failed] else ""))
-    return ", ".join([*parts, *([f"{unreadable} that cannot be read"] if unreadable else [])])
+    return ", ".join([*parts, *([f"{figures['unreadable']} that cannot be read"] if figures["unreadable"] else [])])
+
+
+def _figures(path: Path) -> dict[str, int]:
+    """Return what can be counted of a run."""
+    try:
+        run = read_summary(path)
+    except UnreadableError:
+        return {"unreadable": 1}
+    metrics = run.metrics or metrics_of(run.llm_interactions, run.agent_steps)
+    return {name: count for name, count in metrics.items() if isinstance(count, int)}
 
 
 def _relative_path(path: Path) -> str:

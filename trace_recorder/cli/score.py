@@ -13,6 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from trace_recorder.cli import show_turns
+from trace_recorder.cli.arguments import Runs, check_names
 from trace_recorder.cli.export import parse_key_values
 from trace_recorder.cli.output import console, fail, print_lines, warn
 from trace_recorder.cli.progress import Progress
@@ -27,9 +28,6 @@ from trace_recorder.views.rewards import score as score_of
 from trace_recorder.views.stats import Spread
 from trace_recorder.views.toolbrain.parsing import PARSERS, Parser
 
-Paths = Annotated[
-    list[Path], typer.Argument(metavar="FILE|DIR...", help="Runs, or directories of them.", show_default=False)
-]
 Reward = Annotated[
     str, typer.Option("--reward", metavar="MODULE:FUNCTION", help="Scores a run; also FILE.py:FUNCTION.")
 ]
@@ -47,7 +45,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the rewards, and 
 
 
 def score(  # noqa: PLR0913, PLR0917 - one argument an option
-    paths: Paths,
+    paths: Runs,
     reward: Reward,
     name: Name = None,
     weight: Weight = 1.0,
@@ -62,8 +60,7 @@ def score(  # noqa: PLR0913, PLR0917 - one argument an option
     runs must have ended. Nothing that was recorded is changed; the documents are written again. Exits with 1 if a run
     could not be scored.
     """
-    if parser not in PARSERS:
-        raise typer.BadParameter(f"{parser!r} is none of {', '.join(PARSERS)}", param_hint="--parser")
+    check_names([parser], PARSERS, "--parser")
     try:
         called = name or reward.rpartition(":")[2]
         about = {"name": called, "weight": weight, "explanation": f"scored by {reward}"}
@@ -71,7 +68,7 @@ def score(  # noqa: PLR0913, PLR0917 - one argument an option
         function = reward_function(reward)
         scoring = _Scoring(function, PARSERS[parser], values, about, again=again, dry_run=dry_run)
         runs = [*find_runs(paths)]
-    except (ValueError, UnreadableError) as error:
+    except ValueError as error:
         fail(str(error))
     failed = scoring.batch(runs) if is_batch(function) else scoring.each(runs)
     print_lines(console(), [scoring.summary(len(runs), failed)])

@@ -7,13 +7,12 @@ from contextlib import closing
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 from trace_recorder.cli.output import warn
-from trace_recorder.cli.read_files import UnreadableError, error_message, read
+from trace_recorder.cli.read_files import UnreadableError, process_or_error, read
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.exporters.batches import Delivery
-from trace_recorder.guard import try_call
 from trace_recorder.values.trajectory import Trajectory
 
 
@@ -52,20 +51,23 @@ def send_runs(runs: Iterable[Path], target: Target, *, resume: bool) -> bool:
     with closing(target.sender()) as sender:
         for path in runs:
             count += 1
-            try:
-                run = read(path)
-                delivery = try_call(partial(target.send_run, path, run, sender, resume=resume), partial(_refuse, path))
-            except UnreadableError as error:
-                warn(str(error))
+            delivery = process_or_error(path, partial(_send, path, target, sender, resume=resume), "sent")
+            if isinstance(delivery, UnreadableError):
+                warn(str(delivery))
                 failed += 1
                 continue
             sent += delivery.sent
-            if delivery.missing:
-                warn(f"{path}: {pluralize(delivery.missing, 'span')} did not arrive; --resume sends them again")
+            if delivery.missing or delivery.missing_scores:
+                warn(f"{path}: {_missing(delivery)} did not arrive; --resume sends them again")
                 failed += 1
     warn(f"{pluralize(count, 'run')} read: {pluralize(sent, 'span')} sent to {target.name}")
     return not failed
 
 
-def _refuse(path: Path, error: Exception) -> NoReturn:
-    raise UnreadableError(error_message(path, error, "sent")) from error
+def _send(path: Path, target: Target, sender: Any, *, resume: bool) -> Delivery:
+    return target.send_run(path, read(path), sender, resume=resume)
+
+
+def _missing(delivery: Delivery) -> str:
+    counts = {"span": delivery.missing, "score": delivery.missing_scores}
+    return " and ".join(pluralize(count, name) for name, count in counts.items() if count)

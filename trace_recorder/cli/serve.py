@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
-from pathlib import Path
 from types import FrameType
 from typing import Annotated
 
 import typer
 
-from trace_recorder.cli.list_runs import newest
+from trace_recorder.cli.list_runs import run_at
 from trace_recorder.cli.output import fail
-from trace_recorder.cli.read_files import UnreadableError, is_directory
-from trace_recorder.cli.replay import Ignore, Loose, Recorded, Speed, report
+from trace_recorder.cli.replay import Ignore, Loose, Recorded, Speed, check_speed, refusing_paths, report
 from trace_recorder.cli.text_layout import pluralize
-from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.rerun.replayer import Replay, report_unused
 from trace_recorder.rerun.serving import HOST, ReplayServer, base_urls
 
@@ -31,9 +27,9 @@ def serve(run: Recorded, port: Port = 0, speed: Speed = None, ignore: Ignore = N
     A request that equals no recorded one gets 404, with what differs. Ends with Ctrl-C or SIGTERM; exits with 1 if
     something was asked that was not recorded, or a recorded call was not asked for.
     """
-    if speed is not None and speed <= 0:
-        raise typer.BadParameter("it has to be above 0", param_hint="--speed")
-    replay = _replay(run, speed, ignore or [])
+    check_speed(speed)
+    with refusing_paths():
+        replay = Replay(run_at(run), speed=speed, ignore=ignore or ())
     try:
         server = ReplayServer(replay, port, lambda said: report([said], None))
     except OSError as error:
@@ -44,15 +40,6 @@ def serve(run: Recorded, port: Port = 0, speed: Speed = None, ignore: Ignore = N
     unused = replay.unused
     report([], report_unused(replay.recording.path.name, unused) if unused else None)
     raise typer.Exit(1 if (replay.mismatch or unused) and not loose else 0)
-
-
-def _replay(run: Path, speed: float | None, ignore: Sequence[str]) -> Replay:
-    try:
-        return Replay(newest(run) if is_directory(run) else run, speed=speed, ignore=ignore)
-    except (TrajectoryFormatError, UnreadableError) as error:
-        fail(str(error))
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--ignore") from None
 
 
 def _print_addresses(server: ReplayServer) -> None:

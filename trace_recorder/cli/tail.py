@@ -15,11 +15,10 @@ from trace_recorder.cli.read_files import UnreadableError, error_message, is_dir
 from trace_recorder.cli.run_header import error_of, status_of
 from trace_recorder.cli.show import Show
 from trace_recorder.cli.text_layout import Entry, EntryWriter, pluralize
-from trace_recorder.derive.fold import Fold
-from trace_recorder.storage import journal_lock, journal_reader
+from trace_recorder.imports.growing_journal import GrowingJournal, ReplacedError
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.trajectory import Status, Trajectory
+from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.conversations.call_chains import CallChains, Turn
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps_and_calls
 
@@ -43,8 +42,6 @@ def tail(files: Files = None, last: Last = 3, full: Full = False) -> None:
         ended = _follow([*map(Follower, journals)], last, full=full, wait=lambda: time.sleep(INTERVAL_SECONDS))
     except OSError as error:
         fail(error_message(Path(error.filename or "the run"), error))
-    except UnreadableError as error:
-        fail(str(error))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     if not all(run.status == "completed" for run in ended):
@@ -137,25 +134,16 @@ class Follower:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._fold = Fold()
-        self._offset = 0
+        self._journal = GrowingJournal(path)
 
     def read(self) -> Trajectory:
-        """Return the run as far as it is on file. Raises OSError."""
-        is_alive = journal_lock.writer_is_alive(self.path, self._host())  # before reading: it may end meanwhile
-        with self.path.open("rb") as file:
-            file.seek(self._offset)
-            data = file.read()
-        whole = data[: data.rfind(b"\n") + 1]
-        for record in journal_reader.read(whole, self._offset):
-            self._fold.add(record)
-        self._offset += len(whole)
-        status: Status = "unknown" if is_alive is None else "running" if is_alive else "interrupted"
-        return self._fold.trajectory(status)
-
-    def _host(self) -> str | None:
-        start = self._fold.run.start
-        return start.data.get("host") if start else None
+        """Return the run as far as it is on file. Raises OSError, and TrajectoryFormatError for what is no journal."""
+        try:
+            self._journal.read_more()
+        except ReplacedError:
+            self._journal = GrowingJournal(self.path)
+            self._journal.read_more()
+        return self._journal.trajectory()
 
 
 class ShownSteps:
@@ -193,8 +181,7 @@ def _key(part: StepOrCall) -> Hashable:
 
 def _is_settled(part: StepOrCall, *, is_last: bool) -> bool:
     """Whether nothing more is expected of a step: its call is over, and its tools returned or another step began."""
-    call, step = part.call, part.step
+    call = part.call
     if call is not None and not (call.error or (call.answered and call.complete) or call.ended_by):
         return False
-    asked, returned = (step.tool_calls, step.tool_results) if step else (call.response.tool_calls if call else (), ())
-    return not is_last or (call is not None and len(returned) >= len(asked))
+    return not is_last or (call is not None and len(part.tool_results) >= len(part.tool_calls))

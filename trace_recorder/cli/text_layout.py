@@ -15,6 +15,7 @@ from datetime import datetime
 from rich.console import Console
 from rich.text import Text
 
+from trace_recorder.dialects.json_access import map_inside
 from trace_recorder.values.messages import Payload
 
 MAX_LINES = 12
@@ -64,13 +65,7 @@ def compact(value: Payload, *, full: bool) -> str:
 
 
 def _with_short_strings(value: Payload) -> Payload:
-    if isinstance(value, str):
-        return _cut(value, MAX_STRING)
-    if isinstance(value, list):
-        return [_with_short_strings(element) for element in value]
-    if isinstance(value, dict):
-        return {name: _with_short_strings(element) for name, element in value.items()}
-    return value
+    return _cut(value, MAX_STRING) if isinstance(value, str) else map_inside(_with_short_strings, value)
 
 
 def text_of(value: Payload, *, full: bool = True) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import gc
-import os
 import socket
 import threading
 import webbrowser
@@ -13,14 +12,14 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_urlsafe
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trace_recorder.cli.list_runs import newest
+from trace_recorder.cli.arguments import default_directory
+from trace_recorder.cli.list_runs import run_at
 from trace_recorder.cli.output import console, fail, print_lines
-from trace_recorder.cli.read_files import UnreadableError, error_message, is_directory, read
-from trace_recorder.guard import try_call
+from trace_recorder.cli.read_files import error_message, process, read
 from trace_recorder.storage.paths import DEFAULT_DIRECTORY
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.one_file import one_file, two_runs_file
@@ -63,15 +62,12 @@ def view(
     one run, of a directory the newest, is written as one HTML file, which works from disk and offline; or two runs side
     by side.
     """
-    places = places or [Path(os.environ.get("TRACE_RECORDER_DIR") or DEFAULT_DIRECTORY)]
-    if output is not None and len(places) > 2:
-        raise typer.BadParameter("with -o, at most two runs are written")
+    places = places or [default_directory()]
     if output is not None:
         _write(places, output)
         return
-    for place in places:
-        if not place.exists():
-            fail(f"{place}: No such file or directory")
+    if missing := [place for place in places if not place.exists()]:
+        fail(f"{missing[0]}: No such file or directory")
     if any(find_spec(name) is None for name in ("starlette", "uvicorn")):
         fail("view needs starlette and uvicorn: pip install 'trace-recorder[view]'. With -o, it writes a file without.")
     try:
@@ -82,20 +78,16 @@ def view(
 
 
 def _write(places: list[Path], output: Path) -> None:
+    if len(places) > 2:
+        raise typer.BadParameter("with -o, at most two runs are written")
+    files = [*map(run_at, places)]
+    runs = [*map(read, files)]
+    html = process(files[-1], partial(_html, runs, [file.name for file in files]), "shown")
     try:
-        files = [newest(place) if is_directory(place) else place for place in places]
-        runs = [*map(read, files)]
-        html = try_call(lambda: _html(runs, [file.name for file in files]), partial(_refuse, files))
         output.write_text(html, encoding="utf-8")
-    except UnreadableError as error:
-        fail(str(error))
     except OSError as error:
         fail(error_message(output, error, "written"))
     print_lines(console(), [f"wrote {output} ({len(html.encode()) / 1e6:.1f} MB)"])
-
-
-def _refuse(files: list[Path], error: Exception) -> NoReturn:
-    raise UnreadableError(error_message(files[-1], error, "shown")) from error
 
 
 def _html(runs: list[Trajectory], names: list[str]) -> str:

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from trace_recorder.clients.client import Client, Side
-from trace_recorder.clients.openai import with_attempt_header
+from trace_recorder.clients.client import Side
+from trace_recorder.clients.openai import StainlessClient
 from trace_recorder.clients.wire_formats import anthropic_messages
-from trace_recorder.clients.wire_formats.wire_format import JsonObject
 from trace_recorder.errors import MissingKeyError
 
 if TYPE_CHECKING:  # no SDK is imported before a client of it is made
     from anthropic import Anthropic, AsyncAnthropic  # noqa: F401 - the bases name it
 
 
-class AnthropicClient(Client["Anthropic", "AsyncAnthropic"]):
+class AnthropicClient(StainlessClient["Anthropic", "AsyncAnthropic"]):
     """Anthropic: ANTHROPIC_API_KEY, or whatever else the SDK finds credentials in; ANTHROPIC_BASE_URL."""
 
     provider = "anthropic"
@@ -36,10 +35,3 @@ class AnthropicClient(Client["Anthropic", "AsyncAnthropic"]):
     def _method(self, side: Side, *, streams: bool) -> Callable[..., Any]:
         create: Callable[..., Any] = self._made[side].messages.create
         return (lambda **request: create(**request, stream=True)) if streams else create
-
-    def _plain(self, answer: Any) -> JsonObject:
-        body: JsonObject = answer.to_dict(mode="json", warnings=False)
-        return body
-
-    def _for_attempt(self, request: JsonObject, attempt: int) -> JsonObject:
-        return with_attempt_header(request, attempt)

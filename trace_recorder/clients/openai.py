@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from trace_recorder.attach.recorder import TrajectoryRecorder
-from trace_recorder.clients.client import Client, Side
+from trace_recorder.clients.client import AsyncSdk, Client, Sdk, Side
 from trace_recorder.clients.wire_formats import openai_chat, openai_responses
 from trace_recorder.clients.wire_formats.wire_format import JsonObject
 
@@ -18,14 +18,21 @@ ATTEMPT_HEADER = "x-stainless-retry-count"
 """The header in which this family of SDKs sends the number of an attempt; the recording reads it."""
 
 
-def with_attempt_header(request: JsonObject, attempt: int) -> JsonObject:
-    """State the attempt in the SDK's own header."""
-    if not attempt:
-        return request
-    return {**request, "extra_headers": {**(request.get("extra_headers") or {}), ATTEMPT_HEADER: str(attempt)}}
+class StainlessClient(Client[Sdk, AsyncSdk]):
+    """A client of an SDK that Stainless generates: its answers become JSON, and attempts are stated, in one way."""
+
+    def _plain(self, answer: Any) -> JsonObject:
+        body: JsonObject = answer.to_dict(mode="json", warnings=False)
+        return body
+
+    def _for_attempt(self, request: JsonObject, attempt: int) -> JsonObject:
+        """State the attempt in the SDK's own header."""
+        if not attempt:
+            return request
+        return {**request, "extra_headers": {**(request.get("extra_headers") or {}), ATTEMPT_HEADER: str(attempt)}}
 
 
-class OpenAICompatibleClient(Client["OpenAI", "AsyncOpenAI"]):
+class OpenAICompatibleClient(StainlessClient["OpenAI", "AsyncOpenAI"]):
     """A client of a server that speaks OpenAI's chat completions (`api="chat"`) or Responses (`api="responses"`).
 
     `reasoning_fields` names the members of an assistant's message in which the provider accepts its earlier reasoning;
@@ -70,13 +77,6 @@ class OpenAICompatibleClient(Client["OpenAI", "AsyncOpenAI"]):
             return create
         usage = {"stream_options": {"include_usage": True}} if self._is_chat and self.asks_for_usage else {}
         return lambda **request: create(**usage | request, stream=True)
-
-    def _plain(self, answer: Any) -> JsonObject:
-        body: JsonObject = answer.to_dict(mode="json", warnings=False)
-        return body
-
-    def _for_attempt(self, request: JsonObject, attempt: int) -> JsonObject:
-        return with_attempt_header(request, attempt)
 
     @property
     def _is_chat(self) -> bool:

@@ -24,8 +24,8 @@ from trace_recorder.derive.item_checks import ItemChecks
 from trace_recorder.derive.run_facts import MISSING_LINES
 from trace_recorder.derive.schemas.document import Document
 from trace_recorder.derive.schemas.journal import DATA
-from trace_recorder.derive.schemas.journal import Record as RecordShape
 from trace_recorder.derive.schemas.json_schema import violations
+from trace_recorder.derive.schemas.record_parts import Record as RecordShape
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.storage import journal_reader, paths
 from trace_recorder.storage.items.table import ItemTable

@@ -12,7 +12,7 @@ up to `call_ids.py`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from trace_recorder.values.json_text import NotJsonError, parse, replace_lone_surrogates
 from trace_recorder.values.messages import Payload
@@ -48,6 +48,15 @@ def as_number(value: Payload) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
+def map_inside(function: Callable[[Payload], Payload], value: Payload) -> Payload:
+    """Return an array or an object with a function applied to what is in it; any other value as it is."""
+    if isinstance(value, list):
+        return [function(element) for element in value]
+    if isinstance(value, dict):
+        return {name: function(member) for name, member in value.items()}
+    return value
+
+
 def is_nonempty(value: Payload) -> bool:
     """Whether a value is neither empty, nor 0 or false, nor made of such values only.
 
@@ -77,7 +86,7 @@ class Members(dict[str, Payload]):
 
     def __init__(self, value: Payload) -> None:
         if isinstance(value, dict):
-            super().__init__(value)
+            dict.__init__(self, value)
 
     def take(self, key: str) -> Payload:
         """Take the member, whatever its type."""
@@ -114,13 +123,17 @@ class Members(dict[str, Payload]):
     def first_integer(self, *keys: str) -> int | None:
         """Take the first of these members that is a whole number, even 0."""
         for key in keys:
-            if key in self and (number := self.integer(key)) is not None:
+            number = self.get(key)
+            if type(number) is int:
+                del self[key]
+                return number
+            if number is not None and (number := self.integer(key)) is not None:
                 return number
         return None
 
     def number(self, key: str) -> float | None:
         """Take the member if it is a number."""
-        return self.pop(key) if as_number(self.get(key)) is not None else None
+        return self.pop(key) if key in self and as_number(self[key]) is not None else None
 
     def array(self, key: str) -> list[Payload]:
         """Take the member if it is an array."""
@@ -145,6 +158,8 @@ class Members(dict[str, Payload]):
 
     def rest(self) -> dict[str, Payload]:
         """Return what was not taken, without nulls and without opened members that are empty now."""
+        if not self:
+            return {}
         left = {key: value for key, value in self.items() if value is not None}
         for key, opened in self._opened.items():
             if key in left and not (rest := opened.rest()):

@@ -26,6 +26,7 @@ from trace_recorder.dialects.json_access import (
     text_part,
 )
 from trace_recorder.values.messages import (
+    Block,
     Choice,
     JoinedStream,
     LLMResponse,
@@ -38,6 +39,11 @@ from trace_recorder.values.messages import (
 )
 from trace_recorder.values.structs import replace
 
+_PLAIN = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", "refusal", "annotations"})
+"""The members of an ordinary message (`_plain_message`)."""
+_PLAIN_CALL = frozenset({"id", "type", "function"})
+_INPUT_DETAILS = ("prompt_tokens_details", "input_tokens_details")
+_OUTPUT_DETAILS = ("completion_tokens_details", "output_tokens_details")
 _THINKING = ("reasoning_content", "reasoning", "reasoning_details")
 _CALLS = ("tool_calls", "function_call")
 
@@ -55,6 +61,9 @@ def read_message(element: Payload) -> list[Message]:
     """Read one element of `messages`. Missing ids stay empty."""
     if not isinstance(element, dict):
         return read_bare(element)
+    plain = _plain_message(element)
+    if plain is not None:
+        return [plain]
     members = Members(element)
     role = role_of(members.text("role"))
     content, reasoning, thinking = _read_content(members)
@@ -69,6 +78,31 @@ def read_message(element: Payload) -> list[Message]:
         extra=members.rest() if members else {},
     )
     return [replace(message, extra=message.extra | {"thinking": thinking}) if thinking else message]
+
+
+def _plain_message(element: dict[str, Payload]) -> Message | None:
+    """Read a message in the form that most have: a role, one text or none, and tool calls, or the id of one.
+
+    Return None for a message with anything else. What is read is what the rules for all messages give.
+    """
+    if not element.keys() <= _PLAIN:
+        return None
+    role, content, calls = element.get("role"), element.get("content"), element.get("tool_calls")
+    if not (role and type(role) is str) or not (content is None or type(content) is str):
+        return None
+    call_id, name, annotations = element.get("tool_call_id"), element.get("name"), element.get("annotations")
+    if not (call_id is None or type(call_id) is str) or not (name is None or type(name) is str):
+        return None
+    if element.get("refusal") or not (calls is None or type(calls) is list):
+        return None
+    return Message(
+        role_of(role),
+        content,
+        () if calls is None else tuple([_read_call(call) for call in calls if _is_call(call)]),
+        call_id or None,
+        name or None,
+        extra={} if annotations is None else {"annotations": annotations},
+    )
 
 
 def _read_content(members: Members) -> tuple[Payload, str | None, list[Payload]]:
@@ -130,28 +164,32 @@ def join_stream(text: str) -> JoinedStream:
 def read_usage(usage: Payload) -> Usage:
     """Read the usage object of any of OpenAI's dialects."""
     members = Members(usage)
-    of_input, of_output = (_details(members, *kinds) for kinds in (("prompt", "input"), ("completion", "output")))
+    of_input = [members.nested(name) for name in _INPUT_DETAILS if name in members]
+    of_output = [members.nested(name) for name in _OUTPUT_DETAILS if name in members]
     return Usage(
         input_tokens=members.first_integer("prompt_tokens", "input_tokens"),
         output_tokens=members.first_integer("completion_tokens", "output_tokens"),
         cache_creation_input_tokens=members.integer("cache_creation_input_tokens"),
         cache_read_input_tokens=_cached(members, of_input),
-        reasoning_tokens=next((n for d in of_output if (n := d.integer("reasoning_tokens")) is not None), None),
+        reasoning_tokens=_first_integer(of_output, "reasoning_tokens") if of_output else None,
         cost=members.number("cost"),
         extra=members.rest(),
     )
 
 
-def _details(members: Members, *kinds: str) -> list[Members]:
-    """Open the details on tokens of these kinds that are there."""
-    return [members.nested(name) for kind in kinds if (name := f"{kind}_tokens_details") in members]
+def _first_integer(details: list[Members], name: str) -> int | None:
+    """Take the first whole number of this name."""
+    for opened in details:
+        if (number := opened.integer(name)) is not None:
+            return number
+    return None
 
 
 def _cached(members: Members, details: list[Members]) -> int | None:
     """Return the cached part of the input: from the details, or from outside of them, as some servers have it."""
-    for opened in details:
-        if (cached := opened.integer("cached_tokens")) is not None:
-            return cached
+    cached = _first_integer(details, "cached_tokens") if details else None
+    if cached is not None:
+        return cached
     return members.first_integer("cache_read_input_tokens", "cached_tokens", "prompt_cache_hit_tokens")
 
 
@@ -160,12 +198,10 @@ def _read_choice(element: Payload, position: int, made_up_ids: int) -> tuple[Cho
     members = Members(element)
     index = members.integer("index")
     raw = members.object("message")
-    message = next(iter(read_message(raw)), Message("assistant"))
+    plain = _plain_message(raw)
+    message = next(iter(read_message(raw)), Message("assistant")) if plain is None else plain
     calls = number_calls(message.tool_calls, made_up_ids) if message.tool_calls else ()
-    gathered = _blocks(Members(raw), raw.get("content"))
-    for _ in calls:
-        gathered.add_call()
-    content = gathered.all_text()
+    content, interleaved = _read_answer(raw, calls) if plain is None else (as_text(plain.content), ())
     choice = Choice(
         position if index is None else index,
         members.text("text") if content is None else content,
@@ -173,9 +209,17 @@ def _read_choice(element: Payload, position: int, made_up_ids: int) -> tuple[Cho
         calls,
         members.nonempty_text("finish_reason"),
         extra=members.rest(),
-        interleaved=gathered.interleaved(calls),
+        interleaved=interleaved,
     )
-    return choice, message.extra | ({"content": message.content} if isinstance(message.content, list) else {})
+    return choice, message.extra | {"content": message.content} if isinstance(message.content, list) else message.extra
+
+
+def _read_answer(raw: dict[str, Payload], calls: tuple[ToolCall, ...]) -> tuple[str | None, tuple[Block, ...]]:
+    """Return the text of an answer, and its blocks if they are not in the usual order."""
+    gathered = _blocks(Members(raw), raw.get("content"))
+    for _ in calls:
+        gathered.add_call()
+    return gathered.all_text(), gathered.interleaved(calls)
 
 
 def _read_calls(members: Members) -> tuple[ToolCall, ...]:
@@ -194,6 +238,23 @@ def _is_call(element: Payload) -> bool:
 
 
 def _read_call(element: Payload) -> ToolCall:
+    return _plain_call(element) or _read_any_call(element)
+
+
+def _plain_call(element: Payload) -> ToolCall | None:
+    """Read a call in the form that most have: an id, and a function with a name and arguments as text; else None."""
+    if type(element) is not dict or element.keys() != _PLAIN_CALL or element["type"] != "function":
+        return None
+    call_id, function = element["id"], element["function"]
+    if type(call_id) is not str or type(function) is not dict or len(function) != 2:
+        return None
+    name, arguments = function.get("name"), function.get("arguments")
+    if type(name) is not str or type(arguments) is not str:
+        return None
+    return ToolCall(call_id, name, arguments_of(arguments))
+
+
+def _read_any_call(element: Payload) -> ToolCall:
     members = Members(element)
     call_id = members.text("id")
     members.integer("index")

@@ -20,10 +20,11 @@ MAX_CHARACTERS = 2 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """How many spans arrived, and how many did not."""
+    """How many spans arrived, and how many did not; and how many scores did not."""
 
     sent: int = 0
     missing: int = 0
+    missing_scores: int = 0
 
 
 def deliver(

@@ -20,8 +20,9 @@ from trace_recorder.errors import MissingExtraError, PushError
 from trace_recorder.exporters.batches import Delivery, deliver
 from trace_recorder.exporters.delivered import Delivered
 from trace_recorder.exporters.otlp_sender import endpoint_of, shown
+from trace_recorder.guard import try_call
 from trace_recorder.values.messages import Payload, without_none
-from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.values.trajectory import Reward, Trajectory
 from trace_recorder.views.otlp import chat
 from trace_recorder.views.otlp.made import SpanMaker
 from trace_recorder.views.otlp.span import Span, iso
@@ -39,6 +40,7 @@ class LangSmithSender:
     project: str
     places: Mapping[str, tuple[int, str | None]] = field(default_factory=dict)
     _statuses: list[int] = field(default_factory=list)
+    _project_id: str = ""
 
     @classmethod
     def to(cls, endpoint: str, key: str, project: str) -> LangSmithSender:
@@ -66,6 +68,12 @@ class LangSmithSender:
         self._statuses.clear()
         self.client.batch_ingest_runs(create=[self._run(span) for span in spans])
         return bool(self._statuses) and self._statuses[-1] < 300
+
+    def project_id(self) -> str:
+        """Return the id of the project, which feedback refers to. It is there as soon as a run of it is."""
+        if not self._project_id:
+            self._project_id = str(self.client.read_project(project_name=self.project).id)
+        return self._project_id
 
     def close(self) -> None:
         """Close the client's session."""
@@ -159,22 +167,31 @@ class LangSmithTarget:
     def _send_rewards(
         self, trajectory: Trajectory, sender: LangSmithSender, delivered: Delivered, delivery: Delivery
     ) -> Delivery:
+        """Send the rewards that were not delivered yet as feedback, each by itself. Raises OSError."""
         trace_id = SpanMaker.of("langfuse", content=False).at(trajectory).ids.trace_id
+        missing = 0
         for number, reward in enumerate(trajectory.rewards):
             identity = _made_id(f"{trace_id}/{number}/{reward.name}")
             if identity in delivered.ids or not isinstance(reward.value, int | float):
                 continue
-            sender.client.create_feedback(
-                run_id=str(UUID(trace_id)),
-                key=str(reward.name),
-                score=float(reward.value),
-                comment=reward.explanation if self.content else None,
-                trace_id=str(UUID(trace_id)),
-                feedback_id=identity,
-                stop_after_attempt=2,
-            )
-            delivered.add([identity])
-        return delivery
+            accepted = try_call(self._send_reward, lambda _: False, sender, reward, trace_id, identity)
+            if accepted:
+                delivered.add([identity])
+            missing += not accepted
+        return Delivery(delivery.sent, missing_scores=missing)
+
+    def _send_reward(self, sender: LangSmithSender, reward: Reward, trace_id: str, identity: str) -> bool:
+        sender.client.create_feedback(
+            run_id=str(UUID(trace_id)),
+            key=str(reward.name),
+            score=float(reward.value),
+            comment=reward.explanation if self.content else None,
+            trace_id=str(UUID(trace_id)),
+            session_id=sender.project_id(),
+            feedback_id=identity,
+            stop_after_attempt=2,
+        )
+        return True
 
 
 def langsmith(endpoint: str | None = None, *, project: str | None = None, content: bool = True) -> LangSmithTarget:

@@ -9,13 +9,15 @@ the log, and `trace-recorder export --resume` sends it.
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Protocol
 
-from trace_recorder.background_work import run_yielding, yield_to_others
+from trace_recorder.background_work import Event, run_yielding, start_thread, yield_to_others
 from trace_recorder.exporters.batches import Delivery, additions, deliver
 from trace_recorder.exporters.delivered import Delivered
 from trace_recorder.guard import logger, try_call
@@ -86,17 +88,13 @@ class LiveExport:
         self._poll_seconds = poll_seconds
         self._pid = os.getpid()
         self._sender: Sender | None = None
-        self._wake = threading.Condition()
-        self._asked = 0
-        self._done = 0
-        self._closed = False
+        self._requests: SimpleQueue[Event] = SimpleQueue()
+        self._requested: list[Event] = []
+        self._closed = self._stopped = False
         self._failures = 0
         self._is_over = False
         self._missing = 0
-        self._thread = threading.Thread(
-            target=run_yielding, args=(self._run,), name="trace_recorder export", daemon=True
-        )
-        self._thread.start()
+        start_thread(partial(run_yielding, self._run), "trace_recorder export")
 
     def flush(self, seconds: float) -> int:
         """Send what is final now, waiting so long at most; return how many spans are missing then.
@@ -105,22 +103,19 @@ class LiveExport:
         """
         if os.getpid() != self._pid:  # a forked child, which has no such thread
             return 0
-        with self._wake:
-            self._asked += 1
-            asked = self._asked
-            self._wake.notify_all()
-            if not self._failures:
-                self._wake.wait_for(lambda: self._done >= asked or not self._thread.is_alive(), seconds)
-            return self._missing if self._done >= asked else max(1, self._missing)
+        done = Event()
+        self._requests.put(done)
+        if not (self._failures or self._stopped):
+            done.wait(seconds)
+        return self._missing if done.is_set() or self._stopped else max(1, self._missing)
 
     def close(self, seconds: float) -> int:
         """Send the end of the run, waiting so long at most, and stop; return how many spans are missing."""
         if os.getpid() != self._pid:
             return 0
         missing = self.flush(seconds)
-        with self._wake:
-            self._closed = True
-            self._wake.notify_all()
+        self._closed = True
+        self._requests.put(Event())
         if self._sender is not None:
             self._sender.close()
         if missing:
@@ -136,39 +131,47 @@ class LiveExport:
     # ── the thread ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _run(self) -> None:
-        try_call(self._send_all, self._give_up)
+        try:
+            try_call(self._send_all, self._give_up)
+        finally:
+            self._stopped = True  # before the queue is emptied: whoever asks later sees this, and does not wait
+            for one in (*self._requested, *self._next_requests(0)):
+                one.set()
 
     def _give_up(self, error: Exception) -> None:
         logger.warning("the export of %s to %s ended: %s", self._journal.path, self.name, error, exc_info=error)
-        with self._wake:
-            self._failures += 1
-            self._is_over = True
-            self._wake.notify_all()
+        self._missing = max(1, self._missing)
 
     def _send_all(self) -> None:
         self._sender = self._target.sender()
         while not (self._closed or self._is_over):
-            with self._wake:
-                asked = self._asked
             began = time.perf_counter()
             delivery, is_over = try_call(self._send_new, self._note_failure)
             spent = time.perf_counter() - began
-            with self._wake:
-                self._note(delivery, is_over, asked)
-                if not (self._closed or self._is_over or self._asked > asked):
-                    self._wake.wait(self._pause(spent))
+            self._note(delivery, is_over)
+            if not (self._closed or self._is_over):
+                self._requested = self._next_requests(self._pause(spent))
+
+    def _next_requests(self, seconds: float) -> list[Event]:
+        """Wait so long at most for somebody to ask for what is on file; return all who do."""
+        found = []
+        with suppress(Empty):
+            found.append(self._requests.get(timeout=seconds))
+            while True:
+                found.append(self._requests.get_nowait())
+        return found
 
     def _note_failure(self, error: Exception) -> tuple[Delivery, bool]:
         if not self._failures:
             logger.warning("could not export %s to %s: %s", self._journal.path, self.name, error, exc_info=error)
         return Delivery(missing=max(1, self._missing)), False
 
-    def _note(self, delivery: Delivery, is_over: bool, asked: int) -> None:  # noqa: FBT001 - held under the lock
+    def _note(self, delivery: Delivery, is_over: bool) -> None:  # noqa: FBT001 - what was sent, and whether it is all
         self._missing = delivery.missing
         self._failures = self._failures + 1 if delivery.missing else 0
         self._is_over = is_over and not delivery.missing
-        self._done = asked
-        self._wake.notify_all()
+        for one in self._requested:
+            one.set()
 
     def _pause(self, spent: float) -> float:
         """Return how long to wait: so long that the work is a small share, and longer after each failure."""

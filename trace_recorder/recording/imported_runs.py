@@ -12,34 +12,40 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Literal
 
 from trace_recorder.derive.live_document.writer import DocumentWriter
+from trace_recorder.guard import try_call
 from trace_recorder.imports.foreign.any_file import runs_in
 from trace_recorder.imports.foreign.formats import masked_name
 from trace_recorder.imports.foreign.layout import IMPORTED_FROM, journal_lines
 from trace_recorder.imports.foreign.run import ForeignRun, Members
 from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.services.failures import FetchError, TraceFetchError, refuse
 from trace_recorder.imports.services.traces import ListedTrace, TraceService
 from trace_recorder.storage.atomic_write import replace_file
 from trace_recorder.storage.file_descriptor import close_ignoring_errors
 from trace_recorder.storage.journal_reader import Record, read
-from trace_recorder.storage.paths import create_files, journal_path_for
+from trace_recorder.storage.paths import create_whole_journal, journal_path_for
 from trace_recorder.storage.redaction.text_masking import default_redactor
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 _MAX_NAME = 100
 _LAST_BYTES = 64 * 1024
+MAX_FAILURES = 3
+"""So many traces of a service that cannot be read one after another end the import: it is not about a single trace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """One run of a source: the path of its document, and what was done."""
+    """One run of a source: the path of its document, and what was done; `why` it was not, if it could not be read."""
 
     path: Path
-    done: Literal["written", "replaced", "unchanged"]
+    done: Literal["written", "replaced", "unchanged", "unreadable"]
+    why: str = ""
 
 
 def import_file(source: Source, directory: Path) -> Iterator[Imported]:
@@ -54,33 +60,56 @@ def import_file(source: Source, directory: Path) -> Iterator[Imported]:
         yield _import(run, directory)
 
 
-def import_traces(service: TraceService, directory: Path) -> Iterator[Imported]:
+def import_traces(service: TraceService, directory: Path, seen: dict[str, str] | None = None) -> Iterator[Imported]:
     """Write each trace of a service into a directory, one after another, and say what was done.
 
     It goes on where it was stopped: a trace that is here in the version that the service lists is not fetched again.
-    Raises what the service's client raises, TrajectoryPathError and OSError. What was written until then stays.
+    `seen` has the versions of traces that need not be looked for at all; those that are here now are added. A trace
+    that cannot be read is stated, and the others follow. Raises FetchError if the service refuses, or if `MAX_FAILURES`
+    traces one after another cannot be read; TrajectoryPathError and OSError. What was written until then stays.
     """
-    for trace in service.traces():
-        here = _imported_before(service, trace, directory)
-        if here is not None:
-            yield Imported(here, "unchanged")
+    seen = {} if seen is None else seen
+    failures = 0
+    listed = service.traces()
+    while (trace := try_call(partial(next, listed, None), partial(refuse, service))) is not None:
+        if trace.version and seen.get(trace.identity) == trace.version:
             continue
-        run = service.run(trace)
-        if run is not None:
-            run.format, run.identity = service.format, trace.identity
-            run.source |= {"file": service.address, "version": trace.version}
-            run.source["sha256"] = hashlib.sha256(b"".join(journal_lines(run))).hexdigest()
-            yield _import(run, directory)
+        here = _imported_before(service, trace, directory)
+        done = Imported(here, "unchanged") if here is not None else _fetch(service, trace, directory)
+        if done is not None and done.done != "unreadable":
+            seen[trace.identity] = trace.version
+        failures = failures + 1 if done is not None and done.done == "unreadable" else 0
+        if done is not None:
+            yield done
+        if failures == MAX_FAILURES:
+            raise FetchError(f"{service.address}: {failures} traces one after another cannot be read; that is the end.")
+
+
+def _fetch(service: TraceService, trace: ListedTrace, directory: Path) -> Imported | None:
+    """Fetch a trace and write its run; None if there is nothing in it."""
+    try:
+        run = try_call(partial(service.run, trace), partial(refuse, service, trace=trace.identity))
+    except TraceFetchError as error:
+        return Imported(directory / _name(service.format, trace.identity), "unreadable", str(error))
+    if run is None:
+        return None
+    run.format, run.identity = service.format, trace.identity
+    run.source |= {"file": service.address, "version": trace.version}
+    run.source["sha256"] = hashlib.sha256(b"".join(journal_lines(run))).hexdigest()
+    return _import(run, directory)
 
 
 def _imported_before(service: TraceService, trace: ListedTrace, directory: Path) -> Path | None:
     """Return the document of a trace that was imported in this version; None if there is none, or the trace goes on."""
     for candidate in _candidates(directory / _name(service.format, trace.identity)):
-        origin = _origin_of(journal_path_for(candidate))
+        journal = journal_path_for(candidate)
+        origin = _origin_of(journal)
         if origin is None:
             return None
         if (origin.get("file"), origin.get("id")) == (service.address, trace.identity):
-            return candidate if trace.version and origin.get("version") == trace.version else None
+            is_same = trace.version and origin.get("version") == trace.version
+            if is_same and _is_written(candidate, journal):
+                return candidate
     return None
 
 
@@ -98,14 +127,25 @@ def _import(run: ForeignRun, directory: Path) -> Imported:
         if origin is None or origin.get("file") != run.source["file"] or origin.get("id") != run.identity:
             continue
         if origin.get("sha256") == run.source["sha256"]:
-            return Imported(candidate, "unchanged")
+            if _is_written(candidate, journal):
+                return Imported(candidate, "unchanged")
+            _write_document(candidate, run)
+            return Imported(candidate, "written")
         if _ends_as_imported(journal):
-            _write(run, candidate)
+            close_ignoring_errors(replace_file(journal, journal_lines(run)))
+            _write_document(candidate, run)
             return Imported(candidate, "replaced")
-    path, created = create_files(candidate.absolute(), own=False, sync=False)
-    created.close()
-    _write(run, path)
+    path = create_whole_journal((directory / _name(run.format, run.identity)).absolute(), journal_lines(run))
+    _write_document(path, run)
     return Imported(path, "written")
+
+
+def _is_written(document: Path, journal: Path) -> bool:
+    """Whether the document of a journal was written after it: the process may have been killed between the two."""
+    try:
+        return document.stat().st_mtime_ns >= journal.stat().st_mtime_ns
+    except OSError:
+        return False
 
 
 def _candidates(document: Path) -> Iterator[Path]:
@@ -113,10 +153,8 @@ def _candidates(document: Path) -> Iterator[Path]:
     yield from (document.with_name(f"{document.stem}.{number}.json") for number in count(1))
 
 
-def _write(run: ForeignRun, document: Path) -> None:
-    journal = journal_path_for(document)
-    close_ignoring_errors(replace_file(journal, journal_lines(run)))
-    writer = DocumentWriter(journal, document, "auto", status=run.status)
+def _write_document(document: Path, run: ForeignRun) -> None:
+    writer = DocumentWriter(journal_path_for(document), document, "auto", status=run.status)
     writer.write()
     writer.close()
 

@@ -34,12 +34,13 @@ from trace_recorder.derive.live_document.writer import DocumentWriter, When, Wri
 from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard, try_call
 from trace_recorder.recording.limits import Limits
-from trace_recorder.recording.record_data import process_facts, record_data, split_redacted
+from trace_recorder.recording.record_data import Records, item_records, process_facts, record_data, split_redacted
 from trace_recorder.recording.repeated_elements import RepeatedElements
 from trace_recorder.recording.unfinished import UnfinishedWork
 from trace_recorder.storage import paths
 from trace_recorder.storage.items.encoder import Encoded, ItemEncoder
-from trace_recorder.storage.journal import Data, Journal
+from trace_recorder.storage.journal import Journal
+from trace_recorder.storage.journal_lines import Data
 from trace_recorder.storage.redaction.body_parts import BodyPart
 from trace_recorder.storage.redaction.redactor import Redaction, masks_in
 from trace_recorder.values.final_status import FinalStatus
@@ -59,7 +60,6 @@ DOCUMENT_TIMING: Mapping[str, When] = {
 MAX_REMEMBERED_CHARS = 256 * 1024
 """How many characters of the run's own texts are kept, to be masked again when another secret becomes known."""
 _OF_THE_RUN = ("start", "annotation")
-
 RECREATE_RETRY_SECONDS = 1.0
 """How long to wait before another attempt to recreate a removed journal, which may be large to copy."""
 
@@ -86,7 +86,7 @@ class Run:
         self.limits = limits
         self.pid = os.getpid()
         self.began = time.perf_counter()
-        self.closed = False
+        self.closed = self._document_complete = False
         self.abandoned = False
         self._begin: tuple[str, str, int] | None = None
         self._journal = journal
@@ -95,15 +95,16 @@ class Run:
         self._items, self.elements = ItemEncoder(), RepeatedElements()
         self._run_texts: list[_RunText] = []
         self._numbers = {kind: itertools.count(1) for kind in ("llm", "step", "agent", "tool")}
-        self._exiting = False
-        self._recreate_after = 0.0
+        self._exiting, self._recreate_after = False, 0.0
         self.unfinished = UnfinishedWork()
         self._document = document
         self._closing_thread = 0
         self._snapshot = partial(
             DocumentWriter, journal.path, history=history, sync=journal.sync, limits=limits.document
         )
-        self._writer = WriteScheduler(self._snapshot(document, in_place=journal.is_in_place), self._write_guarded)
+        self._writer = WriteScheduler(
+            self._snapshot(document, in_place=journal.is_in_place), guard("write the document", costs_record=False)
+        )
 
     def start(self, about: Mapping[str, object], said: Mapping[str, object], parent: str | None) -> None:
         """Write the first record: the schema version, the process, and the caller's description of the run."""
@@ -130,8 +131,8 @@ class Run:
         braces. `written` is called when the record is on file, even if Ctrl-C interrupts the write's return. `when`
         says when the document is updated, if not as for all records of this kind.
         """
-        if self.abandoned:  # asked before the lock, which a thread of the parent's may have held at the fork
-            return
+        if self.abandoned:
+            return  # asked before the lock, which a thread of the parent's may have held at the fork
         about, redacted = split_redacted(about)
         with self._lock:
             self._prepare(looks=kind not in DOCUMENT_TIMING)  # that of a call has been asked when it was begun
@@ -142,7 +143,8 @@ class Run:
             finally:
                 if written is not None and self._journal.next_seq > seq:
                     written()
-            self._remember(kind, seq, said)
+            if kind in _OF_THE_RUN and said:
+                self._remember(seq, said)
         self.unfinished.settle()
         self._update_document(kind, when)
 
@@ -151,32 +153,32 @@ class Run:
         if self.abandoned:
             return
         masked: list[tuple[str, int]] | None = None
+        prepared = self._items.prepare(body)  # large strings are found and checked while others record
         with self._lock:
             self._prepare()
-            encoded = self._items.encode(body)
+            encoded = self._items.encode(body, prepared)
             texts = [new.members_to_mask for new in encoded.new]
             texts.append(f'{said},"body":{encoded.body}' if said else f'"body":{encoded.body}')
             if sum(map(len, texts)) <= MAX_UNINTERRUPTED_CHARS:
                 masked = self._redaction.mask_all(texts)
-                self._append_encoded(kind, about, encoded, masked)
+                self._append_encoded(kind, about, encoded, masked[-1], item_records(encoded.new, masked))
         if masked is None:  # what takes long is done while others record
             masked = self._redaction.mask_all(texts)
+            items = item_records(encoded.new, masked)
             with self._lock:
                 self._prepare()
-                self._append_encoded(kind, about, encoded, masked)
+                self._append_encoded(kind, about, encoded, masked[-1], items)
         self.unfinished.settle()
         self._update_document(kind)
 
     def _append_encoded(
-        self, kind: str, about: Mapping[str, object], encoded: Encoded, masked: list[tuple[str, int]]
+        self, kind: str, about: Mapping[str, object], encoded: Encoded, masked: tuple[str, int], items: Records
     ) -> None:
         """Write what was taken apart, and masked."""
         about, redacted = split_redacted(about)
-        *of_items, (said, count) = masked
-        items = [("item", record_data(new.about, *one)) for new, one in zip(encoded.new, of_items, strict=True)]
-        data = record_data(f'{dump_members(about)},"items":{encoded.items}', said, redacted + count)[:-1]
-        records: list[tuple[str, Data]] = [*items, (kind, lambda crcs: f'{data},"check":{encoded.check(crcs)}}}')]
-        seq, _ = self._journal.append_all(records, now())
+        data = record_data(f'{dump_members(about)},"items":{encoded.items}', masked[0], redacted + masked[1])[:-1]
+        request: Data = lambda crcs: f'{data},"check":{encoded.check(crcs)}}}'  # noqa: E731 - it has a type
+        seq, _ = self._journal.append_all([*items, (kind, request)], now())
         encoded.mark_written(seq)
 
     def new_bytes(self, body: bytes) -> int:
@@ -185,16 +187,14 @@ class Run:
 
     def _update_document(self, kind: str, when: When | None = None) -> None:
         when = when or DOCUMENT_TIMING.get(kind, "now")
-        with self.guard("have the document written", costs_record=False):
-            if not self._exiting:
-                self._use_writer(partial(self._writer.record_written, when, self._journal.end))
-            elif when != "later":  # no thread can be started any more that would do it
-                self._use_writer(self._writer.save)
+        is_due = self._writer.is_due(when, self._journal.end) if not self._exiting else when != "later"
+        if is_due:  # while the interpreter exits, no thread can be started any more that would write it
+            self._write_document()
 
-    def _use_writer(self, use: Callable[[], None]) -> None:
-        """Call a method of the writer, and close the run if a signal handler has ended it during the call."""
+    def _write_document(self) -> None:
+        """Write the document now, and close the run if a signal handler has ended it meanwhile."""
         try:
-            use()
+            self._writer.save()
         finally:
             if self._closing_thread == threading.get_ident() and not self._is_using_writer():
                 self._closing_thread = 0
@@ -204,7 +204,7 @@ class Run:
         """Whether this thread is in such a call further up its stack, as in a signal handler."""
         frame: FrameType | None = sys._getframe(2)
         while frame is not None:
-            if frame.f_code is Run._use_writer.__code__ and frame.f_locals.get("self") is self:
+            if frame.f_code is Run._write_document.__code__ and frame.f_locals.get("self") is self:
                 return True
             frame = frame.f_back
         return False
@@ -244,7 +244,8 @@ class Run:
         masked, count = try_call(lambda: self._redaction.mask(said), unmasked)
         seq = self._journal.next_seq
         self._journal.append(kind, record_data(about, masked, count + redacted), now())
-        self._remember(kind, seq, masked)
+        if kind in _OF_THE_RUN and masked:
+            self._remember(seq, masked)
 
     def _write_gaps(self) -> None:
         failures = self.guard.failures
@@ -272,13 +273,9 @@ class Run:
             text.said = masked
             self._journal.append("redaction", record_data(dump_members({"of": text.seq}), masked, count), now())
 
-    def _remember(self, kind: str, seq: int, said: str) -> None:
+    def _remember(self, seq: int, said: str) -> None:
         """Keep a text about the run itself: a client may later make a secret in it known."""
-        if (
-            kind in _OF_THE_RUN
-            and said
-            and sum(len(one.said) for one in self._run_texts) + len(said) <= MAX_REMEMBERED_CHARS
-        ):
+        if sum(len(one.said) for one in self._run_texts) + len(said) <= MAX_REMEMBERED_CHARS:
             self._run_texts.append(_RunText(seq, said))
 
     def mask_stream(self, data: bytes, *, last: bool) -> tuple[bytes, int, int]:
@@ -308,11 +305,7 @@ class Run:
     def save(self) -> None:
         """Write the document now."""
         if not self.abandoned:
-            self._use_writer(self._writer.save)
-
-    def _write_guarded(self, write: Callable[[], None]) -> None:
-        with self.guard("write the document", costs_record=False):
-            write()
+            self._write_document()
 
     def finish(self, ending: FinalStatus, final_result: object = None) -> None:
         """Write the last record and the last document, and close. Later records do not belong to this run."""
@@ -336,6 +329,7 @@ class Run:
 
     def _close_files(self) -> None:
         self._writer.close()
+        self._document_complete = True
         with self.guard("close the journal"):
             self._journal.close()  # first: a thread that comes late must not open the files again
         self._writer.release()
@@ -370,6 +364,8 @@ class Run:
 
         Daemon threads may still record after that. The system releases the journal's lock when the process ends.
         """
+        if self.closed and not (self.abandoned or self._document_complete):  # an interrupt came while this was closed
+            self._close_files()
         if self.abandoned or self.closed:
             return
         self.unfinished.end_abandoned()

@@ -18,7 +18,13 @@ from trace_recorder.dialects.endpoints import Endpoint, with_model
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.rerun.clients import Installed, take_out
 from trace_recorder.rerun.outgoing import Outgoing
-from trace_recorder.rerun.transport import Answer, as_connection_error, endpoint_of_request, replaying_class
+from trace_recorder.rerun.transport import (
+    Answer,
+    as_connection_error,
+    endpoint_of_request,
+    replaying_class,
+    transport_class,
+)
 
 
 class Decides(Protocol):
@@ -121,9 +127,7 @@ def _as_decided(request: Any, body: bytes, decided: Outgoing) -> Any:
 @cache
 def forking_class(library: str, *, asynchronous: bool) -> type:
     """The forking transport for a library ("httpx" or "httpx2"), a subclass of its own base class."""
-    module = import_module(library)
-    forking, base = (AsyncForking, module.AsyncBaseTransport) if asynchronous else (SyncForking, module.BaseTransport)
-    return type("ForkingTransport", (forking, base), {"library": library})
+    return transport_class("ForkingTransport", library, AsyncForking if asynchronous else SyncForking)
 
 
 class InstalledFork(Installed):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from trace_recorder.attach.lifecycle import ForkedFrom
 from trace_recorder.imports.loader import load
 from trace_recorder.rerun.recorded import RecordedExchange, RecordedTool, Recording
@@ -23,12 +25,11 @@ class ForkPoint:
         begun = {one.interaction_id: one for one in reversed(recording.exchanges)}
         steps = _steps_of(run)
         calls = [one.interaction_id for one in run.llm_interactions if one.interaction_id in begun]
-        meant = next((one for one in calls if one == at or (at is None and steps.get(one) == at_step)), None)
+        wanted = (one for one in calls if (steps.get(one) == at_step if at is None else one == at))
+        meant = next(wanted, None)
         if meant is None:
-            there = ", ".join(f"{one} (step {steps[one]})" if one in steps else one for one in calls[:20])
-            raise ValueError(
-                f"{recording.path.name} has no call {at or f'of step {at_step}'}. Its calls are: {there or 'none'}"
-            )
+            named = at or f"of step {at_step}"
+            raise ValueError(f"{recording.path.name} has no call {named}. Its calls are: {_named(calls, steps)}")
         self.exchange = begun[meant]
         self._seq = self.exchange.begin.seq
         self.origin = ForkedFrom(run.trajectory_id or "", recording.path.name, meant, steps.get(meant))
@@ -43,6 +44,11 @@ class ForkPoint:
 
     def __str__(self) -> str:
         return self.origin.interaction_id
+
+
+def _named(calls: Sequence[str], steps: Mapping[str, int]) -> str:
+    named = (f"{one} (step {steps[one]})" if one in steps else one for one in calls[:20])
+    return ", ".join(named) or "none"
 
 
 def _steps_of(run: Trajectory) -> dict[str, int]:

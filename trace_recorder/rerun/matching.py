@@ -23,6 +23,7 @@ Match: TypeAlias = Callable[[Payload, Payload], bool]
 Claim: TypeAlias = Callable[[int], bool]
 """Whether the record of this number may be used: another process may have used it."""
 Step: TypeAlias = str | int
+Path: TypeAlias = tuple[Step, ...]
 Digest: TypeAlias = bytes
 
 ANY = "*"
@@ -30,7 +31,7 @@ _MASK = re.compile(r"\[REDACTED:[a-z0-9-]+\](?: \d+)?")
 _STEP = re.compile(r"\.?([A-Za-z_$][\w$-]*)|\[(-?\d+|\*)\]")
 
 
-def parse_path(path: str) -> tuple[Step, ...]:
+def parse_path(path: str) -> Path:
     """Return the steps of a path such as `messages[0].content` or `tools[*].description`. Raises ValueError."""
     steps: list[Step] = []
     at = 0
@@ -46,24 +47,20 @@ def parse_path(path: str) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def without(value: Payload, paths: Iterable[Sequence[Step]]) -> Payload:
+def without(value: Payload, paths: Sequence[Path]) -> Payload:
     """Return a value without what the paths lead to; an element of a list becomes null, so that positions stay."""
-    paths = [path for path in paths if path]
     if isinstance(value, dict):
-        dropped = {path[0] for path in paths if len(path) == 1}
-        return {
-            name: without(one, [path[1:] for path in paths if path[0] in {name, ANY}])
-            for name, one in value.items()
-            if name not in dropped and ANY not in dropped
-        }
+        inner = ((name, one, _below(paths, name)) for name, one in value.items())
+        return {name: without(one, below) for name, one, below in inner if () not in below}
     if isinstance(value, list):
-        return [_element(one, at, len(value), paths) for at, one in enumerate(value)]
+        elements = ((one, _below(paths, at, at - len(value))) for at, one in enumerate(value))
+        return [None if () in below else without(one, below) for one, below in elements]
     return value
 
 
-def _element(value: Payload, at: int, length: int, paths: Sequence[Sequence[Step]]) -> Payload:
-    here = [path[1:] for path in paths if path[0] in {at, at - length, ANY}]
-    return None if () in map(tuple, here) else without(value, here)
+def _below(paths: Iterable[Path], *names: Step) -> list[Path]:
+    """Return what is left of the paths that lead to a member or an element, by any of its names."""
+    return [path[1:] for path in paths if path[:1] in {(ANY,), *((name,) for name in names)}]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +114,14 @@ class Requests:
         if self._match is not None:
             yield from (one for one in self.left if self._match(live.body, self._recording.request(one)))
             return
+        yield from self._equal(live)
+        yield from (one for one in self.left if one.is_masked and self._fits(live, one))
+
+    def _equal(self, live: Live) -> Iterator[RecordedExchange]:
         same = self._by_key.get(self._key(live.endpoint, self._digests(live.body)), deque())
         while same and id(same[0]) not in self._left:
             same.popleft()
-        yield from (one for one in same if id(one) in self._left)
-        yield from (one for one in self.left if one.is_masked and self._fits(live, one))
+        return (one for one in same if id(one) in self._left)
 
     def _fits(self, live: Live, one: RecordedExchange) -> bool:
         if _address(live.endpoint) != _address(one.endpoint):
@@ -142,7 +142,7 @@ class Requests:
         self, body: Mapping[str, Payload], numbers: Mapping[str, int | list[int]]
     ) -> Iterable[tuple[str, Digest]]:
         for name, value in body.items():
-            paths = self._paths_of(name)
+            paths = _below(self._ignored, name)
             if () in paths:
                 continue
             items = numbers.get(name)
@@ -163,11 +163,8 @@ class Requests:
     def _digests(self, body: Payload) -> dict[str, Digest]:
         if not isinstance(body, dict):
             return {"": _digest(body)}
-        paths = {name: self._paths_of(name) for name in body}
+        paths = {name: _below(self._ignored, name) for name in body}
         return {name: _of_member(without(body[name], paths[name])) for name in body if () not in paths[name]}
-
-    def _paths_of(self, name: str) -> list[tuple[Step, ...]]:
-        return [path[1:] for path in self._ignored if path[0] in {name, ANY}]
 
     def _key(self, endpoint: Endpoint, digests: Mapping[str, Digest]) -> Digest:
         whole = blake2b(repr(_address(endpoint)).encode(), digest_size=16)
@@ -196,13 +193,18 @@ def _of_list(digests: Iterable[Digest]) -> Digest:
 
 def fits(recorded: Payload, live: Payload) -> bool:
     """Whether two values are equal, where a mask in a recorded text equals any text."""
-    if isinstance(recorded, str) and isinstance(live, str):
-        if recorded == live or "[REDACTED:" not in recorded:
-            return recorded == live
-        between = ".+?".join(re.escape(part) for part in _MASK.split(recorded))
-        return re.fullmatch(between, live, re.DOTALL) is not None
-    if isinstance(recorded, dict) and isinstance(live, dict):
-        return recorded.keys() == live.keys() and all(fits(one, live[name]) for name, one in recorded.items())
-    if isinstance(recorded, list) and isinstance(live, list):
-        return len(recorded) == len(live) and all(map(fits, recorded, live))
+    match recorded, live:
+        case str(), str():
+            return recorded == live or _fits_masked(recorded, live)
+        case dict(), dict():
+            return recorded.keys() == live.keys() and all(fits(one, live[name]) for name, one in recorded.items())
+        case list(), list():
+            return len(recorded) == len(live) and all(map(fits, recorded, live))
     return type(recorded) is type(live) and recorded == live
+
+
+def _fits_masked(recorded: str, live: str) -> bool:
+    if "[REDACTED:" not in recorded:
+        return False
+    between = ".+?".join(map(re.escape, _MASK.split(recorded)))
+    return re.fullmatch(between, live, re.DOTALL) is not None

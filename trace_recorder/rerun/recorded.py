@@ -22,7 +22,6 @@ from trace_recorder.storage.stream_chunks import TimedBytes, read_chunks
 from trace_recorder.values.json_text import split_members
 from trace_recorder.values.messages import Payload
 
-_ENDINGS = ("llm_response", "llm_error")
 _REDIRECTS = (307, 308)
 
 
@@ -130,25 +129,28 @@ class Recording:
             raise TrajectoryFormatError(f"{self.path} is no journal: it has no first record of this package.")
 
     def _take(self, record: Record) -> None:
-        data = record.data
-        if record.kind == "start":
-            self._began = True
-            self._refuse_newer(data.get("version"))
-        elif record.kind == "item":
-            self._items.add_record(record)
-        elif record.kind == "llm_request":
-            self._take_request(record)
-        elif record.kind == "llm_stream" or record.kind in _ENDINGS:
-            exchange = self._by_attempt.get(_attempt(data))
-            if exchange is not None and record.kind == "llm_stream":
-                exchange.parts.append(record)
-            elif exchange is not None:
-                exchange.ending = record
-        elif record.kind == "tool_call":
-            tool = self._by_execution[data["execution_id"]] = RecordedTool(record)
-            self.tools.append(tool)
-        elif record.kind == "tool_result" and data["execution_id"] in self._by_execution:
-            self._by_execution[data["execution_id"]].ending = record
+        match record.kind:
+            case "start":
+                self._began = True
+                self._refuse_newer(record.data.get("version"))
+            case "item":
+                self._items.add_record(record)
+            case "llm_request":
+                self._take_request(record)
+            case "llm_stream" | "llm_response" | "llm_error":
+                self._take_answer(record)
+            case "tool_call":
+                tool = self._by_execution[record.data["execution_id"]] = RecordedTool(record)
+                self.tools.append(tool)
+            case "tool_result" if record.data["execution_id"] in self._by_execution:
+                self._by_execution[record.data["execution_id"]].ending = record
+
+    def _take_answer(self, record: Record) -> None:
+        exchange = self._by_attempt.get(_attempt(record.data))
+        if exchange is not None and record.kind == "llm_stream":
+            exchange.parts.append(record)
+        elif exchange is not None:
+            exchange.ending = record
 
     def _take_request(self, record: Record) -> None:
         identity, attempt = _attempt(record.data)

@@ -164,9 +164,7 @@ class _Handler(BaseHTTPRequestHandler):
         if answer.status is None:
             self._cut_off(answer, pace)
             return
-        headers = {name: value for name, value in answer.headers.items() if name.lower() not in _FRAMING}
-        if "location" in headers:
-            headers["location"] = urlsplit(headers["location"])._replace(scheme="", netloc="").geturl()
+        headers = _headers_of(answer)
         if answer.chunks is None and not answer.is_cut_off:
             self._begin(answer.status, {**headers, "content-length": str(len(answer.body))})
             self.wfile.write(answer.body)
@@ -193,6 +191,14 @@ class _Handler(BaseHTTPRequestHandler):
         if answer.was_cancelled:
             select.select([self.connection], [], [], pace.remaining(answer.seconds) + CANCELLATION_GRACE_SECONDS)
         self.close_connection = True
+
+
+def _headers_of(answer: Answer) -> dict[str, str]:
+    """Return the headers of an answer without those that frame its body; a redirect stays at this server."""
+    headers = {name: value for name, value in answer.headers.items() if name.lower() not in _FRAMING}
+    if "location" in headers:
+        headers["location"] = urlsplit(headers["location"])._replace(scheme="", netloc="").geturl()
+    return headers
 
 
 def _in_time(answer: Answer, pace: Pace) -> Iterator[bytes]:

@@ -250,8 +250,11 @@ def stream_class(library: str) -> type:
 @cache
 def replaying_class(library: str, *, asynchronous: bool) -> type:
     """The replaying transport for a library ("httpx" or "httpx2"), a subclass of its own base class."""
+    return transport_class("ReplayingTransport", library, AsyncReplaying if asynchronous else SyncReplaying)
+
+
+def transport_class(name: str, library: str, kind: type) -> type:
+    """Make a class of transports for a library of a class that handles requests, sync or async."""
     module = import_module(library)
-    replaying, base = (
-        (AsyncReplaying, module.AsyncBaseTransport) if asynchronous else (SyncReplaying, module.BaseTransport)
-    )
-    return type("ReplayingTransport", (replaying, base), {"library": library})
+    base = module.AsyncBaseTransport if hasattr(kind, "handle_async_request") else module.BaseTransport
+    return type(name, (kind, base), {"library": library})

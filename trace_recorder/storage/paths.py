@@ -13,8 +13,8 @@ import os
 import re
 import time
 import weakref
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from zlib import crc32
@@ -22,7 +22,9 @@ from zlib import crc32
 from trace_recorder.errors import TrajectoryPathError
 from trace_recorder.guard import logger, try_call
 from trace_recorder.storage.atomic_rename import rename_exclusive
-from trace_recorder.storage.file_system import sync_directory
+from trace_recorder.storage.atomic_write import write_all
+from trace_recorder.storage.file_descriptor import close_ignoring_errors
+from trace_recorder.storage.file_system import BINARY, sync_directory
 from trace_recorder.storage.journal import Journal
 from trace_recorder.storage.journal_lock import hold_lock
 from trace_recorder.storage.journal_reader import Record, read
@@ -125,8 +127,15 @@ def create_files(
     number if this process is a forked `child`, as its parent may use the name, or if the files there are those of the
     run `parent`. Raises TrajectoryPathError where the files cannot be created.
     """
-    try:
+    with _path_errors(document):
         return _create_files(document, own=own, sync=sync, child=child, parent=parent)
+
+
+@contextmanager
+def _path_errors(document: Path) -> Iterator[None]:
+    """Raise TrajectoryPathError in the place of what the system says of a path."""
+    try:
+        yield
     except TrajectoryPathError:
         raise
     except OSError as error:
@@ -134,6 +143,42 @@ def create_files(
         raise TrajectoryPathError(error.errno, why, str(document)) from error
     except ValueError as error:
         raise TrajectoryPathError(errno.EINVAL, f"This is no path ({error}); give another", str(document)) from error
+
+
+def create_whole_journal(document: Path, lines: Iterable[bytes]) -> Path:
+    """Create a journal with all of its lines, or none: a process that is killed leaves a temporary file.
+
+    The directory is created if it is missing, and the name gets a number if it is taken. Return the path of the
+    document, which is not written. Raises TrajectoryPathError where the files cannot be created.
+    """
+    with _path_errors(document):
+        _check_path(document)
+        make_directory(document.parent, sync=False)
+        crc = f"{crc32(os.fsencode(document.name)):08x}"
+        _remove_stale_files(document.parent, crc)
+        temporary = document.with_name(f".{os.getpid()}.{crc}.tmp")
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+        try:
+            _write_exclusive(temporary, lines)
+            for candidate in _numbered_paths(document):
+                if not os.path.lexists(candidate):
+                    with suppress(FileExistsError):
+                        rename_exclusive(temporary, journal_path_for(candidate))
+                        return candidate
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink()
+            raise
+    raise AssertionError("unreachable: numbers do not end")
+
+
+def _write_exclusive(path: Path, lines: Iterable[bytes]) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o600)
+    try:
+        write_all(fd, lines)
+    finally:
+        close_ignoring_errors(fd)
 
 
 def _create_files(document: Path, *, own: bool, sync: bool, child: bool, parent: str | None) -> tuple[Path, Journal]:

@@ -73,7 +73,7 @@ def parse(text: str, max_depth: int = MAX_DEPTH) -> Payload:
 
     Raises NotJsonError.
     """
-    _refuse_lone_surrogates(text)
+    refuse_lone_surrogates(text)
     value, end = _value(text, _skip(text, 0) if text[:1] in _BLANK else 0, max_depth=max_depth)
     if end != len(text) and _skip(text, end) != len(text):
         raise NotJsonError("more text after the JSON value")
@@ -82,10 +82,13 @@ def parse(text: str, max_depth: int = MAX_DEPTH) -> Payload:
 
 def replace_lone_surrogates(text: str) -> str:
     """Return JSON text in which U+FFFD replaces each half of a surrogate pair that is alone."""
+    if "\\ud" not in text and "\\uD" not in text:
+        return text
     return _SURROGATE.sub(lambda found: "\\ufffd" if found[1] else found[0], text)
 
 
-def _refuse_lone_surrogates(text: str) -> None:
+def refuse_lone_surrogates(text: str) -> None:
+    """Raise NotJsonError if JSON text has half of a surrogate pair alone."""
     if "\\" in text and ("\\ud" in text or "\\uD" in text) and any(found[1] for found in _SURROGATE.finditer(text)):
         raise NotJsonError("half of a surrogate pair is alone")
 
@@ -162,7 +165,7 @@ def decode_json(data: bytes) -> str:
         text = data.decode()
     except UnicodeDecodeError as error:
         raise NotJsonError(str(error)) from None
-    _refuse_lone_surrogates(text)
+    refuse_lone_surrogates(text)
     return text
 
 

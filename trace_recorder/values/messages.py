@@ -141,7 +141,15 @@ class Usage(Struct, frozen=True):
     @property
     def is_known(self) -> bool:
         """Whether the provider gave any count."""
-        return bool(self.to_document())
+        return (
+            self.input_tokens is not None
+            or self.output_tokens is not None
+            or self.cache_creation_input_tokens is not None
+            or self.cache_read_input_tokens is not None
+            or self.reasoning_tokens is not None
+            or self.cost is not None
+            or bool(self.extra)
+        )
 
     def to_document(self) -> dict[str, Payload]:
         """Render for the document: what is unknown is left out."""

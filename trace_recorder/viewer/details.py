@@ -56,30 +56,34 @@ def _choice(choice: Choice, limits: Limits) -> Json:
 
 def step_detail(number: int, step: AgentStep, limits: Limits) -> Json:
     """Return a step with its tool calls and results, and what it has of its own."""
-    own = step.interaction is None or step.llm_response != step.interaction.response
-    response = step.llm_response if own else None
     messages = None if step.messages is None else [message_json(None, one, limits) for one in step.messages]
     return {
         "number": number,
         "reflection": text_part("text", step.reflection, limits) if step.reflection else None,
         "error": text_part("text", step.error, limits) if step.error else None,
         "messages": messages,
-        "response": response_json(response, limits) if response is not None and response.given != {} else None,
+        "response": _own_response(step, limits),
         "tool_calls": [_call(call, result, limits) for call, result in calls_with_results(step)],
         "extra": json_part(step.extra, limits) if step.extra else None,
     }
 
 
+def _own_response(step: AgentStep, limits: Limits) -> Json | None:
+    """Return what a step says of the answer itself, if that is not what its call says."""
+    response = step.llm_response
+    if response is None or response.given == {} or (step.interaction and response == step.interaction.response):
+        return None
+    return response_json(response, limits)
+
+
 def _call(call: ToolCall | None, result: ToolResult | None, limits: Limits) -> Json:
-    if call is None:
-        named: Json = {"call_id": result and result.call_id, "name": result and result.name, "arguments": None}
-        return {**named, "result": result and result_json(result, limits), "unrequested": True}
+    named = call or result
     return {
-        "call_id": call.call_id,
-        "name": call.name,
-        "arguments": json_part(call.arguments, limits),
+        "call_id": named and named.call_id,
+        "name": named and named.name,
+        "arguments": call and json_part(call.arguments, limits),
         "result": result and result_json(result, limits),
-    }
+    } | ({} if call else {"unrequested": True})
 
 
 def result_json(result: ToolResult, limits: Limits) -> Json:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from trace_recorder.clocks import parse_time
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
 from trace_recorder.values.messages import ToolCall, ToolResult
 from trace_recorder.values.trajectory import AgentStep, Trajectory
@@ -53,21 +54,14 @@ class Clock:
     @classmethod
     def of(cls, trajectory: Trajectory) -> Clock:
         """Return the clock of a run."""
-        return cls(_time(trajectory.start_time))
+        return cls(parse_time(trajectory.start_time))
 
     def seconds(self, timestamp: str | None) -> float | None:
         """Return how long after the start of the run a time is; None where that is not known."""
-        at = _time(timestamp)
+        at = parse_time(timestamp)
         if at is None or self.start is None or (at.tzinfo is None) is not (self.start.tzinfo is None):
             return None
         return round((at - self.start).total_seconds(), 6)
-
-
-def _time(timestamp: str | None) -> datetime | None:
-    try:
-        return datetime.fromisoformat(timestamp) if isinstance(timestamp, str) else None
-    except ValueError:
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,17 +162,17 @@ def calls_with_results(step: AgentStep) -> list[tuple[ToolCall | None, ToolResul
 
 
 def _tool_entry(call: ToolCall | None, result: ToolResult | None, agents: Agents) -> Json:
-    started = agents.by_execution.get(result.execution_id or "", {}) if result else {}
+    named, given = call or result, result or ToolResult("")
     entry: Json = {
-        "call_id": call.call_id if call else result and result.call_id,
-        "name": call.name if call else result and result.name,
+        "call_id": named and named.call_id,
+        "name": named and named.name,
         "answered": result is not None,
-        "success": result and result.success,
-        "duration_seconds": result and result.duration_seconds,
-        "error": excerpt(result.error) if result else None,
+        "success": given.success,
+        "duration_seconds": given.duration_seconds,
+        "error": excerpt(given.error),
         "excerpt": excerpt(call.arguments) if call else None,
-        "result_excerpt": excerpt(result.result) if result else None,
-        "sub_agents": [*started],
+        "result_excerpt": excerpt(given.result),
+        "sub_agents": [*agents.by_execution.get(given.execution_id or "", ())],
     }
     return entry if call else entry | {"unrequested": True}
 

@@ -13,6 +13,7 @@ import math
 from functools import cache
 from importlib.resources import files
 
+from trace_recorder.dialects.json_access import map_inside
 from trace_recorder.values.messages import Payload
 
 _DATA = '<script type="application/json" id="trace-recorder-data">{}</script>'
@@ -34,9 +35,7 @@ def json_text(value: Payload) -> str:
 def _with_finite_numbers(value: Payload) -> Payload:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    if isinstance(value, dict):
-        return {name: _with_finite_numbers(member) for name, member in value.items()}
-    return [*map(_with_finite_numbers, value)] if isinstance(value, list) else value
+    return map_inside(_with_finite_numbers, value)
 
 
 @cache

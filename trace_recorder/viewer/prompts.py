@@ -193,10 +193,10 @@ class Prompts:
             return "begins"
         if all(change.position == len(base.numbers) for change in changes):
             return "extends"
-        gone = [number for one in changes for number in base.numbers[one.position : one.position + one.removed]]
-        back = {number for one in changes for number in one.inserted}
-        lost = any(self._messages.messages[number].role == "assistant" for number in gone if number not in back)
-        return "rewrites" if lost else "edits"
+        gone = {number for one in changes for number in base.numbers[one.position : one.position + one.removed]}
+        gone -= {number for one in changes for number in one.inserted}
+        is_lost = any(self._messages.messages[number].role == "assistant" for number in gone)
+        return "rewrites" if is_lost else "edits"
 
     def _length_after(self, base: _Earlier | None, changes: Sequence[Change]) -> int:
         """Return the length of a prompt in characters, from that of its base."""

@@ -61,10 +61,14 @@ def _journal_ends(path: Path) -> tuple[Json, Json]:
             head += more
         file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
         tail = file.read()
-    start = next((one for one in journal_reader.read(head[: head.find(b"\n") + 1]) if isinstance(one, Record)), None)
-    ends = [one for one in journal_reader.read(tail) if isinstance(one, Record) and one.kind == "finalize"]
-    begun = start if start is not None and start.kind == "start" else None
-    return _begun(begun), _ended(path, begun, ends[-1] if ends else None)
+    begun = _records(head[: head.find(b"\n") + 1], "start")
+    ends = _records(tail, "finalize")
+    start = begun[0] if begun else None
+    return _begun(start), _ended(path, start, ends[-1] if ends else None)
+
+
+def _records(data: bytes, kind: str) -> list[Record]:
+    return [one for one in journal_reader.read(data) if isinstance(one, Record) and one.kind == kind]
 
 
 def _begun(start: Record | None) -> Json:

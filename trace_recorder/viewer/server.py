@@ -6,7 +6,7 @@ Files are read in threads, so that one large run delays no other request. Who ma
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -34,6 +34,7 @@ from trace_recorder.viewer.asked import (
     seconds_in,
 )
 from trace_recorder.viewer.comparing import Comparison
+from trace_recorder.viewer.interface import RunAnswers
 from trace_recorder.viewer.one_file import one_file
 from trace_recorder.viewer.open_runs import OpenRun, OpenRuns
 from trace_recorder.viewer.page_template import json_text, page_with
@@ -77,14 +78,17 @@ class ViewerServer:
             Route(run, self._of_run(lambda run, _: self._outline(run))),
             Route(f"{run}/since", self._since),
             Route(f"{run}/file", self._file),
-            Route(f"{run}/messages", self._of_run(_messages)),
-            Route(f"{run}/messages/{{number}}", self._of_run(_message)),
-            Route(f"{run}/interactions", self._of_run(_interactions)),
-            Route(f"{run}/interactions/{{number}}", self._of_run(_interaction)),
-            Route(f"{run}/interactions/{{number}}/raw", self._of_run(_raw)),
-            Route(f"{run}/items", self._of_run(_items)),
-            Route(f"{run}/steps", self._of_run(_steps)),
-            Route(f"{run}/steps/{{number}}", self._of_run(_step)),
+            Route(f"{run}/messages", self._of_run(_several("messages"))),
+            Route(
+                f"{run}/messages/{{number}}",
+                self._of_run(_one("messages", _message)),
+            ),
+            Route(f"{run}/interactions", self._of_run(_several("interactions"))),
+            Route(f"{run}/interactions/{{number}}", self._of_run(_one("interactions", RunAnswers.interaction))),
+            Route(f"{run}/interactions/{{number}}/raw", self._of_run(_one("interactions", RunAnswers.raw))),
+            Route(f"{run}/items", self._of_run(_several("items"))),
+            Route(f"{run}/steps", self._of_run(_several("steps"))),
+            Route(f"{run}/steps/{{number}}", self._of_run(_one("steps", _step))),
             Route(f"{run}/rewards", self._posting(self._add_reward), methods=["POST"]),
             Route(f"{run}/annotations", self._posting(self._add_annotation), methods=["POST"]),
         ]
@@ -210,41 +214,34 @@ class ViewerServer:
 # ── answers about one run ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _messages(run: OpenRun, request: Request) -> Json:
-    return {"messages": run.answers.messages(numbers_in(request.query_params, 0, run.answers.counts["messages"]))}
+_FIRST = {"messages": 0, "items": 0, "interactions": 1, "steps": 1}
+"""The first number of each kind of thing."""
 
 
-def _message(run: OpenRun, request: Request) -> Json:
-    return run.answers.messages([_number(request, 0, run.answers.counts["messages"])], WHOLE)[0]
+def _several(kind: str) -> Callable[[OpenRun, Request], Json]:
+    """Return what answers with the things of a kind that are asked for."""
+
+    def answer(run: OpenRun, request: Request) -> Json:
+        return {kind: getattr(run.answers, kind)(_numbers(run, kind, request.query_params))}
+
+    return answer
 
 
-def _interactions(run: OpenRun, request: Request) -> Json:
-    numbers = numbers_in(request.query_params, 1, run.answers.counts["interactions"] + 1)
-    return {"interactions": run.answers.interactions(numbers)}
+def _one(kind: str, answer: Callable[[RunAnswers, int], Json]) -> Callable[[OpenRun, Request], Json]:
+    """Return what answers about the thing of a kind that the address names."""
+    return lambda run, request: answer(run.answers, _numbers(run, kind, {"numbers": request.path_params["number"]})[0])
 
 
-def _interaction(run: OpenRun, request: Request) -> Json:
-    return run.answers.interaction(_number(request, 1, run.answers.counts["interactions"] + 1))
+def _message(answers: RunAnswers, number: int) -> Json:
+    return answers.messages([number], WHOLE)[0]
 
 
-def _raw(run: OpenRun, request: Request) -> Json:
-    return run.answers.raw(_number(request, 1, run.answers.counts["interactions"] + 1))
+def _step(answers: RunAnswers, number: int) -> Json:
+    return answers.steps([number], WHOLE)[0]
 
 
-def _items(run: OpenRun, request: Request) -> Json:
-    return {"items": run.answers.items(numbers_in(request.query_params, 0, run.answers.counts["items"]))}
-
-
-def _steps(run: OpenRun, request: Request) -> Json:
-    return {"steps": run.answers.steps(numbers_in(request.query_params, 1, run.answers.counts["steps"] + 1))}
-
-
-def _step(run: OpenRun, request: Request) -> Json:
-    return run.answers.steps([_number(request, 1, run.answers.counts["steps"] + 1)], WHOLE)[0]
-
-
-def _number(request: Request, first: int, end: int) -> int:
-    return numbers_in({"numbers": request.path_params["number"]}, first, end)[0]
+def _numbers(run: OpenRun, kind: str, asked: Mapping[str, str]) -> Sequence[int]:
+    return numbers_in(asked, _FIRST[kind], run.answers.counts[kind] + _FIRST[kind])
 
 
 # ── answers ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -11,19 +11,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
-from importlib import import_module
 from importlib.metadata import version
 
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.views.cost_table import PriceTable
 from trace_recorder.views.token_counts import Counts, counts_of
 
 CURRENCY = "USD"
 Price = Callable[[str, str, Counts, datetime | None], float | None]
 """Prices tokens: of a provider and a model, at a time; None where it knows no price."""
-
-_NAMES_THERE = {"xai": "x-ai", "moonshot": "moonshotai", "voyage": "voyageai", "bedrock": "aws"}
-"""The names of providers in genai-prices, where they differ from ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,51 +31,38 @@ class Cost:
     estimated: bool
 
 
-def cost_of(one: LLMInteraction, price: Price | None = None) -> Cost | None:
-    """Return what a call cost; None where that is unknown. `price` replaces the table of genai-prices."""
+def cost_of(one: LLMInteraction, price: Price | None = None, counts: Counts | None = None) -> Cost | None:
+    """Return what a call cost; None where that is unknown. `price` replaces the table of genai-prices.
+
+    `counts` are its tokens, as `counts_of` gives them, where a caller has them already.
+    """
     usage = one.response.usage
     if usage.cost is not None:
         return Cost(usage.cost, estimated=False)
-    amount = _estimate(one, price or table())
+    counts = counts_of(one) if counts is None else counts
+    amount = None if counts is None else _estimate(one, counts, price or table())
     return None if amount is None else Cost(amount, estimated=True)
 
 
-def _estimate(one: LLMInteraction, price: Price | None) -> float | None:
+def _estimate(one: LLMInteraction, counts: Counts, price: Price | None) -> float | None:
     """Look up the model that answered, or else the one that was asked for."""
-    counts = counts_of(one)
-    provider = one.provider
-    if counts is None or price is None or not isinstance(provider, str) or not provider:  # a file may have any JSON
+    provider, answered = one.provider, one.response.model
+    if price is None or not isinstance(provider, str) or not provider:  # a file may have any JSON
         return None
-    models = dict.fromkeys(name for name in (one.response.model, one.model) if name and isinstance(name, str))
-    found = (price(provider, name, counts, _time(one)) for name in models)
-    return next((amount for amount in found if amount is not None), None)
+    at = _time(one)
+    for model in (answered, one.model if one.model != answered else None):
+        if model and isinstance(model, str) and (amount := price(provider, model, counts, at)) is not None:
+            return amount
+    return None
 
 
 @cache
 def table() -> Price | None:
     """The prices of genai-prices; None where the extra `prices` is not installed."""
     try:
-        prices = import_module("genai_prices")
+        return PriceTable()
     except ImportError:
         return None
-
-    def price(provider: str, model: str, counts: Counts, at: datetime | None) -> float | None:
-        if counts.prompt is None or counts.completion is None:
-            return None
-        try:
-            usage = prices.Usage(
-                input_tokens=counts.prompt,
-                output_tokens=counts.completion,
-                cache_read_tokens=counts.cache_read,
-                cache_write_tokens=counts.cache_write,
-            )
-            name = _NAMES_THERE.get(provider, provider)
-            found = prices.calc_price(usage, model, provider_id=name, genai_request_timestamp=at)
-        except (LookupError, ValueError):  # no such provider or model, or counts that are none or contradict
-            return None
-        return float(found.total_price)
-
-    return price
 
 
 @cache

@@ -12,18 +12,21 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Literal
+from typing import Literal, get_args
 
 from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.kinds import Content, Location, contents_of, contents_of_answer
+from trace_recorder.views.content.parts import Part, described
 from trace_recorder.views.conversations.call_chains import Relation, Turn, interactions_of
 from trace_recorder.views.conversations.unrequested_tools import unrequested_tools_of
 from trace_recorder.views.token_counts import tokens_of
 from trace_recorder.views.view import LeftOut
 
 Side = Literal["instructions", "questions", "tool results", "answers"]
-_SIDES: Mapping[str, Side] = {
+SIDES: tuple[Side, ...] = get_args(Side)
+_SIDE_OF_ROLE: Mapping[str, Side] = {
     **dict.fromkeys(("system", "developer"), "instructions"),
     "tool": "tool results",
     "assistant": "answers",
@@ -47,6 +50,8 @@ class ContentSupport:
         return content.kind in self.kinds or content.location in self.locations
 
 
+MAX_STRING = 2000
+"""Longer strings are cut in parts that are neither text nor image."""
 FormatSupport = Mapping[Side, ContentSupport]
 """What a format supports in each kind of message; in one that is not named, texts and tool calls alone."""
 _TEXT_ONLY = ContentSupport()
@@ -74,6 +79,13 @@ def _contents(turns: Iterable[Turn]) -> Iterator[tuple[Side, Content]]:
             yield "answers", content
 
 
+def other_part_as_text(part: Part, left_out: LeftOut) -> dict[str, Payload]:
+    """Return a part that is neither text nor image as a text, its JSON; long strings in it are cut and counted."""
+    text, cut = described(part, MAX_STRING)
+    left_out.add("long strings in parts that are neither text nor image", cut)
+    return {"type": "text", "text": text}
+
+
 def count_changed_histories(turns: Iterable[Turn], left_out: LeftOut, *relations: Relation) -> None:
     """Report the calls with these relations to an earlier one, in a format that has each message once."""
     left_out.add(CHANGED, sum(turn.relation in relations and turn.previous is not None for turn in turns))
@@ -82,7 +94,7 @@ def count_changed_histories(turns: Iterable[Turn], left_out: LeftOut, *relations
 def _new_contents(turn: Turn) -> Iterator[tuple[Side, Content]]:
     for message in turn.new_messages:
         for content in contents_of(message):
-            yield _SIDES.get(message.role, "questions"), content
+            yield _SIDE_OF_ROLE.get(message.role, "questions"), content
 
 
 def _digest(side: Side, content: Content) -> bytes:
@@ -94,6 +106,11 @@ def count(trajectory: Trajectory, left_out: LeftOut, *what: str) -> None:
     """Report how much a run has of what a format leaves out, each by its description here."""
     for words in what:
         left_out.add(words, _COUNTS[words](trajectory))
+
+
+def count_all_but(trajectory: Trajectory, left_out: LeftOut, *held: str) -> None:
+    """Report how much a run has of everything that is counted here, without what a format holds."""
+    count(trajectory, left_out, *(words for words in _COUNTS if words not in held))
 
 
 UNANSWERED = "calls that failed, are in flight, or whose prompt is damaged"

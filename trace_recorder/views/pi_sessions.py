@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC
 
+from trace_recorder.clocks import parse_time
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Block, Message, Payload, ToolCall, without_none
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.finish_reasons import Ending, ending_of
 from trace_recorder.views.content.kinds import INTERLEAVING, THOUGHTS
 from trace_recorder.views.content.openai_functions import arguments_of, function_of
-from trace_recorder.views.content.parts import Image, Part, Text, described, parts_of
+from trace_recorder.views.content.parts import Image, Part, Text, parts_of
 from trace_recorder.views.conversations.call_chains import Turn, turns_of
 from trace_recorder.views.conversations.chained_call import choice_of
 from trace_recorder.views.conversations.conversation import (
@@ -28,32 +29,23 @@ from trace_recorder.views.conversations.conversation import (
 )
 from trace_recorder.views.conversations.step_matching import steps_by_turn
 from trace_recorder.views.left_out import (
-    ANNOTATIONS,
-    ATTEMPTS,
-    CHOICES,
-    EMBEDDINGS,
-    GAPS,
-    REWARDS,
-    SAMPLED,
-    STEP_NOTES,
-    UNREQUESTED_TOOLS,
+    ARGUMENTS,
+    SIDES,
+    UNANSWERED,
     ContentSupport,
     FormatSupport,
-    count,
+    count_all_but,
     count_unsupported_contents,
+    other_part_as_text,
 )
 from trace_recorder.views.token_counts import counts_of
 from trace_recorder.views.view import LeftOut, view
 
 VERSION = 3
 HARNESS = "trace-recorder"
-_LEFT_OUT = (CHOICES, EMBEDDINGS, ATTEMPTS, SAMPLED, STEP_NOTES, UNREQUESTED_TOOLS, REWARDS, ANNOTATIONS, GAPS)
-_LONGEST = 2000
 _SHOWN = ContentSupport.of(locations=("part", "images"))
 _SUPPORTED: FormatSupport = {
-    "instructions": _SHOWN,
-    "questions": _SHOWN,
-    "tool results": _SHOWN,
+    **dict.fromkeys(SIDES, _SHOWN),
     "answers": ContentSupport.of(INTERLEAVING, THOUGHTS, locations=("part", "images")),
 }
 """Parts that are neither text nor an included image are written as text."""
@@ -66,7 +58,7 @@ def to_traces(left_out: LeftOut, trajectory: Trajectory) -> list[list[dict[str, 
     """Return the sessions of a run, each a list of lines for a JSONL file. A run without messages has none."""
     turns = turns_of(trajectory)
     steps = steps_by_turn(trajectory, turns).steps
-    count(trajectory, left_out, *_LEFT_OUT)
+    count_all_but(trajectory, left_out, UNANSWERED, ARGUMENTS)
     count_unsupported_contents(turns, left_out, _SUPPORTED)
     found = conversations(turns)
     identities = [_identity(trajectory, number) for number in range(len(found))]
@@ -178,9 +170,7 @@ class _Session:
             return {"type": "image", "data": part.data, **without_none(mimeType=part.media_type)}
         if isinstance(part, Image):
             return {"type": "text", "text": f"[image: {part.url}]"}
-        text, cut = described(part, _LONGEST)
-        self._left_out.add("long strings in parts that are neither text nor image", cut)
-        return {"type": "text", "text": text}
+        return other_part_as_text(part, self._left_out)
 
 
 def _in_order(blocks: Iterable[Block], calls: Iterable[ToolCall]) -> Iterator[Payload]:
@@ -227,21 +217,17 @@ def _usage(one: LLMInteraction) -> dict[str, Payload] | None:
         return None
     cost = one.response.usage.cost
     cached = (counts.cache_read or 0) + (counts.cache_write or 0)
-    total = None if counts.prompt is None or counts.completion is None else counts.prompt + counts.completion
     return without_none(
         input=None if counts.prompt is None else counts.prompt - cached,
         output=counts.completion,
         cacheRead=counts.cache_read,
         cacheWrite=counts.cache_write,
         reasoning=counts.reasoning,
-        totalTokens=total,
+        totalTokens=counts.total,
         cost=None if cost is None else {"total": cost},
     )
 
 
 def _milliseconds(timestamp: str) -> int | None:
-    try:
-        at = datetime.fromisoformat(timestamp)
-    except (ValueError, TypeError):
-        return None
-    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+    at = parse_time(timestamp)
+    return None if at is None else round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -18,13 +18,14 @@ from datetime import datetime
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.conversations.call_chains import agent_key
-from trace_recorder.views.cost import Cost, Costs, Price, cost_of
+from trace_recorder.views.conversations.chained_call import agent_key
+from trace_recorder.views.cost import Costs, Price, cost_of
 from trace_recorder.views.rewards import rewards_of
-from trace_recorder.views.token_counts import counts_of, is_usage_left_out
+from trace_recorder.views.token_counts import Counts, counts_of, is_usage_left_out
 
 Span = tuple[float, float]
 _COUNTS = ("prompt", "completion", "cache_read", "cache_write", "reasoning")
+_WITH = {name: f"with_{name}" for name in _COUNTS}
 
 
 @dataclass(slots=True)
@@ -42,21 +43,28 @@ class Calls:
     def __post_init__(self) -> None:
         self.costs = Costs(_price=self.price)
 
-    def add(self, one: LLMInteraction, cost: Cost | None) -> None:
-        """Take a call, with its cost, as `cost_of` gives it."""
-        self.counted["calls"] += 1
-        self.counted["failed"] += one.error is not None
-        self.counted["incomplete"] += not one.complete and one.error is None
-        self.counted["attempts"] += max(1, len(one.attempts))
-        self.counted["retries"] += max(0, len(one.attempts) - 1)
-        self.counted["timed"] += one.duration_seconds is not None
-        self.seconds += one.duration_seconds or 0.0
+    def add(self, one: LLMInteraction) -> None:
+        """Take a call."""
+        counted, attempts = self.counted, len(one.attempts)
+        counted["calls"] += 1
+        if one.error is not None:
+            counted["failed"] += 1
+        elif not one.complete:
+            counted["incomplete"] += 1
+        counted["attempts"] += attempts or 1
+        if attempts > 1:
+            counted["retries"] += attempts - 1
+        if one.duration_seconds is not None:
+            counted["timed"] += 1
+            self.seconds += one.duration_seconds
         if one.time_to_first_token_seconds is not None:
-            self.counted["streamed"] += 1
+            counted["streamed"] += 1
             self.first_token_seconds += one.time_to_first_token_seconds
-        self._count(one)
-        self.counted["streams_without_include_usage"] += is_usage_left_out(one)
-        self.costs.add(cost)
+        if is_usage_left_out(one):
+            counted["streams_without_include_usage"] += 1
+        counts = counts_of(one)
+        self._count(counts)
+        self.costs.add(cost_of(one, self.price, counts))
 
     def merge(self, other: Calls) -> None:
         """Take the sums of others."""
@@ -67,21 +75,22 @@ class Calls:
         self.first_token_seconds += other.first_token_seconds
         self.costs.merge(other.costs)
 
-    def _count(self, one: LLMInteraction) -> None:
-        counts = counts_of(one)
+    def _count(self, counts: Counts | None) -> None:
         if counts is None or counts.prompt is None:
             self.counted["without_tokens"] += 1
-        for name in _COUNTS if counts else ():
+        if counts is None:
+            return
+        for name in _COUNTS:
             count = getattr(counts, name)
             if count is not None:
                 self.tokens[name] += count
-                self.counted[f"with_{name}"] += 1
-        if counts and counts.cache_read is not None:
+                self.counted[_WITH[name]] += 1
+        if counts.cache_read is not None:
             self.cacheable += counts.prompt or 0
 
     def to_json(self) -> dict[str, Payload]:
         """Return the sums. The hit rate is the part of the input that came from a cache, of calls that say so."""
-        tokens = {name: self.tokens[name] for name in _COUNTS if self.counted[f"with_{name}"]}
+        tokens = {name: self.tokens[name] for name in _COUNTS if self.counted[_WITH[name]]}
         rate = round(self.tokens["cache_read"] / self.cacheable, 4) if self.cacheable else None
         first = self.first_token_seconds / self.counted["streamed"] if self.counted["streamed"] else None
         return {
@@ -139,14 +148,18 @@ class Stats:
 
     price: Price | None = None
     runs: Counter[str] = field(default_factory=Counter)
-    every: Calls = field(init=False)
     models: dict[tuple[str, str], Calls] = field(default_factory=dict)
     tools: dict[str, Counter[str]] = field(default_factory=dict)
     rewards: dict[str, Spread] = field(default_factory=dict)
     time: Counter[str] = field(default_factory=Counter)
 
-    def __post_init__(self) -> None:
-        self.every = Calls(self.price)
+    @property
+    def every(self) -> Calls:
+        """The sums over the calls of all models."""
+        every = Calls(self.price)
+        for calls in self.models.values():
+            every.merge(calls)
+        return every
 
     def add(self, trajectory: Trajectory) -> None:
         """Take a run."""
@@ -156,10 +169,7 @@ class Stats:
         self.runs["not_succeeded"] += trajectory.success is False
         self.runs["steps"] += len(trajectory.agent_steps)
         for one in trajectory.llm_interactions:
-            cost = cost_of(one, self.price)
-            self.every.add(one, cost)
-            model = one.model or one.response.model
-            self.models.setdefault((_name(one.provider), _name(model)), Calls(self.price)).add(one, cost)
+            self._calls_of(one.provider, one.model or one.response.model).add(one)
         self._add_tools(trajectory)
         for name, value in rewards_of(trajectory).items():
             self.rewards.setdefault(name, Spread()).merge(Spread(1, value, value, value))
@@ -169,14 +179,20 @@ class Stats:
     def merge(self, other: Stats) -> None:
         """Take the figures of other runs."""
         self.runs.update(other.runs)
-        self.every.merge(other.every)
         for served, calls in other.models.items():
-            self.models.setdefault(served, Calls(self.price)).merge(calls)
+            self._calls_of(*served).merge(calls)
         for name, counted in other.tools.items():
             self._tool(name).update(counted)
         for name, spread in other.rewards.items():
             self.rewards.setdefault(name, Spread()).merge(spread)
         self.time.update(other.time)
+
+    def _calls_of(self, provider: Payload, model: Payload) -> Calls:
+        served = _name(provider), _name(model)
+        found = self.models.get(served)
+        if found is None:
+            found = self.models[served] = Calls(self.price)
+        return found
 
     def _add_tools(self, trajectory: Trajectory) -> None:
         for step in trajectory.agent_steps:

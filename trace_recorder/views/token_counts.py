@@ -8,21 +8,24 @@ stated is None. Token ids and log-probabilities are read where servers put them:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.dialects.stream_usage import may_omit_usage
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Choice, Payload, Usage
+from trace_recorder.values.structs import Struct
 
-_CACHE_APART = {"anthropic-messages", "claude-code", "inspect-ai", "kimi", "langfuse", "openclaw", "opencode", "pi"}
+_CACHE_APART = {
+    *("anthropic-messages", "claude-code", "inspect-ai", "kimi", "langfuse", "managed-agents", "openclaw", "opencode"),
+    "pi",
+}
 _THOUGHTS_APART = {"gemini-cli", "google-generate", "google-interactions", "langfuse"}
 _ID_IN_TOKEN = re.compile(r"token_id:(\d+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Struct, frozen=True):
     """How many tokens an interaction took. `prompt` has the cached ones, `completion` those for reasoning."""
 
     prompt: int | None = None
@@ -30,6 +33,11 @@ class Counts:
     cache_read: int | None = None
     cache_write: int | None = None
     reasoning: int | None = None
+
+    @property
+    def total(self) -> int | None:
+        """The prompt and the completion."""
+        return None if self.prompt is None or self.completion is None else self.prompt + self.completion
 
 
 def counts_of(one: LLMInteraction) -> Counts | None:
@@ -59,6 +67,12 @@ def _left_out(one: LLMInteraction, usage: Usage) -> tuple[int | None, ...]:
         return usage.cache_read_input_tokens, usage.cache_creation_input_tokens
     by_tools = usage.extra.get("toolUsePromptTokenCount") if one.api in _THOUGHTS_APART else None
     return (by_tools if isinstance(by_tools, int) else None,)
+
+
+def sum_known(numbers: Iterable[float | None]) -> Payload:
+    """Return the sum of the numbers that are known; None where none is."""
+    known = [number for number in numbers if number is not None]
+    return sum(known) if known else None
 
 
 def _sum(count: int | None, *more: int | None) -> int | None:

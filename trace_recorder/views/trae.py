@@ -13,16 +13,15 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.conversations.call_chains import turns_of
 from trace_recorder.views.left_out import (
-    ANNOTATIONS,
-    ATTEMPTS,
-    CHOICES,
-    GAPS,
-    REWARDS,
-    SAMPLED,
+    ARGUMENTS,
+    EMBEDDINGS,
+    SIDES,
+    STEP_NOTES,
+    UNANSWERED,
+    UNREQUESTED_TOOLS,
     ContentSupport,
     FormatSupport,
-    Side,
-    count,
+    count_all_but,
     count_unsupported_contents,
 )
 from trace_recorder.views.shared_document import SharedMessages, interaction_documents
@@ -42,8 +41,7 @@ _STEP = (
     *("step_number", "timestamp", "state", "llm_messages", "llm_response", "tool_calls", "tool_results"),
     *("reflection", "error"),
 )
-_SIDES: tuple[Side, ...] = ("instructions", "questions", "tool results", "answers")
-_SUPPORTED: FormatSupport = dict.fromkeys(_SIDES, ContentSupport.of(locations=("part", "beside a text")))
+_SUPPORTED: FormatSupport = dict.fromkeys(SIDES, ContentSupport.of(locations=("part", "beside a text")))
 """Contents of requests are written as they were sent; of answers, texts and tool calls."""
 _CALL = ("call_id", "name", "arguments")
 _RESULT = ("call_id", "success", "result", "error", "name")
@@ -60,7 +58,7 @@ def to_trae(left_out: LeftOut, trajectory: Trajectory) -> dict[str, Payload]:
     kept["llm_interactions"] = [_interaction(one, left_out) for one in interaction_documents(trajectory, messages)]
     count_unsupported_contents(turns_of(trajectory), left_out, _SUPPORTED)
     kept["agent_steps"] = [_step(step.to_document()) for step in trajectory.agent_steps]
-    count(trajectory, left_out, CHOICES, ATTEMPTS, SAMPLED, REWARDS, ANNOTATIONS, GAPS)
+    count_all_but(trajectory, left_out, UNANSWERED, ARGUMENTS, EMBEDDINGS, STEP_NOTES, UNREQUESTED_TOOLS)
     return kept
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,10 @@ import pytest
 
 from tests.imports.foreign.damage import check_damaged
 from tests.imports.foreign.files import check_run, real_files, runs_of
-from trace_recorder import load
+from trace_recorder import load, load_all
+from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign.formats import Source, format_of
-from trace_recorder.imports.foreign.run import Kept
+from trace_recorder.imports.foreign.run import Call, Kept, ToolRun
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.token_counts import counts_of
 
@@ -144,7 +147,12 @@ def test_a_summary_begins_the_conversation_anew(tmp_path: Path) -> None:
         (_message(6, "assistant"), [_part(5, "text", text="Rain.")]),
     ]
     *_, last = load(_storage(tmp_path, said)).llm_interactions
-    assert [message.content for message in last.input_messages] == ["Summarize.", "It was fine.", "And now?"]
+    assert [message.content for message in last.input_messages] == [
+        "You help.",
+        "Summarize.",
+        "It was fine.",
+        "And now?",
+    ]
 
 
 @pytest.mark.parametrize("name", ["../secret", "..", "", "a/b", "a\\b", "\x00"])
@@ -171,6 +179,149 @@ def test_other_documents_are_not_taken_for_this_format(tmp_path: Path, value: ob
     path = tmp_path / "x.json"
     _write(path, value)
     assert format_of(Source(path)) is None
+
+
+def _compacted(tail: str | None) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    asked = _part(1, "compaction", auto=True, **({} if tail is None else {"tail_start_id": tail}))
+    return [
+        (_message(1, "user"), [_part(1, "text", text="One?")]),
+        (_message(2, "assistant"), [_part(1, "text", text="One.")]),
+        (_message(3, "user"), [_part(1, "text", text="Two?")]),
+        (_message(4, "assistant"), [_part(1, "text", text="Two.")]),
+        (_message(5, "user"), [asked]),
+        (_message(6, "assistant", summary=True, finish="stop"), [_part(1, "text", text="So far.")]),
+        (_message(7, "user"), [_part(1, "text", text="Three?")]),
+        (_message(8, "assistant"), [_part(1, "text", text="Three.")]),
+    ]
+
+
+def _last_prompt(tmp_path: Path, said: list[tuple[dict[str, Any], list[dict[str, Any]]]]) -> list[Any]:
+    return [message.content for message in load(_storage(tmp_path, said)).llm_interactions[-1].input_messages]
+
+
+def test_a_compaction_keeps_the_messages_that_it_names(tmp_path: Path) -> None:
+    assert _last_prompt(tmp_path / "1", _compacted(None)) == [None, "So far.", "Three?"]
+    assert _last_prompt(tmp_path / "2", _compacted("msg_3")) == ["Two?", "Two.", None, "So far.", "Three?"]
+    assert _last_prompt(tmp_path / "3", _compacted("msg_9")) == [None, "So far.", "Three?"]
+
+
+def test_later_calls_see_what_opencode_sends_of_earlier_messages(tmp_path: Path) -> None:
+    aborted = {"name": "MessageAbortedError", "data": {}}
+    broken = {"name": "APIError", "data": {"message": "overloaded", "statusCode": 529}}
+    picture = _part(3, "file", mime="image/png", url=_IMAGE)
+    interrupted = {"metadata": {"interrupted": True, "output": "half"}, "error": "aborted", "input": {}}
+    said = [
+        (
+            _message(1, "user"),
+            [
+                _part(1, "text", text="Read it."),
+                _part(2, "text", text="for you only", ignored=True),
+                _part(3, "file", mime="text/plain", url="file:///w/a"),
+            ],
+        ),
+        (_message(2, "assistant", error=broken), [_part(1, "text", text="I wi")]),
+        (_message(3, "assistant", error=aborted), [_part(1, "reasoning", text="Hm.")]),
+        (_message(4, "assistant"), [_tool(1, "completed", input={}, output="text", attachments=[picture])]),
+        (_message(5, "assistant", error=aborted), [_part(1, "text", text="It s"), _tool(2, "error", **interrupted)]),
+        (_message(6, "assistant"), [_part(1, "text", text="Done.")]),
+    ]
+    run = load(_storage(tmp_path, said))
+    image = {"type": "image_url", "image_url": {"url": _IMAGE}}
+    assert [(one.role, one.content) for one in run.llm_interactions[-1].input_messages] == [
+        ("user", "Read it."),
+        ("assistant", None),
+        ("tool", [{"type": "text", "text": "text"}, image]),
+        ("assistant", "It s"),
+        ("tool", "half"),
+    ]
+    assert [one.ended_by for one in run.llm_interactions] == [
+        "APIError",
+        "MessageAbortedError",
+        None,
+        "MessageAbortedError",
+        None,
+    ]
+
+
+def test_a_retry_is_a_call_that_failed(tmp_path: Path) -> None:
+    error = {"name": "APIError", "data": {"message": "overloaded", "statusCode": 529}}
+    retry = _part(1, "retry", attempt=1, error=error, time={"created": 1_730_000_001_500})
+    said = [_SAID[0], (_message(2, "assistant", providerID="p"), [retry, _part(2, "text", text="Hi.")])]
+    failed, answered = load(_storage(tmp_path, said)).llm_interactions
+    assert failed.error is not None
+    assert (failed.error.type, failed.error.message, failed.provider) == ("APIError", "overloaded", "p")
+    assert (answered.response.content, answered.error) == ("Hi.", None)
+    assert failed.input_messages == answered.input_messages
+
+
+def _database(
+    path: Path, sessions: dict[str, tuple[str | None, list[tuple[dict[str, Any], list[dict[str, Any]]]]]]
+) -> Path:
+    """Write a database with the columns of opencode's that are read."""
+    with closing(sqlite3.connect(path)) as database, database:
+        database.executescript(
+            "create table session (id text primary key, project_id text, parent_id text, directory text, title text,"
+            " version text, agent text, time_created integer, time_updated integer);"
+            "create table message (id text primary key, session_id text, time_created integer, data text);"
+            "create table part (id text primary key, message_id text, session_id text, data text);"
+        )
+        for session, (parent, said) in sessions.items():
+            created, updated = _SESSION["time"]["created"], _SESSION["time"]["updated"]
+            row = (session, "p", parent, "/w", session, "1.2", "explore", created, updated)
+            database.execute("insert into session values (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+            for message, parts in said:
+                key, data = f"{session}-{message['id']}", {name: message[name] for name in message if name != "id"}
+                created = message["time"]["created"]
+                database.execute("insert into message values (?, ?, ?, ?)", (key, session, created, json.dumps(data)))
+                for part in parts:
+                    row = (f"{key}-{part['id']}", key, session, json.dumps(part))
+                    database.execute("insert into part values (?, ?, ?, ?)", row)
+    return path
+
+
+_TASK = {"input": {"prompt": "Find it.", "subagent_type": "finder"}, "output": "There.", "metadata": {"sessionId": "b"}}
+
+
+def test_a_database_has_a_run_for_each_session_of_the_user(tmp_path: Path) -> None:
+    started = [_SAID[0], (_message(2, "assistant"), [_tool(1, "completed", **_TASK)]), (_message(9, "assistant"), [])]
+    inside = [
+        (_message(3, "user"), [_part(1, "text", text="Find it.")]),
+        (_message(4, "assistant"), [_part(2, "text", text="Here.")]),
+    ]
+    other = [
+        (_message(5, "user"), [_part(1, "text", text="Hello?")]),
+        (_message(6, "assistant"), [_part(1, "text", text="Hi.")]),
+    ]
+    sessions = {"b": ("a", inside), "a": (None, started), "c": ("gone", other), "d": ("b", other), "e": (None, _SAID)}
+    path = _database(tmp_path / "opencode.db", sessions)
+    assert format_of(Source(path)) == "opencode"
+    first, orphan, plain = load_all(path)
+    assert [run.trajectory_id for run in (first, orphan, plain)] == ["a", "c", "e"]
+    assert orphan.metadata["imported_from"]["parent_id"] == "gone"
+    found = [(one.agent, one.response.content) for one in first.llm_interactions]
+    assert found == [(None, None), ("finder", "Here."), ("explore", "Hi."), (None, None)]
+    assert [one.content for one in first.llm_interactions[1].input_messages] == ["Find it."]
+    assert [one.role for one in first.llm_interactions[3].input_messages] == ["user", "assistant", "tool"]
+    (run,) = [one for one in runs_of(path) if one.identity == "a"]
+    (task,) = [event for event in run.events if isinstance(event, ToolRun)]
+    agents = {event.agent.agent_id: event.agent for event in run.events if isinstance(event, Call)}
+    assert (agents["b"].parent_execution_id, agents["d"].parent_agent_id) == (task.execution_id, "b")
+    assert [one.response.content for one in plain.llm_interactions] == ["I look.", "Done."]
+    check_run(run, tmp_path)
+
+
+def test_a_damaged_database_costs_what_is_damaged(tmp_path: Path) -> None:
+    path = _database(tmp_path / "opencode.db", {"a": (None, _SAID), "b": ("b", _SAID)})
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("update part set data = '{' where id = 'a-msg_2-prt_11'")
+    run, loop = load_all(path)
+    assert ([gap.what for gap in run.gaps], len(run.llm_interactions)) == (["part a-msg_2-prt_11"], 2)
+    assert (loop.gaps, len(loop.llm_interactions)) == ((), 2)
+    data = path.read_bytes()
+    for length in range(0, len(data), 997):
+        path.write_bytes(data[:length])
+        with suppress(TrajectoryFormatError):
+            assert [*load_all(path)]
 
 
 def test_damaged_files(tmp_path: Path) -> None:

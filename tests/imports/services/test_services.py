@@ -1,166 +1,277 @@
-"""The traces of LangSmith and Phoenix, fetched by their own clients from a server of this machine."""
+"""The traces of services, fetched by their own clients: each once, in whole files, whatever stops it."""
 
 from __future__ import annotations
 
 import json
-import threading
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from tests.imports.foreign.test_span_lists import phoenix_spans
-from tests.imports.foreign.test_trace_exports import langsmith_runs
+from tests.imports.services.stand_ins import LangfuseServer, LangSmithServer, PhoenixServer, StandIn, serving
 from trace_recorder import load
+from trace_recorder.errors import MissingExtraError
+from trace_recorder.imports.services.failures import FetchError
+from trace_recorder.imports.services.langfuse import Langfuse
 from trace_recorder.imports.services.langsmith import LangSmith
+from trace_recorder.imports.services.mlflow import MLflow
 from trace_recorder.imports.services.phoenix import Phoenix
 from trace_recorder.imports.services.traces import TraceService, client_module
-from trace_recorder.recording.imported_runs import import_traces
-
-Answer = Callable[[str, dict[str, Any]], tuple[int, Any]]
+from trace_recorder.recording.imported_runs import Imported, import_traces
 
 
-@contextmanager
-def _server(answer: Answer) -> Iterator[str]:
-    """Run a server that answers a path and its parameters with JSON; yield its address."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def _reply(self) -> None:
-            split = urlsplit(self.path)
-            body = self.rfile.read(int(self.headers.get("content-length") or 0))
-            status, value = answer(split.path, parse_qs(split.query) | (json.loads(body) if body else {}))
-            data = value.encode() if isinstance(value, str) else json.dumps(value).encode()
-            self.send_response(status)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        do_GET = do_POST = _reply  # noqa: N815 the names that http.server asks for
-
-        def log_message(self, *_: Any) -> None:
-            """Print nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+def _langfuse(address: str, project: str) -> TraceService:
+    api = pytest.importorskip("langfuse.api")
+    return Langfuse(project, api.LangfuseAPI(base_url=address, username="pk-lf-public", password="sk-lf-secret-key"))
 
 
-class _LangSmith:
-    """A project of LangSmith with several traces, whose lists have one element a page."""
-
-    def __init__(self, count: int) -> None:
-        self.traces = [self._trace() for _ in range(count)]
-        self.fetched: list[str] = []
-
-    def _trace(self) -> list[dict[str, Any]]:
-        ids = {run["id"]: str(uuid.uuid4()) for run in langsmith_runs()}
-        told = [run | {"session_id": str(uuid.uuid4()), "app_path": "x"} for run in langsmith_runs()]
-        for run in told:
-            run |= {name: ids.get(run[name] or "") for name in ("id", "trace_id", "parent_run_id")}
-        return told
-
-    def answer(self, path: str, given: dict[str, Any]) -> tuple[int, Any]:
-        if path.endswith("/sessions"):
-            project = {"id": str(uuid.uuid4()), "tenant_id": str(uuid.uuid4()), "name": "demo"}
-            return 200, [project | {"start_time": "2025-10-09T00:00:00", "reference_dataset_id": None}]
-        if not path.endswith("/runs/query"):
-            return 200, {}
-        trace_id = given.get("trace") or given.get("trace_id")
-        if trace_id:
-            self.fetched.append(trace_id)
-        listed = [run for trace in self.traces for run in trace if run["trace_id"] == trace_id]
-        found = listed if trace_id else [trace[0] for trace in self.traces]
-        at = int(given.get("cursor") or 0)
-        return 200, {"runs": found[at : at + 1], "cursors": {"next": str(at + 1) if at + 1 < len(found) else None}}
-
-
-@pytest.mark.filterwarnings("ignore:list_runs")  # its successor is another interface, of another version of the service
-def test_a_project_of_langsmith_is_imported_and_not_fetched_again(tmp_path: Path) -> None:
+def _langsmith(address: str, project: str) -> TraceService:
     langsmith = pytest.importorskip("langsmith")
-    kept = _LangSmith(3)
-    with _server(kept.answer) as address:
-        client = langsmith.Client(api_url=address, api_key="none", auto_batch_tracing=False)
-        service = LangSmith("demo", client)
-        assert [one.done for one in import_traces(service, tmp_path)] == ["written"] * 3
-        assert sorted(set(kept.fetched)) == sorted(trace[0]["id"] for trace in kept.traces)
+    retries = {"total": 0}
+    client = langsmith.Client(
+        api_url=address, api_key="lsv2_secret-key", auto_batch_tracing=False, retry_config=_retry(**retries)
+    )
+    return LangSmith(project, client)
+
+
+def _retry(**settings: int) -> object:
+    return pytest.importorskip("urllib3.util").Retry(**settings)
+
+
+def _phoenix(address: str, project: str) -> TraceService:
+    client = pytest.importorskip("phoenix.client").Client(base_url=address, api_key="secret-key")
+    return Phoenix(project, client)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A stand-in of a service, and how its real client is made."""
+
+    server: Callable[[int], StandIn]
+    service: Callable[[str, str], TraceService]
+
+    @contextmanager
+    def with_traces(self, count: int, project: str = "demo") -> Iterator[tuple[StandIn, TraceService]]:
+        """Serve a project with so many traces."""
+        kept = self.server(count)
+        with serving(kept) as address:
+            yield kept, self.service(address, project)
+
+
+KINDS = {
+    "langfuse": Kind(LangfuseServer, _langfuse),
+    "langsmith": Kind(LangSmithServer, _langsmith),
+    "langsmith before 0.16": Kind(lambda count: LangSmithServer(count, "0.12.3"), _langsmith),
+    "phoenix": Kind(PhoenixServer, _phoenix),
+}
+each_service = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+
+
+def _done(runs: Iterator[Imported]) -> list[str]:
+    return [one.done for one in runs]
+
+
+@each_service
+def test_a_project_is_imported_page_by_page_and_not_fetched_again(kind: Kind, tmp_path: Path) -> None:
+    with kind.with_traces(5) as (kept, service):
+        assert _done(import_traces(service, tmp_path)) == ["written"] * 5
+        assert set(kept.fetched) == set(kept.ids)
         kept.fetched.clear()
-        assert [one.done for one in import_traces(service, tmp_path)] == ["unchanged"] * 3
+        assert _done(import_traces(service, tmp_path)) == ["unchanged"] * 5
         assert kept.fetched == []
-    run = load(tmp_path / f"langsmith-{kept.traces[0][0]['id']}.json")
-    (one,) = run.llm_interactions
-    assert (run.final_result, one.response.id, one.response.usage.input_tokens) == ("18", "r1", 10)
-    assert run.metadata["imported_from"]["file"] == "langsmith:demo"
+        new = kept.add()
+        assert sorted(_done(import_traces(service, tmp_path))) == ["unchanged"] * 5 + ["written"]
+        assert set(kept.fetched) == {new}
+    run = load(tmp_path / f"{service.format}-{kept.ids[0]}.json")
+    assert (len(run.llm_interactions), run.metadata["imported_from"]["file"]) == (1, f"{service.format}:demo")
+    assert run.metrics["tool_calls"] == 1
 
 
-class _Phoenix:
-    """A project of Phoenix with several traces, whose lists have two elements a page."""
-
-    def __init__(self, count: int) -> None:
-        self.spans: list[dict[str, Any]] = []
-        self.fetched: list[str] = []
-        self.fails_at: str | None = None
-        for number in range(count):
-            for span in phoenix_spans():
-                self.spans.append(span | {"context": span["context"] | {"trace_id": f"t{number}"}})
-
-    def answer(self, path: str, given: dict[str, Any]) -> tuple[int, Any]:
-        if not path.endswith("/spans"):
-            return 200, "99.0.0"  # it asks for the version of the server
-        traces, roots = given.get("trace_id", []), "parent_id" in given
-        self.fetched += traces
-        if self.fails_at in traces:
-            return 500, {}
-        wanted = [
-            span
-            for span in self.spans
-            if (not traces or span["context"]["trace_id"] in traces) and not (roots and span["parent_id"])
-        ]
-        at = int(given.get("cursor", ["0"])[0])
-        return 200, {"data": wanted[at : at + 2], "next_cursor": str(at + 2) if at + 2 < len(wanted) else None}
-
-
-def test_a_project_of_phoenix_is_resumed_where_it_was_stopped(tmp_path: Path) -> None:
-    client_of = pytest.importorskip("phoenix.client")
-    kept = _Phoenix(3)
-    kept.fails_at = "t1"
-    with _server(kept.answer) as address:
-        service = Phoenix("demo", client_of.Client(base_url=address))
-        runs = import_traces(service, tmp_path)
-        assert next(runs).done == "written"
-        with pytest.raises(Exception, match="500"):
-            next(runs)
+@each_service
+def test_an_import_goes_on_where_the_service_went_away(kind: Kind, tmp_path: Path) -> None:
+    """A connection that breaks ends it, with a sentence; the next one fetches what is not here."""
+    with kind.with_traces(4) as (kept, service):
+        broken = kept.ids[2]
+        kept.fails[broken] = 0
+        runs, done = import_traces(service, tmp_path), []
+        with pytest.raises(FetchError, match=r"did not answer.*run the command again"):
+            done += _done(runs)
+        here = {path.stem.partition("-")[2] for path in tmp_path.glob("*.json")}
+        assert here
+        assert broken not in here
+        kept.fails.clear()
         kept.fetched.clear()
-        kept.fails_at = None
-        assert [one.done for one in import_traces(service, tmp_path)] == ["unchanged", "written", "written"]
-    assert "t0" not in kept.fetched
-    run = load(tmp_path / "phoenix-t2.json")
-    assert (run.status, run.final_result, run.metrics["tool_calls"]) == ("completed", "18", 1)
+        assert sorted(_done(import_traces(service, tmp_path))) == sorted(
+            ["unchanged"] * len(here) + ["written"] * (4 - len(here))
+        )
+        assert here.isdisjoint(kept.fetched)
+
+
+@each_service
+def test_a_trace_that_the_service_cannot_give_does_not_stop_the_others(kind: Kind, tmp_path: Path) -> None:
+    with kind.with_traces(3) as (kept, service):
+        kept.fails[kept.ids[1]] = 404
+        done = [*import_traces(service, tmp_path)]
+    assert [one.done for one in done] == ["written", "unreadable", "written"]
+    assert f"trace {kept.ids[1]}: it cannot be read (HTTP status 404)" in done[1].why
+
+
+@each_service
+def test_several_failures_one_after_another_end_the_import(kind: Kind, tmp_path: Path) -> None:
+    with kind.with_traces(6) as (kept, service):
+        kept.fails.update(dict.fromkeys(kept.ids[1:5], 400))
+        with pytest.raises(FetchError, match="3 traces one after another"):
+            _done(import_traces(service, tmp_path))
+        assert kept.ids[5] not in kept.fetched
+
+
+@each_service
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (401, "refused the key (HTTP status 401). Its key and its address are read from "),
+        (403, "gives no access to this (HTTP status 403). Its key and its address are read from "),
+        (429, "asks for fewer requests (HTTP status 429). What was imported stays"),
+    ],
+)
+def test_a_refusal_is_one_sentence_without_a_key(kind: Kind, tmp_path: Path, status: int, said: str) -> None:
+    with kind.with_traces(1) as (kept, service):
+        kept.refuses = status
+        with pytest.raises(FetchError) as raised:
+            _done(import_traces(service, tmp_path))
+    assert str(raised.value).startswith(f"{service.address}: the ")
+    assert said in str(raised.value)
+    assert "secret" not in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [(401, "refused the key"), (403, "gives no access"), (429, "asks for fewer requests"), (0, "did not answer")],
+)
+def test_a_refusal_of_mlflow_is_one_sentence(
+    status: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`test_real_servers.py` has its real server, which refuses nobody."""
+    mlflow = pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "secret-key")
+    with serving(_Refusing(status)) as address:
+        service = MLflow("demo", mlflow.MlflowClient(tracking_uri=address))
+        with pytest.raises(FetchError, match=f"^mlflow:demo: the .*{said}") as raised:
+            _done(import_traces(service, tmp_path))
+    assert "secret" not in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+class _Refusing(StandIn):
+    def __init__(self, status: int) -> None:
+        super().__init__(0)
+        self._status = status
+
+    def answer(self, path: str, given: dict[str, object]) -> tuple[int, object]:
+        return self._status, "Not for you."
+
+
+@each_service
+def test_a_project_that_does_not_exist_is_named(kind: Kind, tmp_path: Path) -> None:
+    with kind.with_traces(1, "demos") as (_, service), pytest.raises(FetchError, match=f"{service.format}:demos"):
+        _done(import_traces(service, tmp_path))
+    assert [*tmp_path.iterdir()] == []
+
+
+@each_service
+def test_a_service_that_is_not_there_is_one_sentence(kind: Kind, tmp_path: Path) -> None:
+    with serving(kind.server(0)) as address:
+        pass
+    service = kind.service(address, "demo")
+    with pytest.raises(FetchError, match=f"{service.address}: the service did not answer"):
+        _done(import_traces(service, tmp_path))
+
+
+def test_what_langfuse_has_of_a_trace_is_in_its_run(tmp_path: Path) -> None:
+    """The first observation's name and session, the scores of both kinds, and metadata in its full length."""
+    with KINDS["langfuse"].with_traces(1) as (_, service):
+        _done(import_traces(service, tmp_path))
+    run = load(tmp_path / "langfuse-t0.json")
+    assert (run.metadata["name"], run.metadata["sessionId"], run.metadata["tags"]) == ("weather", "s", ["a"])
+    assert [(reward.name, reward.value, reward.explanation) for reward in run.rewards] == [("right", 0.5, "half")]
+    assert run.annotations["tone"] == "kind"
+    (one,) = run.llm_interactions
+    assert (one.model, one.response.id) == ("gpt-4o", f"t0-{'x' * 300}")
+    assert (one.response.usage.input_tokens, one.response.usage.cost) == (6, 0.5)
+    assert "p" * 300 in (tmp_path / "langfuse-t0.jsonl").read_text()
+
+
+def test_keys_of_another_project_of_langfuse_are_refused(tmp_path: Path) -> None:
+    with (
+        KINDS["langfuse"].with_traces(1, "other") as (_, service),
+        pytest.raises(FetchError, match="belong to another project: demo"),
+    ):
+        _done(import_traces(service, tmp_path))
+
+
+def test_a_trace_that_goes_on_is_fetched_until_it_has_ended(tmp_path: Path) -> None:
+    with KINDS["langfuse"].with_traces(1) as (kept, service):
+        assert isinstance(kept, LangfuseServer)
+        (root,) = (one for one in kept.observations if one["isRootObservation"])
+        ended, root["endTime"] = root["endTime"], None
+        seen: dict[str, str] = {}
+        assert _done(import_traces(service, tmp_path, seen)) == ["written"]
+        assert _done(import_traces(service, tmp_path, seen)) == ["unchanged"]
+        root["endTime"] = ended
+        assert _done(import_traces(service, tmp_path, seen)) == ["replaced"]
+        assert _done(import_traces(service, tmp_path, seen)) == []
 
 
 def test_a_trace_that_has_changed_is_replaced(tmp_path: Path) -> None:
-    client_of = pytest.importorskip("phoenix.client")
-    kept = _Phoenix(1)
-    with _server(kept.answer) as address:
-        service: TraceService = Phoenix("demo", client_of.Client(base_url=address))
-        assert [one.done for one in import_traces(service, tmp_path)] == ["written"]
+    with KINDS["phoenix"].with_traces(1) as (kept, service):
+        assert isinstance(kept, PhoenixServer)
+        assert _done(import_traces(service, tmp_path)) == ["written"]
         kept.spans[0]["end_time"] = "2025-10-09T09:00:00+00:00"
         kept.spans[0]["attributes"]["output.value"] = "19"
-        assert [one.done for one in import_traces(service, tmp_path)] == ["replaced"]
+        assert _done(import_traces(service, tmp_path)) == ["replaced"]
     assert load(tmp_path / "phoenix-t0.json").final_result == "19"
 
 
+def test_new_feedback_in_langsmith_makes_a_new_version(tmp_path: Path) -> None:
+    with KINDS["langsmith"].with_traces(1) as (kept, service):
+        assert isinstance(kept, LangSmithServer)
+        assert _done(import_traces(service, tmp_path)) == ["written"]
+        kept.runs[kept.ids[0]][0]["feedback_stats"] = {"right": {"n": 1, "avg": 0.5}}
+        assert _done(import_traces(service, tmp_path)) == ["replaced"]
+    (run,) = (load(path) for path in tmp_path.glob("*.json"))
+    assert run.annotations["right"]["avg"] == 0.5
+
+
+def test_both_interfaces_of_langsmith_give_the_same_run(tmp_path: Path) -> None:
+    told = []
+    for name in ("langsmith", "langsmith before 0.16"):
+        with KINDS[name].with_traces(1) as (kept, service):
+            _done(import_traces(service, tmp_path / name))
+        run = load(tmp_path / name / f"langsmith-{kept.ids[0]}.json")
+        (one,) = run.llm_interactions
+        calls = [
+            [result.name, result.success, result.error, result.result]
+            for step in run.agent_steps
+            for result in step.tool_results
+        ]
+        told.append(json.dumps([one.response.to_document(), len(one.input_messages), run.final_result, calls]))
+    assert told[0] == told[1]
+
+
+def test_a_document_that_was_not_written_is_written_by_the_next_import(tmp_path: Path) -> None:
+    """As after a kill between the two files of a run."""
+    with KINDS["phoenix"].with_traces(2) as (_, service):
+        _done(import_traces(service, tmp_path))
+        before = (tmp_path / "phoenix-t0.json").read_bytes()
+        (tmp_path / "phoenix-t0.json").unlink()
+        assert _done(import_traces(service, tmp_path)) == ["written", "unchanged"]
+    assert (tmp_path / "phoenix-t0.json").read_bytes() == before
+
+
 def test_a_client_that_is_not_installed_is_named() -> None:
-    with pytest.raises(ImportError, match=r"trace-recorder\[langsmith\]"):
+    with pytest.raises(MissingExtraError, match=r"trace-recorder\[langsmith\]"):
         client_module("no_such_client", "langsmith")

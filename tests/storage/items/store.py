@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 from trace_recorder.storage.items.encoder import MAX_KNOWN_ITEMS, Encoded, ItemEncoder
-from trace_recorder.storage.items.item_lists import MIN_STRING_CHARACTERS
+from trace_recorder.storage.items.large_strings import MIN_STRING_CHARACTERS
 from trace_recorder.storage.items.table import ItemTable
-from trace_recorder.storage.journal import Data
+from trace_recorder.storage.journal_lines import Data
 from trace_recorder.values.messages import Payload
 
 LARGE = "x" * MIN_STRING_CHARACTERS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.views.made import assistant, call, gave, run, use
 from trace_recorder import Trajectory
 from trace_recorder.views.conversations.call_chains import turns_of
-from trace_recorder.views.conversations.conversation import conversations_of, lines_with_results
+from trace_recorder.views.conversations.conversation import conversations, lines_with_results
 from trace_recorder.views.conversations.step_matching import steps_by_turn
 
 LS = use("c1", command="ls")
@@ -22,7 +22,7 @@ def told(trajectory: Trajectory) -> list[tuple[str | None, str, list[str]]]:
                 for line in one.lines
             ],
         )
-        for one in conversations_of(trajectory)
+        for one in conversations(turns_of(trajectory))
     ]
 
 
@@ -68,7 +68,7 @@ def test_results_that_only_a_step_tells_stand_behind_their_call() -> None:
     step = {"step_number": 1, "timestamp": "2025-06-12T20:00:02+00:00", "state": "calling_tool"}
     made = run(call(["q"], None, LS), agent_steps=[{**step, "tool_calls": [LS], "tool_results": [result]}])
 
-    [conversation] = conversations_of(made)
+    [conversation] = conversations(turns_of(made))
     told_by = steps_by_turn(made, conversation.turns).steps
     assert [(line.message.role, line.message.content) for line in lines_with_results(conversation, told_by)] == [
         ("user", "q"),

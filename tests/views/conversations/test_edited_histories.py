@@ -42,7 +42,7 @@ from trace_recorder.views import (
     to_turns,
 )
 from trace_recorder.views.conversations.call_chains import CallChains, turns_of
-from trace_recorder.views.conversations.conversation import conversations_of
+from trace_recorder.views.conversations.conversation import conversations
 
 
 @EVERY
@@ -151,7 +151,7 @@ TITLE = call([system("Write a title of five words."), "Is it warmer in Ulm or in
 
 def kinds(made: Trajectory) -> Counter[str]:
     """How many conversations there are of each kind."""
-    return Counter(one.kind for one in conversations_of(made))
+    return Counter(one.kind for one in conversations(turns_of(made)))
 
 
 @pytest.mark.parametrize("at", range(6))

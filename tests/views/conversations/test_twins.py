@@ -12,7 +12,7 @@ from tests.views.made import assistant, call, gave, run, use
 from trace_recorder import Trajectory, load
 from trace_recorder.views import to_atif, to_hierarchy, to_invariant, to_traces, to_trl, to_turns
 from trace_recorder.views.conversations.call_chains import turns_of
-from trace_recorder.views.conversations.conversation import conversations_of
+from trace_recorder.views.conversations.conversation import conversations
 
 Trajectories = Mapping[str, Trajectory]
 LS = use("c1", command="ls")
@@ -29,7 +29,7 @@ def told(trajectory: Trajectory) -> list[tuple[str | None, str, list[str]]]:
     """Each conversation: the id of its agent, its kind, its interactions."""
     return [
         (one.agent_id, one.kind, [turn.interaction.interaction_id for turn in one.turns])
-        for one in conversations_of(trajectory)
+        for one in conversations(turns_of(trajectory))
     ]
 
 
@@ -46,7 +46,7 @@ def test_a_call_goes_on_from_its_own_agent_s(trajectories: Trajectories) -> None
 
 def test_each_has_a_conversation_of_its_own(trajectories: Trajectories) -> None:
     """With its own parent."""
-    first, second = conversations_of(trajectories["twins"])
+    first, second = conversations(turns_of(trajectories["twins"]))
     assert (first.agent, first.parent_agent_id != second.parent_agent_id) == (second.agent, True)
     assert tuple({turn.interaction.interaction_id for turn in one.turns} for one in (first, second)) == FOUND
 
@@ -117,4 +117,4 @@ def test_names_alone_tell_agents_as_well_as_they_can() -> None:
         call(["a"], "1", agent="x"), call(["a", assistant("1"), "b"], "2", agent="x"), call(["a"], "3", agent="y")
     )
 
-    assert [(one.agent, len(one.turns)) for one in conversations_of(made)] == [("x", 2), ("y", 1)]
+    assert [(one.agent, len(one.turns)) for one in conversations(turns_of(made))] == [("x", 2), ("y", 1)]

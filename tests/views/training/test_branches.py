@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from tests.views.made import assistant, call, gave, run, use
 from trace_recorder import Trajectory
-from trace_recorder.views.training.branches import branches_of
+from trace_recorder.views.conversations.call_chains import turns_of
+from trace_recorder.views.training.branches import branches
 
 LS = use("c1", command="ls")
 
@@ -15,7 +16,7 @@ def told(trajectory: Trajectory) -> list[list[str]]:
     """Each branch as its messages: role and content, with a star for what is to be learnt from."""
     return [
         [f"{line.message.role[0]}:{line.message.content}{'*' * line.new}" for line in branch.lines()]
-        for branch in branches_of(trajectory)
+        for branch in branches(turns_of(trajectory))
     ]
 
 
@@ -63,7 +64,7 @@ def test_thoughts_that_were_not_sent_back_are_in_the_branch() -> None:
     """An agent may leave the model's thoughts out of the history; they were recorded with the answer."""
     made = run(call(["q"], "a", response={"reasoning": "because"}), call(["q", assistant("a"), "more?"], "no"))
 
-    [branch] = branches_of(made)
+    [branch] = branches(turns_of(made))
     assert [line.message.reasoning for line in branch.lines()] == [None, "because", None, None]
 
 
@@ -73,13 +74,13 @@ def test_tools_of_a_branch_are_told_once() -> None:
     first = call(["q"], "a", tools_available=["bash"], request={"tools": [old]})
     second = call(["q", assistant("a"), "?"], "b", tools_available=["bash"], request={"tools": [new]})
 
-    [branch] = branches_of(run(first, second))
+    [branch] = branches(turns_of(run(first, second)))
     assert [tool.description for tool in branch.tools()] == ["new"]
 
 
 def test_every_run_has_its_branches(trajectories: Mapping[str, Trajectory]) -> None:
     """How many turns are new in each branch of each run."""
-    assert {name: [len(branch.new) for branch in branches_of(run)] for name, run in trajectories.items()} == {
+    assert {name: [len(branch.new) for branch in branches(turns_of(run))] for name, run in trajectories.items()} == {
         "tools": [4],
         "thinking": [2],
         "gemini": [2],

@@ -9,7 +9,7 @@ message from another provider loses its reasoning; the client annotates the run 
 from __future__ import annotations
 
 from trace_recorder.clients.wire_formats.wire_format import WireFormat
-from trace_recorder.dialects.json_access import as_dict
+from trace_recorder.dialects.json_access import as_dict, map_inside
 from trace_recorder.dialects.readers import reader_of
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall
 from trace_recorder.values.structs import replace
@@ -55,21 +55,16 @@ def turn_of_message(message: Message) -> Payload:
 
 def _without_nulls(value: Payload) -> Payload:
     """Return a value without nulls, which only responses have. The arguments of tool calls are not changed."""
-    if isinstance(value, list):
-        return [_without_nulls(each) for each in value]
     if not isinstance(value, dict):
-        return value
+        return map_inside(_without_nulls, value)
     kept = {name: each for name, each in value.items() if each is not None}
     return {name: each if name in _ARGUMENTS else _without_nulls(each) for name, each in kept.items()}
 
 
 def _without_lists(value: Payload) -> Payload:
     """Return a value without members that are empty lists, for comparison: they mean the same as absence."""
-    if isinstance(value, list):
-        return [_without_lists(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    return {name: _without_lists(each) for name, each in value.items() if each != []}
+    kept = {name: each for name, each in value.items() if each != []} if isinstance(value, dict) else value
+    return map_inside(_without_lists, kept)
 
 
 def _kept(message: Message, wire_format: WireFormat, provider: str) -> Message:

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
-from trace_recorder.dialects.json_access import as_dict, as_text
+from trace_recorder.dialects.json_access import as_dict, as_text, map_inside
 from trace_recorder.errors import MessageFormatError
 from trace_recorder.values.messages import Payload, Tool, without_none
 
@@ -81,14 +81,10 @@ def _of_function(function: Callable[..., object]) -> Tool:
 
 def _untitled(schema: Payload) -> Payload:
     """Drop the titles that pydantic makes up of the names; a property that is called title stays."""
-    if isinstance(schema, list):
-        return [_untitled(each) for each in schema]
     if not isinstance(schema, dict):
-        return schema
+        return map_inside(_untitled, schema)
     return {
-        name: {key: _untitled(each) for key, each in value.items()}
-        if name in ("properties", "$defs")
-        else _untitled(value)
+        name: map_inside(_untitled, value) if name in ("properties", "$defs") else _untitled(value)
         for name, value in schema.items()
         if not (name == "title" and isinstance(value, str))
     }

@@ -13,8 +13,8 @@ Locks and threads:
 - The run's lock, which protects the journal, is never taken here. The run releases it before it calls this module.
 - `DocumentWriter._lock` is held during a write and during `close`. It is re-entrant, since a signal handler or a
   destructor may record in the middle of a write, in the same thread.
-- `WriteScheduler._wake` is held only to start, wake or wait for the background thread, never during a write. So the
-  two locks are never held together.
+- `WriteScheduler._thread_lock` is held only to start the background thread, never during a write. So the two locks are
+  never held together. The thread is woken, and waited for, by single calls into C, which no exception can damage.
 - The counters and flags of `WriteScheduler` are read and set without a lock. A lost update makes the next write a
   little early or late; it never loses one, because a write always takes everything that is in the journal.
 """
@@ -25,12 +25,13 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Literal
 
-from trace_recorder.background_work import WORK_SECONDS, YIELD_SECONDS
+from trace_recorder.background_work import WORK_SECONDS, YIELD_SECONDS, Event, start_thread
 from trace_recorder.derive.live_document.buffer import Layout
 from trace_recorder.derive.live_document.draft import Draft
 from trace_recorder.derive.live_document.limits import DEFAULT_LIMITS, DocumentLimits
@@ -48,8 +49,8 @@ FREE_WRITES = 3
 """How many times in a run a small document is written for a captured call although it costs more than that."""
 MAX_PENDING_RECORDS = 8
 """A recording call writes up to this many new records, of up to `small_bytes`; more are left to the thread."""
-MAX_JOIN_WAITS = 100
-"""How many times a tenth of a second `close` waits for the thread. If it is still writing, the last write waits."""
+MAX_JOIN_SECONDS = 10.0
+"""How long `close` waits for the thread. If it is still writing then, the last write waits."""
 MIN_FREE_FRAMES = 500
 """How many frames must be free on the stack for a write in the calling thread."""
 SHOW_DELAY_SECONDS = 0.05
@@ -183,17 +184,18 @@ def _state(file: Descriptor) -> tuple[int, int]:
 class WriteScheduler:
     """Decides when the document is written: before a recording call returns, or by a background thread.
 
-    `guarded` runs a function and keeps its exceptions away from the agent.
+    `guarded` keeps exceptions of what runs inside it away from the agent.
     """
 
-    def __init__(self, document_writer: DocumentWriter, guarded: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(self, document_writer: DocumentWriter, guarded: AbstractContextManager[None, bool | None]) -> None:
         self._document_writer = document_writer
         self._small_bytes = document_writer.limits.small_bytes
         self._guarded = guarded
-        self._wake = threading.Condition()
+        self._thread_lock = threading.RLock()
+        self._wakings: SimpleQueue[None] = SimpleQueue()
         self._thread_id = 0
-        self._ended: threading.Event | None = None
-        self._closed = False
+        self._ended: Event | None = None
+        self._closed = Event()
         self._due = False
         self._idle = True
         self._free_writes = FREE_WRITES
@@ -204,10 +206,11 @@ class WriteScheduler:
         self._journal_end = self._written_end = 0
         self._next_yield = 0.0
 
-    def record_written(self, when: When, end: int) -> None:
-        """Called after a record was written, without the run's lock.
+    def is_due(self, when: When, end: int) -> bool:
+        """Whether the caller, who has written a record, is to call `save`; if not, the thread will write the document.
 
-        `when` says when the document is to show it, `end` is the size of the journal in bytes.
+        `when` says when the document is to show the record, `end` is the size of the journal in bytes. Called without
+        the run's lock.
         """
         self._pending_records += 1
         self._journal_end = end
@@ -215,11 +218,11 @@ class WriteScheduler:
             when == "now" or (when == "when cheap" and self._is_affordable())
         ):
             self._due = False
-            self.save()
-            return
+            return True
         self._due = True
         if self._idle:
-            self._guarded(self._wake_up)
+            self._wake_up()
+        return False
 
     def _is_affordable(self) -> bool:
         """Whether a write costs little compared to the time since the last one. The first few are done in any case."""
@@ -235,13 +238,13 @@ class WriteScheduler:
         return self._free_writes >= 0
 
     def _wake_up(self) -> None:
-        with self._wake:
-            if self._ended is None:
-                ended = threading.Event()
-                thread = threading.Thread(target=self._run, args=(ended,), name="trace_recorder document", daemon=True)
-                thread.start()
-                self._ended = ended  # not before: if the thread cannot be started, the next record tries again
-            self._wake.notify_all()
+        if self._ended is None:
+            with self._guarded, self._thread_lock:
+                if self._ended is None:
+                    ended = Event()
+                    start_thread(partial(self._run, ended), "trace_recorder document")
+                    self._ended = ended  # not before: if the thread cannot be started, the next record tries again
+        self._wakings.put(None)
 
     def save(self) -> None:
         """Write the document now, in the calling thread."""
@@ -249,14 +252,21 @@ class WriteScheduler:
         if stack_has_room(MIN_FREE_FRAMES):
             self._write(lambda: None)
         else:  # the agent is deep in a recursion, and this thread's stack has no room
-            thread = threading.Thread(target=self._write, args=(lambda: None,))
-            thread.start()
-            thread.join()
+            written = Event()
+            start_thread(partial(self._write_aside, written), "trace_recorder document")
+            written.wait()
+
+    def _write_aside(self, written: Event) -> None:
+        try:
+            self._write(lambda: None)
+        finally:
+            written.set()
 
     def _write(self, yield_to_others: Callable[[], None]) -> None:
         began = time.thread_time()
         self._pending_records, self._written_end = 0, self._journal_end
-        self._guarded(partial(self._document_writer.write, yield_to_others))
+        with self._guarded:
+            self._document_writer.write(yield_to_others)
         self._affordable_at = time.perf_counter() + COST_MULTIPLE * (time.thread_time() - began)
 
     def _yield_to_others(self) -> None:
@@ -266,21 +276,19 @@ class WriteScheduler:
 
     def close(self) -> None:
         """Write the document for the last time, and end the thread."""
-        self._closed = self._urgent = True
-        # Notify repeatedly: Ctrl-C in the middle of a notification may have left a stale waiter in the condition.
-        for _ in range(MAX_JOIN_WAITS):
-            if self._ended is None or self._thread_id == threading.get_ident() or self._ended.is_set():
-                break
-            with self._wake:
-                self._wake.notify_all()
-            self._ended.wait(0.1)
+        self._urgent = True
+        self._closed.set()
+        self._wakings.put(None)
+        if self._ended is not None and self._thread_id != threading.get_ident():
+            self._ended.wait(MAX_JOIN_SECONDS)
         self.save()
 
     def release(self) -> None:
         """Close the files that were kept for the next write. A write that comes all the same takes longer."""
-        self._guarded(self._document_writer.close)
+        with self._guarded:
+            self._document_writer.close()
 
-    def _run(self, ended: threading.Event) -> None:
+    def _run(self, ended: Event) -> None:
         """The body of the background thread.
 
         Nobody else keeps the thread object, so it is freed in this thread. Freeing it runs a destructor of Python, and
@@ -291,16 +299,17 @@ class WriteScheduler:
             self._work()
         finally:
             ended.set()
+            self._wakings.put(None)  # if Ctrl-C came while a thread was started, there may be another one
 
     def _work(self) -> None:
         pause = SHOW_DELAY_SECONDS
         while True:
-            with self._wake:
-                self._idle = True
-                self._wake.wait_for(lambda: self._due or self._closed)
-                self._idle = False  # until this is True again, records need not wake the thread
-                if self._wake.wait_for(lambda: self._closed, timeout=pause):
-                    return
+            self._idle = True
+            while not (self._due or self._closed.is_set()):
+                self._wakings.get()
+            self._idle = False  # until this is True again, records need not wake the thread
+            if self._closed.wait(pause):
+                return
             pause = SHOW_DELAY_SECONDS
             if self._due:  # else a recording call has written it meanwhile
                 self._due = self._urgent = False

@@ -1,4 +1,4 @@
-"""The models of the journal, `trajectory_*.jsonl`: a record, and the data of each kind of record.
+"""The models of the journal, `trajectory_*.jsonl`: the data of each kind of record.
 
 They follow the writers: `recording/run.py` (start, redaction, gap, end), `recording/manual_records.py` (what the agent
 records by hand), `recording/context.py` (steps), `recording/tools.py`, `capture/exchange.py` (what went over the wire)
@@ -13,14 +13,13 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from trace_recorder.derive.schemas.document import Error
+from trace_recorder.derive.schemas.record_parts import Data, Itemized, StepContext
 from trace_recorder.derive.schemas.schema_types import (
     ABSENT,
     Count,
-    Crc,
     Integer,
     Json,
     Number,
-    Pair,
     Seconds,
     Shape,
     StatedTime,
@@ -29,22 +28,6 @@ from trace_recorder.derive.schemas.schema_types import (
 )
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Status
-
-
-class Record(Shape):
-    """One line of a journal, `trajectory_*.jsonl`. `kind` determines the members of `data`."""
-
-    seq: Annotated[int, Field(ge=1)]
-    time: StatedTime
-    kind: str
-    data: Json
-    crc: Crc
-
-
-class Data(Shape):
-    """The data of a record. `redacted` is how many secrets were masked in it, if any."""
-
-    redacted: Annotated[int, Field(ge=1)] = ABSENT
 
 
 class ForkedAt(Shape):
@@ -83,38 +66,6 @@ class Item(Data):
     s: Count = ABSENT
     value: Payload
     strings: dict[str, Count] = ABSENT
-
-
-class BasePositions(Shape):
-    """The elements at these positions, inclusive, of the list that a delta refers to."""
-
-    base: Pair
-
-
-class DeltaList(Shape):
-    """A list written as a delta to the same list of the record `base`, which is complete there."""
-
-    base: Annotated[int, Field(ge=1)]
-    ranges: list[Pair | BasePositions]
-
-
-class Itemized(Data):
-    """JSON taken apart: `body` has null in the places of what `items` holds as numbers and ranges of numbers."""
-
-    body: Payload
-    items: dict[str, Count | list[Pair] | DeltaList] = ABSENT
-    check: dict[str, Crc] = ABSENT
-
-
-class StepContext(Data):
-    """The agent and the step that a record belongs to, if the agent named them."""
-
-    agent: Text = ABSENT
-    agent_id: str = ABSENT
-    parent_agent_id: str = ABSENT
-    parent_execution_id: str = ABSENT
-    step_id: str = ABSENT
-    step_number: Integer = ABSENT
 
 
 class LLMExchange(Data):

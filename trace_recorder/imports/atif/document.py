@@ -8,12 +8,12 @@ separately (`extra_members.py`). Images stay references to files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import count
-from typing import cast, get_args
+from typing import TypeVar, cast, get_args
 
-from trace_recorder.derive.derived_steps import derive_steps
+from trace_recorder.derive.tool_executions import derive_steps
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.atif import extra_members as members
 from trace_recorder.imports.atif.responses import error_of
@@ -25,6 +25,7 @@ from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import AgentStep, Gap, Reward, Status, Trajectory
 
+Value = TypeVar("Value")
 _PREFIX = "ATIF-v"
 
 
@@ -63,12 +64,16 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
         error=error_of(extra.get("error")),
         metadata={**(extra.get("metadata") or {}), **members.as_kept(_extra_members(readers, model))},
         annotations=extra.get("annotations") or {},
-        rewards=tuple(Reward(**reward) for reward in extra.get("rewards") or ()),
+        rewards=_values(Reward, extra.get("rewards")),
         metrics={**members.stated_totals(document), **metrics_of(interactions, steps)},
         llm_interactions=interactions,
         agent_steps=steps,
-        gaps=tuple(Gap(**gap) for gap in extra.get("gaps") or ()),
+        gaps=_values(Gap, extra.get("gaps")),
     )
+
+
+def _values(kind: Callable[..., Value], documents: Payload) -> tuple[Value, ...]:
+    return tuple(kind(**document) for document in documents or ())
 
 
 def _with_tool_steps(steps: list[AgentStep], tools: list[AgentStep]) -> list[AgentStep]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from trace_recorder.derive.message_prefix import result_of
+from trace_recorder.derive.message_prefix import newest_results
 from trace_recorder.dialects import manual
 from trace_recorder.imports.atif import extra_members as members
 from trace_recorder.imports.atif.responses import error_of, read_response
-from trace_recorder.imports.atif.tool_steps import is_tool_step
+from trace_recorder.imports.atif.tool_steps import agent_members, call_of, is_tool_step
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction, WithoutRawData
 from trace_recorder.values.messages import (
     NO_RESPONSE,
@@ -21,7 +21,6 @@ from trace_recorder.values.messages import (
     Payload,
     RequestReading,
     Tool,
-    ToolCall,
     ToolResult,
     without_none,
 )
@@ -55,13 +54,7 @@ class AtifSource(WithoutRawData):
     @property
     def new_tool_results(self) -> list[ToolResult]:
         """The tool results since the model last spoke."""
-        found: list[ToolResult] = []
-        for message in reversed(self.shared[: self.length]):
-            if message.role == "assistant":
-                break
-            if message.role == "tool":
-                found.append(result_of(message))
-        return found[::-1]
+        return newest_results(SharedSequence(self.shared, 0, self.length))
 
     def has_request(self) -> bool:
         """Return True."""
@@ -85,7 +78,7 @@ class TrajectoryReader:
 
     def extra_members(self, root: Mapping[str, Payload], model: str | None) -> dict[str, Payload]:
         """Return the extra members of the trajectory, and the steps after the last call, which no call shows."""
-        steps = [step for step in self.document["steps"] if not is_tool_step(step)]
+        steps = self._steps()
         last = max((place for place, step in enumerate(steps, start=1) if _is_call(step)), default=0)
         left = members.of_document(self.document, root=root, model=model, called=bool(self.calls))
         subs = self.document.get("subagent_trajectories") or ()
@@ -96,7 +89,7 @@ class TrajectoryReader:
         """Yield the calls of its steps."""
         tools = [manual.read_tool(tool) for tool in _tools(self.document["agent"])]
         called = False
-        for step, follows in _with_next_request([step for step in self.document["steps"] if not is_tool_step(step)]):
+        for step, follows in _with_next_request(self._steps()):
             if called and step.get("is_copied_context"):  # the history was rewritten, and is repeated from here
                 self.messages = []
             called = _is_call(step)
@@ -107,6 +100,9 @@ class TrajectoryReader:
             if _says_something(message) or not (called or results):
                 self.messages.append(message)
             self.messages += [self._answer(step, result) for result in results if "content" in result]
+
+    def _steps(self) -> list[Mapping[str, Payload]]:
+        return [step for step in self.document["steps"] if not is_tool_step(step)]
 
     def _source(self, step: Mapping[str, Payload], tools: list[Tool], results: Sequence[Payload]) -> AtifSource:
         extra = members.written_by_view(_extra(step))
@@ -161,24 +157,26 @@ class TrajectoryReader:
         """Return the agent of its calls: as our view wrote it, or else by the trajectory's place among the others."""
         if self.parent is not None:
             return self._sub_agent_members(self.parent)
-        agent = self.document["agent"]
-        name, stated = agent.get("name"), _extra(agent)
-        return {"agent": None if name == "agent" else name} | {key: stated.get(key) for key in _IDS}
+        return agent_members(self.document["agent"])
 
     def _sub_agent_members(self, parent: TrajectoryReader) -> dict[str, Payload]:
         agent, identity = self.document["agent"], self.document.get("trajectory_id")
         stated, name = _extra(agent), agent.get("name")
         siblings = parent.document["subagent_trajectories"]
-        names = [sub["agent"].get("name") for sub in siblings]
         place = next(number for number, sub in enumerate(siblings, start=1) if sub is self.document)
-        nested = self.document.get("subagent_trajectories") or parent.parent is not None
         outer_id = parent.calls[0].agent_id if parent.parent is not None and parent.calls else None
         return {
             "agent": name or f"subagent_{place}",
-            "agent_id": stated.get("agent_id") or (identity if nested or names.count(name) > 1 else None),
+            "agent_id": stated.get("agent_id") or (identity if self._needs_id(parent, siblings) else None),
             "parent_agent_id": stated.get("parent_agent_id") or outer_id,
             "parent_execution_id": parent.execution_ids.get(identity or ""),
         }
+
+    def _needs_id(self, parent: TrajectoryReader, siblings: Sequence[Mapping[str, Payload]]) -> bool:
+        """Whether the name of a sub-agent does not identify it: it is nested, or siblings have the name too."""
+        if self.document.get("subagent_trajectories") or parent.parent is not None:
+            return True
+        return [sub["agent"].get("name") for sub in siblings].count(self.document["agent"].get("name")) > 1
 
     def _call(self, step: Mapping[str, Payload], said: Message, source: AtifSource) -> LLMInteraction:
         extra = members.written_by_view(_extra(step))
@@ -210,9 +208,6 @@ class TrajectoryReader:
         return [
             {**result, "subagent_trajectory_ref": refs} for result, refs in found if refs and "content" not in result
         ]
-
-
-_IDS = ("agent_id", "parent_agent_id")
 
 
 def _attempt(document: Mapping[str, Payload]) -> Attempt:
@@ -249,16 +244,10 @@ def _tools(agent: Mapping[str, Payload]) -> list[Payload]:
 
 
 def _message(step: Mapping[str, Payload], follows: str | None) -> Message:
-    calls = tuple(_call(call) for call in step.get("tool_calls") or ())
+    calls = tuple(map(call_of, step.get("tool_calls") or ()))
     content = step.get("message") or None
     extra = {} if _is_call(step) else members.as_kept(members.of_message(step, follows))
     return Message(_ROLES[step["source"]], content, calls, reasoning=step.get("reasoning_content"), extra=extra)
-
-
-def _call(call: Mapping[str, Payload]) -> ToolCall:
-    extra = {name: value for name, value in _extra(call).items() if name != "call_id_made_up"}
-    made_up = _extra(call).get("call_id_made_up") is True
-    return ToolCall(call["tool_call_id"], call["function_name"], call["arguments"], made_up, extra)
 
 
 def _says_something(message: Message) -> bool:

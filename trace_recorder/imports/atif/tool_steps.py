@@ -25,7 +25,7 @@ def tool_steps(document: Mapping[str, Payload]) -> Iterator[AgentStep]:
 
 
 def _tool_step(step: Mapping[str, Payload], agent: Mapping[str, Payload]) -> AgentStep:
-    calls = tuple(_call(call) for call in step.get("tool_calls") or ())
+    calls = tuple(map(call_of, step.get("tool_calls") or ()))
     names = {call.call_id: call.name for call in calls}
     results = (step.get("observation") or {}).get("results") or ()
     error = step["extra"].get("error")
@@ -36,12 +36,13 @@ def _tool_step(step: Mapping[str, Payload], agent: Mapping[str, Payload]) -> Age
         tool_calls=calls,
         tool_results=tuple(_result(result, names) for result in results),
         error=error,
-        **_agent_members(agent),
+        **agent_members(agent),
         derived=True,
     )
 
 
-def _agent_members(agent: Mapping[str, Payload]) -> dict[str, Payload]:
+def agent_members(agent: Mapping[str, Payload]) -> dict[str, Payload]:
+    """Return the main agent of a document, or another one, as our view wrote it."""
     name, stated = agent.get("name"), agent.get("extra") or {}
     return {
         "agent": None if name == "agent" else name,
@@ -50,9 +51,11 @@ def _agent_members(agent: Mapping[str, Payload]) -> dict[str, Payload]:
     }
 
 
-def _call(call: Mapping[str, Payload]) -> ToolCall:
-    made_up = (call.get("extra") or {}).get("call_id_made_up") is True
-    return ToolCall(call["tool_call_id"], call["function_name"], call["arguments"], made_up)
+def call_of(call: Mapping[str, Payload]) -> ToolCall:
+    """Read a tool call."""
+    extra = {**(call.get("extra") or {})}
+    made_up = extra.pop("call_id_made_up", None) is True
+    return ToolCall(call["tool_call_id"], call["function_name"], call["arguments"], made_up, extra)
 
 
 def _result(result: Mapping[str, Payload], names: Mapping[str, str]) -> ToolResult:

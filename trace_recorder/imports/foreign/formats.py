@@ -18,6 +18,7 @@ from trace_recorder.storage.redaction.text_masking import default_redactor
 __all__ = ("FORMATS", "Format", "Source", "format_of", "journal_lines", "read_runs")
 
 FORMATS = {
+    "managed-agents": "managed_agents",
     "qwen": "qwen",
     "iflow": "iflow",
     "claude-code": "claude_code",
@@ -45,7 +46,7 @@ FORMATS = {
     "openhands-v0": "openhands_v0",
     "openhands": "openhands_v1",
     "tau-bench": "tau_bench",
-    "opencode": "opencode",
+    "opencode": "opencode.sessions",
     "chat-messages": "chat_messages",  # the last: other formats have such lists in them
 }
 """The names of the formats, each with its module, in the order in which they are asked."""

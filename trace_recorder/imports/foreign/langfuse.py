@@ -112,11 +112,12 @@ def _plain(value: Payload) -> Payload:
 
 
 def _score(score: Members) -> Iterator[Score | Annotation]:
-    name, number = as_text(score.get("name")), as_number(score.get("value"))
+    name, value = as_text(score.get("name")), score.get("value")
     if name is None:
         return
+    number = float(value) if isinstance(value, bool) else as_number(value)
     time = utc(score.get("timestamp"))
     if number is not None and score.get("dataType") not in _NO_SCORE:
         yield Score(name=name, value=number, explanation=as_text(score.get("comment")), time=time)
     else:
-        yield Annotation(key=name, value=score.get("stringValue") or score.get("value"), time=time)
+        yield Annotation(key=name, value=score.get("stringValue") or value, time=time)

@@ -1,28 +1,51 @@
 """The runs of a project of LangSmith, by its own client (`pip install 'trace-recorder[langsmith]'`).
 
-The client takes its key and address from LANGSMITH_API_KEY and LANGSMITH_ENDPOINT, and pages. Its method `list_runs` is
-used, which langsmith 0.15 calls deprecated: the one that follows it needs a newer service.
+The client takes its key and address from LANGSMITH_API_KEY and LANGSMITH_ENDPOINT. Its resource `traces` lists traces
+page by page, and the runs of one. A server before 0.16 does not have that; it is asked by `list_runs`, which the client
+calls deprecated.
 """
 
 from __future__ import annotations
 
 import json
+import re
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
+from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.imports.foreign.langsmith import runs_of
-from trace_recorder.imports.foreign.run import ForeignRun
+from trace_recorder.imports.foreign.run import ForeignRun, Members
+from trace_recorder.imports.services.failures import FetchError
 from trace_recorder.imports.services.traces import ListedTrace, client_module
 from trace_recorder.values.messages import Payload
 
+_BEGINNING = datetime(2022, 1, 1, tzinfo=UTC)
+"""Unless it is asked since when, the service lists the last 24 hours. It is younger than this."""
+_TRACES_A_PAGE = 100
+_LISTED = ["ID", "TRACE_ID", "END_TIME", "FEEDBACK_STATS"]
+_SELECTED = [
+    *("ID", "TRACE_ID", "PARENT_RUN_IDS", "DOTTED_ORDER", "NAME", "RUN_TYPE", "START_TIME", "END_TIME", "STATUS"),
+    *("ERROR", "EXTRA", "METADATA", "EVENTS", "INPUTS", "OUTPUTS", "TAGS", "FEEDBACK_STATS"),
+]
+_FIRST_VERSION = (0, 16)
+"""The first version of the server that has traces as a resource."""
+_PUBLIC = "api.smith.langchain.com"
+_NO_KEY = "There is no key for LangSmith: put it into the environment variable LANGSMITH_API_KEY."
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class LangSmith:
     """One project. `client` is a `langsmith.Client`, for another address or key than the environment's."""
 
     project: str
     client: Payload = None
     format: str = "langsmith"
+    settings: str = "LANGSMITH_API_KEY and LANGSMITH_ENDPOINT"
+    _project_id: str = ""
+    _resource: Payload = None
+    """The client's resource `traces`; None for a server that does not have it."""
 
     @property
     def address(self) -> str:
@@ -31,13 +54,74 @@ class LangSmith:
 
     def traces(self) -> Iterator[ListedTrace]:
         """Yield the traces of the project, the newest first."""
-        for root in self._client().list_runs(project_name=self.project, is_root=True):
-            yield ListedTrace(str(root.trace_id), root.end_time.isoformat() if root.end_time else "")
+        client = self._connected()
+        self._project_id = str(client.read_project(project_name=self.project).id)
+        self._resource = None if _is_old(client) else _generated(client).traces
+        if self._resource is None:
+            yield from (ListedTrace(one["trace_id"], _version(one)) for one in self._listed_before(is_root=True))
+            return
+        roots = self._resource.query(
+            project_id=self._project_id, min_start_time=_BEGINNING, page_size=_TRACES_A_PAGE, selects=_LISTED
+        )
+        for root in (_plain(one.root_run) for one in roots):
+            yield ListedTrace(as_text(root.get("trace_id")) or root["id"], _version(root))
 
     def run(self, trace: ListedTrace) -> ForeignRun | None:
         """Fetch the runs of a trace."""
-        found = self._client().list_runs(project_name=self.project, trace_id=trace.identity)
-        return next(runs_of(json.loads(run.model_dump_json()) for run in found), None)
+        if self._resource is None:
+            return next(runs_of(self._listed_before(trace_id=trace.identity)), None)
+        found = self._resource.list_runs(trace.identity, project_id=self._project_id, selects=_SELECTED)
+        return next(runs_of(_run(_plain(one)) for one in found.items or ()), None)
 
-    def _client(self) -> Payload:
-        return self.client or client_module("langsmith", "langsmith").Client()
+    def _listed_before(self, **which: Payload) -> Iterator[Members]:
+        with warnings.catch_warnings(action="ignore"):  # it is deprecated for servers that have what follows it
+            found = self._connected().list_runs(project_id=self._project_id, **which)
+        yield from (as_dict(json.loads(run.model_dump_json())) for run in found)
+
+    def _connected(self) -> Payload:
+        if self.client is None:
+            client = client_module("langsmith", "langsmith").Client()
+            if not client.api_key and _PUBLIC in str(client.api_url):
+                raise FetchError(_NO_KEY)
+            self.client = client
+        return self.client
+
+
+def _is_old(client: Payload) -> bool:
+    """Whether the server says that it has a version before traces were a resource."""
+    stated = re.match(r"(\d+)\.(\d+)", str(client.info.version or ""))
+    return stated is not None and (int(stated[1]), int(stated[2])) < _FIRST_VERSION
+
+
+def _generated(client: Payload) -> Payload:
+    """Return the newer client of the same package: it is synchronous, as this program is."""
+    address = re.sub(r"(/api/v1|/api)?/?$", "", str(client.api_url))
+    workspace = str(client.workspace_id) if client.workspace_id else None
+    return client_module("langsmith", "langsmith").Langsmith(
+        api_key=client.api_key, base_url=address, tenant_id=workspace
+    )
+
+
+def _plain(run: Payload) -> Members:
+    """Return a run as it is on the wire."""
+    return {} if run is None else as_dict(json.loads(run.to_json()))
+
+
+def _version(root: Members) -> str:
+    """Return when a trace ended, and what feedback it has; "" if it goes on."""
+    ended, feedback = as_text(root.get("end_time")), as_dict(root.get("feedback_stats"))
+    counts = " ".join(f"{name}={as_dict(one).get('n')}" for name, one in sorted(feedback.items()))
+    return f"{ended} {counts}".rstrip() if ended else ""
+
+
+def _run(listed: Members) -> Members:
+    """Return a run with the members that LangSmith's exports have."""
+    parents, extra = as_list(listed.get("parent_run_ids")), as_dict(listed.get("extra"))
+    metadata = {**as_dict(listed.get("metadata")), **as_dict(extra.get("metadata"))}
+    kind = as_text(listed.get("run_type")) or "chain"
+    return {
+        **listed,
+        "run_type": kind.lower(),
+        "parent_run_id": parents[-1] if parents else None,
+        "extra": {**extra, "metadata": metadata},
+    }

@@ -18,13 +18,14 @@ _MOST = 1_000_000
 _NO_PARENT = "null"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Phoenix:
     """One project. `client` is a `phoenix.client.Client`, for another address or key than the environment's."""
 
     project: str
     client: Payload = None
     format: str = "phoenix"
+    settings: str = "PHOENIX_API_KEY and PHOENIX_COLLECTOR_ENDPOINT"
 
     @property
     def address(self) -> str:
@@ -45,6 +46,8 @@ class Phoenix:
         return next(runs_of_spans(iter(self._spans(trace_ids=[trace.identity]))), None)
 
     def _spans(self, **which: Payload) -> list[Payload]:
-        client = self.client or client_module("phoenix.client", "phoenix").Client()
-        found: list[Payload] = client.spans.get_spans(project_identifier=self.project, limit=_MOST, timeout=60, **which)
+        if self.client is None:
+            self.client = client_module("phoenix.client", "phoenix").Client()
+        get_spans = self.client.spans.get_spans
+        found: list[Payload] = get_spans(project_identifier=self.project, limit=_MOST, timeout=60, **which)
         return found

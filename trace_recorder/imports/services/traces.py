@@ -11,6 +11,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Protocol
 
+from trace_recorder.errors import MissingExtraError
 from trace_recorder.imports.foreign.run import ForeignRun
 
 
@@ -33,6 +34,10 @@ class TraceService(Protocol):
     def address(self) -> str:
         """The service and the project."""
 
+    @property
+    def settings(self) -> str:
+        """The environment variables with the service's key and address."""
+
     def traces(self) -> Iterator[ListedTrace]:
         """Yield the traces of the project, page by page. Raises what the service's client raises."""
 
@@ -41,9 +46,9 @@ class TraceService(Protocol):
 
 
 def client_module(name: str, extra: str) -> ModuleType:
-    """Import the package of a service's client. Raises ImportError, with what to install, if it is not there."""
+    """Import the package of a service's client. Raises MissingExtraError, with what to install, if it is not there."""
     try:
         return import_module(name)
-    except ImportError:
+    except ImportError as error:
         message = f"{name} is not installed: pip install 'trace-recorder[{extra}]'"
-        raise ImportError(message) from None
+        raise MissingExtraError(message) from error

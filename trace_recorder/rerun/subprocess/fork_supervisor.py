@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from trace_recorder.attach.subprocess.supervisor import CommandResult, python_path, run_recorded
@@ -17,8 +16,8 @@ from trace_recorder.rerun.fork_point import ForkPoint
 from trace_recorder.rerun.forking import answer_by_hand, report_not_reached
 from trace_recorder.rerun.matching import parse_path
 from trace_recorder.rerun.recorded import Recording
-from trace_recorder.rerun.replayer import not_asked_for, report_unused
 from trace_recorder.rerun.subprocess.handoff import ForkHandoff
+from trace_recorder.rerun.subprocess.supervisor import describe_unused
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,25 +59,22 @@ def fork_program(  # noqa: PLR0913 - one argument an option of the command
     for ignored in ignore:
         parse_path(ignored)
     by_hand = None if answer is None else _parse_answer(answer, point)
-    reports = tempfile.mkdtemp(prefix="trace-recorder-")
-    handoff = ForkHandoff(
-        str(recording.path.absolute()),
-        reports,
-        tuple(ignore),
-        speed,
-        asdict(point.origin),
-        model,
-        system,
-        _write(by_hand, reports),
-        str((directory or recording.path.parent).absolute()),
-        str(file.absolute()) if file else None,
-        point.task or shlex.join(command),
-    )
-    try:
+    with TemporaryDirectory(prefix="trace-recorder-", ignore_cleanup_errors=True) as reports:
+        handoff = ForkHandoff(
+            str(recording.path.absolute()),
+            reports,
+            tuple(ignore),
+            speed,
+            asdict(point.origin),
+            model,
+            system,
+            _write(by_hand, reports),
+            str((directory or recording.path.parent).absolute()),
+            str(file.absolute()) if file else None,
+            point.task or shlex.join(command),
+        )
         ended = run_recorded(command, handoff.recording(), {**handoff.to_environment(), "PYTHONPATH": python_path()})
         return ForkResult(ended, handoff.mismatches(), _problem(recording, point, handoff))
-    finally:
-        shutil.rmtree(reports, ignore_errors=True)
 
 
 def _parse_answer(text: str, point: ForkPoint) -> Any:
@@ -105,10 +101,8 @@ def _write(answer: Any, reports: str) -> str | None:
 
 
 def _problem(recording: Recording, point: ForkPoint, handoff: ForkHandoff) -> str | None:
-    name, given = recording.path.name, handoff.given()
+    name = recording.path.name
     if not handoff.is_live():
         return report_not_reached(name, point)
-    left = [one for one in recording.exchanges if point.is_behind(one) and one.begin.seq not in given]
-    tools = [one for one in recording.tools if one.begin.seq in given]
-    unused = [one.interaction_id for one in not_asked_for(left, tools)]
-    return report_unused(f"{name}, up to {point},", unused) if unused else None
+    behind = filter(point.is_behind, recording.exchanges)
+    return describe_unused(recording, behind, handoff.given(), f"{name}, up to {point},")

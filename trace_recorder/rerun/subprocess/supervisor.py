@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal
 
 from trace_recorder.attach.subprocess.supervisor import python_path, run_process
 from trace_recorder.rerun.matching import parse_path
-from trace_recorder.rerun.recorded import Recording
+from trace_recorder.rerun.recorded import RecordedExchange, Recording
 from trace_recorder.rerun.replayer import not_asked_for, report_unused
 from trace_recorder.rerun.subprocess.handoff import ReplayHandoff
 
-_NO_KEY = "none-is-needed-for-a-replay"
+_PROVIDERS = "ANTHROPIC ARK AZURE_OPENAI DEEPSEEK GEMINI GOOGLE GROQ MISTRAL OPENAI OPENROUTER TOGETHER XAI"
 PLACEHOLDER_KEYS: Mapping[str, str] = {
-    "ANTHROPIC_API_KEY": _NO_KEY,
-    "ARK_API_KEY": _NO_KEY,
-    "AZURE_OPENAI_API_KEY": _NO_KEY,
-    "DEEPSEEK_API_KEY": _NO_KEY,
-    "GEMINI_API_KEY": _NO_KEY,
-    "GOOGLE_API_KEY": _NO_KEY,
-    "GROQ_API_KEY": _NO_KEY,
-    "MISTRAL_API_KEY": _NO_KEY,
-    "OPENAI_API_KEY": _NO_KEY,
-    "OPENROUTER_API_KEY": _NO_KEY,
-    "TOGETHER_API_KEY": _NO_KEY,
-    "XAI_API_KEY": _NO_KEY,
+    f"{provider}_API_KEY": "none-is-needed-for-a-replay" for provider in _PROVIDERS.split()
 }
 """Variables that SDKs require before they send anything. A variable that is set stays as it is."""
 
@@ -63,18 +51,19 @@ def replay_program(
     recording = Recording(path)
     for ignored in ignore:
         parse_path(ignored)
-    reports = tempfile.mkdtemp(prefix="trace-recorder-")
-    handoff = ReplayHandoff(str(recording.path.absolute()), reports, tuple(ignore), speed, tools)
-    environment = {**PLACEHOLDER_KEYS, **os.environ, **handoff.to_environment(), "PYTHONPATH": python_path()}
-    try:
+    with TemporaryDirectory(prefix="trace-recorder-", ignore_cleanup_errors=True) as reports:
+        handoff = ReplayHandoff(str(recording.path.absolute()), reports, tuple(ignore), speed, tools)
+        environment = {**PLACEHOLDER_KEYS, **os.environ, **handoff.to_environment(), "PYTHONPATH": python_path()}
         _, code = run_process(command, environment)
-        return ReplayResult(code, handoff.mismatches(), _unused(recording, handoff.given()))
-    finally:
-        shutil.rmtree(reports, ignore_errors=True)
+        unused = describe_unused(recording, recording.exchanges, handoff.given(), recording.path.name)
+        return ReplayResult(code, handoff.mismatches(), unused)
 
 
-def _unused(recording: Recording, given: set[int]) -> str | None:
-    left = [one for one in recording.exchanges if one.begin.seq not in given]
+def describe_unused(
+    recording: Recording, expected: Iterable[RecordedExchange], given: set[int], name: str
+) -> str | None:
+    """Describe which of the expected calls were not given; None if all were. `name` is what the recording is called."""
+    left = [one for one in expected if one.begin.seq not in given]
     tools = [one for one in recording.tools if one.begin.seq in given]
     unused = [one.interaction_id for one in not_asked_for(left, tools)]
-    return report_unused(recording.path.name, unused) if unused else None
+    return report_unused(name, unused) if unused else None

@@ -48,13 +48,13 @@ class ConversationPrefix:
         self.probe = request[self.probe_start : self.head]
         return self
 
-    def added_bytes(self, request: bytes) -> bytes | None:
-        """Return what a request has between this head and tail; None where it does not continue this one."""
+    def added_span(self, request: bytes) -> tuple[int, int] | None:
+        """Return where a request goes on between this head and tail; None where it does not continue this one."""
         if not request.startswith(self.probe, self.probe_start) or not request.endswith(self.tail):
             return None  # two cheap comparisons reject most requests of other conversations
         head, end = self.head, len(request) - len(self.tail)
         is_longer = head <= end and request.startswith(memoryview(self.request)[:head])
-        return request[head:end] if is_longer else None
+        return (head, end) if is_longer else None
 
 
 def newest_prefixes(newest: ConversationPrefix | None, prefixes: list[ConversationPrefix]) -> list[ConversationPrefix]:

@@ -19,24 +19,38 @@ Where the numbers of a list are scattered, ranges may refer to positions in an e
 
 from __future__ import annotations
 
-import math
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import groupby, islice
+from itertools import islice
 
 from trace_recorder.storage.items.conversation_prefix import ConversationPrefix, newest_prefixes
-from trace_recorder.storage.items.item_lists import Item, ItemList, NewItem, Parts, RequestItems, dump_json
+from trace_recorder.storage.items.item_lists import ItemList, NewItem, Parts, RequestItems, dump_json
+from trace_recorder.storage.items.large_strings import Reduced, reduce_json
+from trace_recorder.storage.items.relative_ranges import MAX_FULL_RANGES, Base, ranges_or_base
 from trace_recorder.storage.redaction.name_kinds import kind_of
 from trace_recorder.values.json_text import Member, decode_json, one_line, split_added_elements, split_members
 from trace_recorder.values.messages import Payload
 
 MIN_MEMBER_CHARACTERS = 256
 """A member of the request that is no list of objects is an item from this many characters on."""
+MIN_PREPARED_BYTES = 32 * 1024
+"""Large strings are taken out beforehand if more bytes than this are new."""
 MAX_KNOWN_ITEMS = 16_384
 """How many items are remembered; one that was forgotten is written again when it is sent again."""
-MAX_FULL_RANGES = 12
-"""A list of more ranges than this is written relative to an earlier full one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The part of a request from `start` to `end` without its large strings."""
+
+    start: int
+    end: int
+    reduced: Reduced
+
+    def is_of(self, start: int, end: int) -> bool:
+        """Whether it is this part of the request."""
+        return (start, end) == (self.start, self.end)
 
 
 @dataclass(slots=True)
@@ -71,19 +85,33 @@ class ItemEncoder:
         self._max_known_items = max_known_items
         self._known: dict[bytes, int] = {}
         self._next = {"n": 0, "s": 0}
-        self._bases: dict[str, tuple[int, array[int]]] = {}
+        self._bases: dict[str, Base] = {}
         self._prefixes: list[ConversationPrefix] = []
 
-    def encode(self, request: bytes) -> Encoded:
+    def prepare(self, request: bytes) -> Prepared | None:
+        """Take the large strings out of what is new in a request; None if that is little.
+
+        Can be called from any thread: if other requests are encoded meanwhile, the result may be of no use to `encode`,
+        and does no harm.
+        """
+        if len(request) <= MIN_PREPARED_BYTES:
+            return None
+        start, end = self._new_span(request)
+        reduced = reduce_json(request, start, end) if end - start > MIN_PREPARED_BYTES else None
+        return Prepared(start, end, reduced) if reduced is not None else None
+
+    def encode(self, request: bytes, prepared: Prepared | None = None) -> Encoded:
         """Take a request apart into the item records that are new, and the rest.
 
-        `request` is a JSON object in UTF-8. The beginning that it shares with an earlier request, byte for byte, is not
-        parsed or hashed again. Raises NotJsonError where it is not such an object.
+        `request` is a JSON object in UTF-8, and `prepared` what `prepare` made of it. The beginning that it shares with
+        an earlier request, byte for byte, is not parsed or hashed again. Raises NotJsonError where it is not such an
+        object.
         """
         # Ctrl-C in the middle would leave a prefix that has some of the new elements: keep none until all is on file.
         prefixes, self._prefixes = self._prefixes, []
         items = RequestItems(self._known, self._next)
-        body, parts, prefix = _continue_prefix(prefixes, request, items) or _take_apart(request, items)
+        found = _continue_prefix(prefixes, request, prepared, items) or _take_apart(request, prepared, items)
+        body, parts, prefix = found
         described, full = self._encode_parts(parts)
         new = list(items.new.values())
 
@@ -93,7 +121,7 @@ class ItemEncoder:
             for part in parts.values():
                 if isinstance(part, ItemList):
                     part.mark_written()
-            self._bases |= {name: (seq, numbers) for name, numbers in full.items()}
+            self._bases |= {name: Base(seq, numbers) for name, numbers in full.items()}
             self._prefixes = newest_prefixes(prefix, [*self._prefixes, *prefixes])  # others may have been encoded since
 
         return Encoded(new, body, dump_json(described), parts, remember)
@@ -105,8 +133,14 @@ class ItemEncoder:
 
     def new_bytes(self, request: bytes) -> int:
         """Return how many bytes of a request are probably new. Can be called from any thread."""
-        added = (prefix.added_bytes(request) for prefix in self._prefixes)
-        return min((len(part) for part in added if part is not None), default=len(request))
+        start, end = self._new_span(request)
+        return end - start
+
+    def _new_span(self, request: bytes) -> tuple[int, int]:
+        """Return the part of a request that no earlier one has in the same place."""
+        spans = (prefix.added_span(request) for prefix in self._prefixes)
+        new = (span for span in spans if span is not None)
+        return min(new, key=lambda span: span[1] - span[0], default=(0, len(request)))
 
     def _encode_parts(self, parts: Parts) -> tuple[dict[str, Payload], dict[str, array[int]]]:
         """Return the `items` member of the record, and the lists in it that later ones may use as their base."""
@@ -116,28 +150,19 @@ class ItemEncoder:
             if isinstance(part, int):
                 described[name] = part
                 continue
-            described[name] = self._ranges_or_base(name, part)
+            described[name] = ranges_or_base(part, self._bases.get(name))
             if described[name] is part.ranges and len(part.ranges) > MAX_FULL_RANGES:
                 full[name] = part.numbers[:]  # a copy: the list grows in place when it is continued
         return described, full
 
-    def _ranges_or_base(self, name: str, part: ItemList) -> Payload:
-        base = self._bases.get(name)
-        if base is None or len(part.ranges) <= MAX_FULL_RANGES:
-            return part.ranges
-        ranges = _relative_to_base(base[1], part.numbers)
-        if len(ranges) > max(MAX_FULL_RANGES, math.isqrt(len(part.numbers))):
-            return part.ranges
-        return {"base": base[0], "ranges": ranges}
-
 
 def _continue_prefix(
-    prefixes: list[ConversationPrefix], request: bytes, items: RequestItems
+    prefixes: list[ConversationPrefix], request: bytes, prepared: Prepared | None, items: RequestItems
 ) -> tuple[str, Parts, ConversationPrefix] | None:
     """Take apart a request that continues one of these prefixes; None where it continues none."""
     for prefix in prefixes:
-        between = prefix.added_bytes(request)
-        added = None if between is None else split_added_elements(between)
+        span = prefix.added_span(request)
+        added = None if span is None else split_added_elements(_part(request, span, prepared, items))
         if added is not None:
             for element in added:
                 prefix.growing.add(items.item_of(element))
@@ -145,21 +170,31 @@ def _continue_prefix(
     return None
 
 
-def _take_apart(request: bytes, items: RequestItems) -> tuple[str, Parts, ConversationPrefix | None]:
+def _part(request: bytes, span: tuple[int, int], prepared: Prepared | None, items: RequestItems) -> bytes:
+    """Return a part of a request, without its large strings if these have been taken out."""
+    if prepared is None or not prepared.is_of(*span):
+        return request[slice(*span)]
+    items.take_reduced(prepared.reduced.strings)
+    return prepared.reduced.text
+
+
+def _take_apart(
+    request: bytes, prepared: Prepared | None, items: RequestItems
+) -> tuple[str, Parts, ConversationPrefix | None]:
     """Take apart a request that continues no other. Of members with one name the last counts, as in every reader."""
-    text = decode_json(request)
+    text = decode_json(_part(request, (0, len(request)), prepared, items))
     members = split_members(text)
     by_name = {member.name: member for member in members}
     body: list[str] = []
     parts: dict[str, int | ItemList] = {}
     for name, member in by_name.items():
         part = _encode_member(text, member, items)
-        body.append(f"{member.name_text}:{one_line(member.value) if part is None else 'null'}")
+        body.append(f"{member.name_text}:{one_line(items.restored(member.value)) if part is None else 'null'}")
         if part is not None:
             parts[name] = part
     skeleton = "{" + ",".join(body) + "}"
     has_duplicates = len(members) != len(by_name)
-    return skeleton, parts, None if has_duplicates else _new_prefix(request, text, by_name, skeleton, parts)
+    return skeleton, parts, None if has_duplicates else _new_prefix(request, text, by_name, skeleton, parts, items)
 
 
 def _encode_member(text: str, member: Member, items: RequestItems) -> int | ItemList | None:
@@ -168,42 +203,21 @@ def _encode_member(text: str, member: Member, items: RequestItems) -> int | Item
         for start, end in member.elements:
             numbers.add(items.item_of(text[start:end]))
         return numbers
-    if len(member.value) < MIN_MEMBER_CHARACTERS or kind_of(member.name):
+    if items.size_of(member.value) < MIN_MEMBER_CHARACTERS or kind_of(member.name):
         return None  # a secret is masked by its name, which an item does not have
     return items.item_of(member.value).number
 
 
 def _new_prefix(
-    request: bytes, text: str, members: dict[str, Member], body: str, parts: Parts
+    request: bytes, text: str, members: dict[str, Member], body: str, parts: Parts, items: RequestItems
 ) -> ConversationPrefix | None:
     """Return the prefix for the request's longest list, which the next request probably continues; None if none."""
     lists = [name for name, member in members.items() if member.elements]
     if not lists:
         return None
-    longest = max(lists, key=lambda name: len(members[name].value))
+    longest = max(lists, key=lambda name: items.size_of(members[name].value))
     elements, growing = members[longest].elements, parts[longest]
     if not elements or not isinstance(growing, ItemList):
         return None
-    tail = text[elements[-1][1] :].encode()
+    tail = items.restored(text[elements[-1][1] :]).encode()
     return ConversationPrefix(tail, body, parts, growing).take(request)
-
-
-def _relative_to_base(base: array[int], numbers: array[int]) -> list[Payload]:
-    """Write `numbers` as ranges of positions at which `base` has the same number, and ranges of the numbers between."""
-    if numbers[: len(base)] == base:
-        return [{"base": [0, len(base) - 1]}, *_to_ranges(numbers[len(base) :])]
-    ranges: list[Payload] = []
-    for same, group in groupby(enumerate(numbers), lambda pair: pair[0] < len(base) and base[pair[0]] == pair[1]):
-        pairs = list(group)
-        if same:
-            ranges.append({"base": [pairs[0][0], pairs[-1][0]]})
-        else:
-            ranges.extend(_to_ranges(number for _, number in pairs))
-    return ranges
-
-
-def _to_ranges(numbers: Iterable[int]) -> list[list[int]]:
-    part = ItemList()
-    for number in numbers:
-        part.add(Item(number))
-    return part.ranges

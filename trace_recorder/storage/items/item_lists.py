@@ -10,15 +10,17 @@ import json
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from zlib import crc32
 
-from trace_recorder.background_work import yield_to_others
-from trace_recorder.storage.redaction.json_strings import literals
-from trace_recorder.values.json_text import COLON, make_json_writer, one_line
-
-MIN_STRING_CHARACTERS = 8192
-"""A string inside an element is an item of its own from this many characters on."""
+from trace_recorder.storage.items.large_strings import (
+    MIN_STRING_CHARACTERS,
+    LargeString,
+    digest,
+    marks_in,
+    reduce_json,
+    restore,
+)
+from trace_recorder.values.json_text import make_json_writer, one_line
 
 dump_json = make_json_writer(",", ":")
 
@@ -92,34 +94,56 @@ class RequestItems:
         self.new: dict[bytes, NewItem] = {}
         self._known = known
         self._next = next_numbers
+        self._large: dict[str, LargeString] = {}
+        self._is_reduced = False
+
+    def take_reduced(self, strings: Mapping[str, LargeString]) -> None:
+        """Take the large strings of the request, by their marks: they are not in the elements' texts any more."""
+        self._large |= strings
+        self._is_reduced = True
 
     def item_of(self, text: str) -> Item:
         """Return the item of an element's JSON text; a new one where it was not written before."""
-        known = self._find(key := _digest("n", text))
+        if len(text) > MIN_STRING_CHARACTERS and not self._is_reduced:
+            text = self._reduce(text)
+        known = self._find(key := digest("n", text.encode("utf-8", "surrogatepass")))
         if known is not None:
             return known
         strings: dict[str, int] = {}
-        shorter = text
-        if len(text) > MIN_STRING_CHARACTERS:
-            shorter = self._extract_strings(text, strings)
-        return self._add(key, "n", one_line(shorter), strings)
+        return self._add(key, "n", one_line(self._refer_to_strings(text, strings)), strings)
 
-    def _extract_strings(self, text: str, strings: dict[str, int]) -> str:
-        """Replace large strings by placeholders for their items; names of members stay, which a colon follows."""
+    def restored(self, text: str) -> str:
+        """Return JSON text with its large strings in their places."""
+        return restore(text, self._large)
+
+    def size_of(self, text: str) -> int:
+        """Return how many characters JSON text has with its large strings."""
+        marks = (self._large[mark[0]] for mark in marks_in(text) if mark[0] in self._large)
+        return len(text) + sum(len(string.literal) for string in marks)
+
+    def _reduce(self, text: str) -> str:
+        reduced = reduce_json(text.encode())
+        if reduced is None:  # it has such marks, which nobody sends
+            return text
+        self._large |= reduced.strings
+        return reduced.text.decode() if reduced.strings else text
+
+    def _refer_to_strings(self, text: str, strings: dict[str, int]) -> str:
+        """Replace the marks of large strings by placeholders for their items."""
         parts: list[str] = []
         done = 0
-        for start, end in literals(text):
-            if end - start < MIN_STRING_CHARACTERS or COLON.match(text, end):
+        for mark in marks_in(text):
+            large = self._large.get(mark[0])
+            if large is None:  # it was sent like this
                 continue
-            yield_to_others()
-            string = text[start:end]
-            key = _digest("s", string)
-            item = self._find(key) or self._add(key, "s", string)
+            item = self._find(large.key) or self._add(large.key, "s", large.literal)
             placeholder = f"@string:{item.number}"
-            if not _contains(text, placeholder):
+            if _contains(text, placeholder):
+                parts += (text[done : mark.start()], large.literal)
+            else:
                 strings[placeholder] = item.number
-                parts += (text[done:start], f'"{placeholder}"')
-                done = end
+                parts += (text[done : mark.start()], f'"{placeholder}"')
+            done = mark.end()
         return "".join([*parts, text[done:]])
 
     def _find(self, key: bytes) -> Item | None:
@@ -139,8 +163,3 @@ class RequestItems:
 def _contains(text: str, placeholder: str) -> bool:
     """Whether an element contains this text already, also where it writes it with escapes."""
     return placeholder in text or ("\\u" in text and placeholder in dump_json(json.loads(text)))
-
-
-def _digest(name: str, text: str) -> bytes:
-    """Identify an item by 120 bits: as a `bytes` object they take 48 bytes, where 128 bits would take 64."""
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=15, person=name.encode()).digest()

@@ -7,12 +7,10 @@ records that their writer meant.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from itertools import chain
+from collections.abc import Mapping
 from zlib import crc32
 
-from trace_recorder.storage.items.encoder import MAX_FULL_RANGES
+from trace_recorder.storage.items.relative_ranges import MAX_FULL_RANGES
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.messages import Payload
 
@@ -44,10 +42,13 @@ class ItemTable:
         if "s" in data:
             self._strings[data["s"]] = data["value"]
             return
-        with suppress(KeyError):
-            self._items[data["n"]] = self._filled(data), crc
-        if data["n"] < len(self._items) + MAX_MISSING_ITEMS:
-            self._end = max(self._end, data["n"] + 1)
+        number = data["n"]
+        try:  # noqa: SIM105 - a context manager costs more than the rest
+            self._items[number] = self._filled(data) if "strings" in data else data["value"], crc
+        except KeyError:  # a string that it needs is missing
+            pass
+        if self._end <= number < len(self._items) + MAX_MISSING_ITEMS:
+            self._end = number + 1
 
     def add_record(self, record: Record) -> None:
         """Add an item from its record."""
@@ -55,7 +56,7 @@ class ItemTable:
 
     def _filled(self, data: Mapping[str, Payload]) -> Payload:
         """Return the value of an item with its large strings filled in. Raises KeyError if one is missing."""
-        strings = {mark: self._string(number) for mark, number in data.get("strings", {}).items()}
+        strings = {mark: self._string(number) for mark, number in data["strings"].items()}
         return _fill(data["value"], strings) if strings else data["value"]
 
     def add_base(self, seq: int, items: Mapping[str, Payload]) -> None:
@@ -95,13 +96,17 @@ class ItemTable:
 
     def _numbers(self, ranges: list[Payload], base: list[int]) -> list[int]:
         """Return the numbers of ranges, after checking them: a hostile file may claim billions."""
-        left = len(ranges) + _MAX_REPEATS * max(self._end, len(base))
+        end = self._end
+        left = len(ranges) + _MAX_REPEATS * max(end, len(base))
+        found: list[int] = []
         for entry in ranges:
-            first, last, end = _bounds(entry, self._end, len(base))
+            of_base = isinstance(entry, dict)
+            first, last = entry["base"] if of_base else entry
             left -= last - first
-            if not 0 <= first <= last < end or left < 0:
+            if not 0 <= first <= last < (len(base) if of_base else end) or left < 0:
                 raise KeyError(f"{entry}: there are not so many items")
-        return list(_expand_ranges(ranges, base))
+            found += base[first : last + 1] if of_base else range(first, last + 1)
+        return found
 
     def check(self, data: Mapping[str, Payload]) -> bool:
         """Whether the ranges of a record lead to the item records that its writer meant, by their CRCs."""
@@ -116,19 +121,6 @@ class ItemTable:
 
 def _is_full(part: Payload) -> bool:
     return isinstance(part, list) and len(part) > MAX_FULL_RANGES
-
-
-def _bounds(entry: Payload, items: int, positions: int) -> tuple[int, int, int]:
-    """Return the first and the last number of a range, and the end of the numbers that are valid."""
-    first, last = entry["base"] if isinstance(entry, dict) else entry
-    return first, last, positions if isinstance(entry, dict) else items
-
-
-def _expand_ranges(ranges: list[Payload], base: list[int]) -> Iterator[int]:
-    return chain.from_iterable(
-        base[entry["base"][0] : entry["base"][1] + 1] if isinstance(entry, dict) else range(entry[0], entry[1] + 1)
-        for entry in ranges
-    )
 
 
 def _fill(value: Payload, strings: Mapping[str, str]) -> Payload:

@@ -183,15 +183,19 @@ class KnownSecrets:
         """Whether a value is known, but masked only behind its name."""
         return value in self._short
 
-    def places(self, text: str, look: Look) -> list[int]:
-        """Return where a text may have one of the values; a value in base64 is in a long run."""
+    def places(self, text: str, look: Look | None) -> list[int]:
+        """Return where a text may have one of the values.
+
+        A value in base64 is in one of the words of `look`; without it, all of the text is searched.
+        """
         found: list[int] = []
-        words = look.words
+        words = text if look is None else look.words
+        place = look.place if look is not None else int
         for one in self._all:
             if one.trace in text:
                 found += _everywhere(text, one.trace)
             if words:
-                found += [look.place(at) for core in one.base64 if core in words for at in _everywhere(words, core)]
+                found += [place(at) for core in one.base64 if core in words for at in _everywhere(words, core)]
         return found
 
     def begins_at_end(self, text: str) -> int:

@@ -15,6 +15,7 @@ from trace_recorder.storage.redaction import names as secret_names
 from trace_recorder.storage.redaction import patterns as secret_shapes
 from trace_recorder.storage.redaction.candidates import Look
 from trace_recorder.storage.redaction.known_values import KnownSecrets
+from trace_recorder.storage.redaction.opaque_runs import Shortened
 
 
 def default_redactor(text: str) -> str:
@@ -37,13 +38,19 @@ class Sightings:
 
     def __init__(self, text: str, kinds: int = EVERY, known: KnownSecrets | None = None) -> None:
         self._text = text
-        look = Look(text, runs=kinds != NAME)
+        shortened = Shortened(text)
+        look = Look(shortened.text, runs=kinds != NAME)
         self.shapes = secret_shapes.signs(look) if kinds & SHAPE else []
         self.by_name = secret_names.signs(look) if kinds & NAME else []
         self.in_urls = url_credentials.url_signs(look) if kinds & NAME else []
         self.encoded = secret_encodings.signs(look, _sees) if kinds & ENCODED else []
-        self.known = known.places(text, look) if known is not None else []
+        self.known: list[int] = []
         self.escapes: list[int] = []
+        if shortened.is_cut():
+            for some in self._all():
+                some[:] = shortened.places(some)
+        if known is not None:
+            self.known = known.places(text, None if shortened.is_cut() else look)
 
     def add(self, other: Sightings, at: int) -> None:
         """Add what was found in a part of the text that begins there."""

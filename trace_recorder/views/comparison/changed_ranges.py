@@ -14,10 +14,8 @@ def changed_ranges(before: Sequence[Hashable], after: Sequence[Hashable]) -> Ite
 
     What they have in common at their ends is found in linear time.
     """
-    shorter = min(len(before), len(after))
-    begin = next((at for at in range(shorter) if before[at] != after[at]), shorter)
-    left = shorter - begin
-    end = next((at for at in range(left) if before[-1 - at] != after[-1 - at]), left)
+    begin = _common_length(before, after)
+    end = _common_length(before[begin:][::-1], after[begin:][::-1])
     removed, added = before[begin : len(before) - end], after[begin : len(after) - end]
     if removed and added and len(removed) * len(added) <= MAX_PAIRS:
         matcher = SequenceMatcher(None, removed, added, autojunk=False)
@@ -26,3 +24,9 @@ def changed_ranges(before: Sequence[Hashable], after: Sequence[Hashable]) -> Ite
                 yield begin + first, begin + last, begin + now, begin + until
     elif removed or added:
         yield begin, len(before) - end, begin, len(after) - end
+
+
+def _common_length(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
+    """Return with how many equal elements two sequences begin."""
+    shorter = min(len(one), len(other))
+    return next((at for at in range(shorter) if one[at] != other[at]), shorter)

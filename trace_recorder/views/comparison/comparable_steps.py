@@ -17,14 +17,14 @@ from typing import Literal
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult, without_none
 from trace_recorder.values.shared_sequence import SharedSequence
-from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.comparison.left_aside import Ignored, LeftAside
 from trace_recorder.views.conversations.call_chains import agent_key
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps_and_calls
 
 Kind = Literal["prompt", "tools", "parameters", "answer", "tool_call", "tool_result"]
 KINDS: tuple[Kind, ...] = ("prompt", "tools", "parameters", "answer", "tool_call", "tool_result")
-"""What of a step is compared by its value, in the order of time. Models are compared in `models.py`."""
+"""What of a step is compared by its value, in the order of time. Models are compared in `trajectory_diff.py`."""
 MAX_EARLIER_PROMPTS = 8
 """A prompt continues the one of the agent's last calls with which it has the longest beginning in common."""
 
@@ -68,15 +68,12 @@ class ComparableSteps:
         return [*map(self._step, steps_and_calls(trajectory))]
 
     def _step(self, source: StepOrCall) -> ComparableStep:
-        step, call = source.step, source.call
-        response = call.response if call else step.llm_response if step else None
-        calls = step.tool_calls if step else call.response.tool_calls if call else ()
-        results = step.tool_results if step else ()
+        calls, results = source.tool_calls, source.tool_results
         found: dict[str, Payload] = {
-            **self._request(source),
-            "answer": self._answer(response, call) if response is not None else None,
-            "tool_call": [self._tool_call(one) for one in calls],
-            "tool_result": [self._tool_result(one) for one in _in_order(calls, results)],
+            **(self._given_prompt(source.step) if source.call is None else self._request(source.call)),
+            "answer": None if source.response is None else self._answer(source.response, source.call),
+            "tool_call": [*map(self._tool_call, calls)],
+            "tool_result": [*map(self._tool_result, _in_order(calls, results))],
         }
         self._answered |= {one.call_id for one in results}
         parts = {kind: None if kind in self.ignore else found.get(kind) for kind in KINDS}
@@ -84,11 +81,12 @@ class ComparableSteps:
 
     # ── the request ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _request(self, source: StepOrCall) -> dict[str, Payload]:
-        call, step = source.call, source.step
-        if call is None:
-            given = step.messages if step else None
-            return {"prompt": {"messages": [self._message(one) for one in given]}} if given else {}
+    def _given_prompt(self, step: AgentStep | None) -> dict[str, Payload]:
+        """Return what a step without a call was recorded with."""
+        given = step.messages if step else None
+        return {"prompt": {"messages": [*map(self._message, given)]}} if given else {}
+
+    def _request(self, call: LLMInteraction) -> dict[str, Payload]:
         reading = call.source.request()
         messages, tools = SharedSequence.of(reading.messages), [tool.raw or tool.name for tool in reading.tools]
         digest = self._cached_digest(reading.tools, tools)
@@ -98,7 +96,8 @@ class ComparableSteps:
         del earlier[:-MAX_EARLIER_PROMPTS]
         beyond, gone = self._beyond(messages, before, kept)
         new = [self._message(one) for one in beyond if not self._is_known(one, before)]
-        parameters = {name: one for name, one in reading.parameters.items() if name != "model"}
+        parameters = {**reading.parameters}
+        parameters.pop("model", None)
         return {
             "prompt": {"messages": new} | without_none(removed_messages=gone or None),
             "tools": tools if before is None or before.tools != digest else None,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.views.cost import Costs, cost_of
-from trace_recorder.views.token_counts import counts_of
+from trace_recorder.views.token_counts import counts_of, sum_known
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +27,7 @@ class Figures:
 
     def to_dict(self) -> dict[str, Payload]:
         """Render as JSON, without what is unknown."""
-        return {"calls": self.calls} | without_none(
-            input_tokens=self.input_tokens,
-            output_tokens=self.output_tokens,
-            cost=self.cost,
-            estimated_cost=self.estimated_cost,
-            llm_seconds=self.llm_seconds,
-        )
+        return without_none(**asdict(self))
 
 
 def figures_of(calls: Iterable[LLMInteraction]) -> Figures:
@@ -43,22 +37,13 @@ def figures_of(calls: Iterable[LLMInteraction]) -> Figures:
     for one in calls:
         costs.add(cost_of(one))
     counts = [found for one in calls if (found := counts_of(one))]
+    seconds = sum_known(one.duration_seconds for one in calls)
     known_costs = costs.stated_calls + costs.estimated_calls
     return Figures(
         calls=len(calls),
-        input_tokens=_sum(one.prompt for one in counts),
-        output_tokens=_sum(one.completion for one in counts),
+        input_tokens=sum_known(one.prompt for one in counts),
+        output_tokens=sum_known(one.completion for one in counts),
         cost=round(costs.stated + costs.estimated, 9) if known_costs else None,
         estimated_cost=round(costs.estimated, 9) if costs.estimated_calls else None,
-        llm_seconds=_rounded_sum(one.duration_seconds for one in calls),
+        llm_seconds=None if seconds is None else round(seconds, 6),
     )
-
-
-def _sum(counts: Iterable[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
-
-
-def _rounded_sum(durations: Iterable[float | None]) -> float | None:
-    known = [seconds for seconds in durations if seconds is not None]
-    return round(sum(known), 6) if known else None

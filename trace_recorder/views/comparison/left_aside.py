@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from functools import partial
 from typing import Literal
 
+from trace_recorder.dialects.json_access import map_inside
 from trace_recorder.values.messages import Payload
 
 Ignored = Literal[
@@ -41,15 +43,13 @@ class LeftAside:
         if not self._patterns:
             return value
         if isinstance(value, str):
-            for pattern, name in self._patterns:
-                value = pattern.sub(name, value)
-            return value
-        if isinstance(value, list):
-            return [self.without(one, of_tool=of_tool) for one in value]
-        if isinstance(value, dict):
-            return {
-                name: self.without(one, of_tool=of_tool or name in _VALUES)
-                for name, one in value.items()
-                if of_tool or name not in self._names
-            }
-        return value
+            return self._without_in_text(value)
+        if of_tool or not isinstance(value, dict):
+            return map_inside(partial(self.without, of_tool=of_tool), value)
+        kept = ((name, one) for name, one in value.items() if name not in self._names)
+        return {name: self.without(one, of_tool=name in _VALUES) for name, one in kept}
+
+    def _without_in_text(self, text: str) -> str:
+        for pattern, name in self._patterns:
+            text = pattern.sub(name, text)
+        return text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import zip_longest
 from typing import Literal, get_args
 
@@ -13,11 +13,11 @@ from trace_recorder.views.comparison.changed_ranges import changed_ranges
 from trace_recorder.views.comparison.comparable_steps import KINDS, ComparableStep, ComparableSteps, Kind
 from trace_recorder.views.comparison.figures import Figures, figures_of
 from trace_recorder.views.comparison.left_aside import Ignored
-from trace_recorder.views.comparison.models import Model, are_renamed
 from trace_recorder.views.comparison.value_changes import ValueChange, changes
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall
 
 DifferenceKind = Literal[Kind, "model", "missing"]
+Model = str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,16 +113,9 @@ class DiffRun:
 
     def to_dict(self) -> dict[str, Payload]:
         """Render as JSON."""
-        return {
-            "trajectory_id": self.trajectory_id,
-            "task": self.task,
-            "model": self.model,
-            "status": self.status,
-            "success": self.success,
-            "steps": self.steps,
-            "seconds": self.seconds,
-            **self.figures.to_dict(),
-        }
+        members = asdict(self)
+        del members["figures"]
+        return members | self.figures.to_dict()
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,23 +161,29 @@ def diff(a: Trajectory, b: Trajectory, *, ignore: Collection[Ignored] = ("ids", 
     Where one model takes the place of another throughout, that is no difference of the steps, so that the runs of two
     models part where the models do.
     """
-    unknown = {*ignore} - {*get_args(Ignored)}
-    if isinstance(ignore, str) or unknown:
+    if isinstance(ignore, str) or {*ignore} - {*get_args(Ignored)}:
         raise ValueError(f"ignore={ignore!r}: a collection of {', '.join(get_args(Ignored))}")
     pairs = [*_aligned(ComparableSteps(ignore).of(a), ComparableSteps(ignore).of(b))]
-    models = [found for one, other in pairs if (found := _models(one, other))]
-    compares_models = "model" not in ignore and not are_renamed(models)
-    steps = tuple(
-        DiffStep(_side(one), _side(other), (*_differences(one, other, compares_models=compares_models),))
-        for one, other in pairs
-    )
+    models = [*filter(None, (_models(*pair) for pair in pairs))]
+    compares_models = "model" not in ignore and not _are_renamed(models)
+    steps = tuple(_diff_step(*pair, compares_models=compares_models) for pair in pairs)
     parts_at = next((number for number, step in enumerate(steps) if step.differences), None)
     others = dict.fromkeys((one, other) for one, other in models if one != other)
     return TrajectoryDiff(DiffRun.of(a), DiffRun.of(b), steps, parts_at, (*others,))
 
 
-def _side(step: ComparableStep | None) -> DiffSide | None:
-    return None if step is None else DiffSide(step.source)
+def _are_renamed(pairs: Collection[tuple[Model, Model]]) -> bool:
+    """Whether each model of the one run is always paired with the same model of the other, and no two with one.
+
+    Runs of two models are compared to see what the models did, so that another name is no difference in itself.
+    """
+    distinct = {*pairs}
+    return len({one for one, _ in distinct}) == len(distinct) == len({other for _, other in distinct})
+
+
+def _diff_step(a: ComparableStep | None, b: ComparableStep | None, *, compares_models: bool) -> DiffStep:
+    one, other = (None if step is None else DiffSide(step.source) for step in (a, b))
+    return DiffStep(one, other, (*_differences(a, b, compares_models=compares_models),))
 
 
 def _models(a: ComparableStep | None, b: ComparableStep | None) -> tuple[Model, Model] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -48,18 +48,24 @@ def changes(before: Payload, after: Payload, path: str = "", equal: Equal = equa
     if equal(before, after):
         return
     if isinstance(before, dict) and isinstance(after, dict):
-        for name in [*before, *(name for name in after if name not in before)]:
-            inner = f"{path}.{name}" if path else name
-            if name not in after:
-                yield ValueChange("removed", inner, before=before[name])
-            elif name not in before:
-                yield ValueChange("added", inner, after=after[name])
-            else:
-                yield from changes(before[name], after[name], inner, equal)
+        yield from _member_changes(before, after, path, equal)
     elif isinstance(before, list) and isinstance(after, list):
         yield from _list_changes(before, after, path, equal)
     else:
         yield ValueChange("changed", path, before, after)
+
+
+def _member_changes(
+    before: Mapping[str, Payload], after: Mapping[str, Payload], path: str, equal: Equal
+) -> Iterator[ValueChange]:
+    for name in dict.fromkeys([*before, *after]):
+        inner = f"{path}.{name}" if path else name
+        if name not in after:
+            yield ValueChange("removed", inner, before=before[name])
+        elif name not in before:
+            yield ValueChange("added", inner, after=after[name])
+        else:
+            yield from changes(before[name], after[name], inner, equal)
 
 
 def _list_changes(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 from trace_recorder.views.comparison.changed_ranges import changed_ranges
@@ -25,7 +25,7 @@ class Fragment:
 
     def to_dict(self) -> dict[str, str]:
         """Render as JSON."""
-        return {"kind": self.kind, "text": self.text}
+        return asdict(self)
 
 
 def word_changes(before: str, after: str) -> list[Fragment]:

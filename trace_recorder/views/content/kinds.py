@@ -110,13 +110,11 @@ _MEDIA = ("inlineData", "inline_data", "fileData", "file_data")
 
 def _of_element(element: Payload, location: Location) -> Iterator[Content]:
     """Yield the contents of a part or an item. A frame has parts; texts and thoughts may have further members."""
-    if not isinstance(element, dict):
+    kind = element.get("type") if isinstance(element, dict) else None
+    if not isinstance(element, dict) or kind in _CALLS:
         return
-    kind = element.get("type")
     if kind in _FRAMES:
         yield from (inner for part in as_list(element.get("content")) for inner in _of_element(part, location))
-    elif kind in _CALLS:
-        return
     elif _is_thought(element):
         yield from _beside_thought(element)
     elif _is_text(element):

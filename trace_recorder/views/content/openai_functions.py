@@ -32,6 +32,11 @@ def arguments_of(call: ToolCall) -> dict[str, Payload]:
     return call.arguments if isinstance(call.arguments, dict) else {"input": call.arguments}
 
 
+def call_of(call: ToolCall, arguments: Payload) -> dict[str, Payload]:
+    """Return a call as OpenAI's chat API has it, with arguments as a format wants them."""
+    return {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+
+
 def arguments_text(call: ToolCall) -> str:
     """Return a call's arguments as JSON text; a text that the model wrote as it wrote it."""
     return call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments, ensure_ascii=False)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from trace_recorder.dialects.blocks import Blocks, is_reference
+from trace_recorder.dialects.json_access import map_inside
 from trace_recorder.values.messages import Message, Payload
 
 _DATA_URI = re.compile(r"data:([^;,]*)(;[^,]*)?,", re.ASCII)
@@ -163,23 +164,24 @@ def _guessed(data: str) -> str | None:
     return next((kind for begin, kind in _SIGNATURES if data.startswith(begin)), None)
 
 
+def chat_part(part: Part) -> Payload:
+    """Return a part as OpenAI's chat API has it; one that is neither text nor image as it was sent."""
+    if isinstance(part, Text):
+        return {"type": "text", "text": part.text}
+    return {"type": "image_url", "image_url": {"url": part.address}} if isinstance(part, Image) else part.raw
+
+
 def described(part: Part, limit: int) -> tuple[str, bool]:
     """Write a part that is no text as JSON; return it, and whether strings in it were longer than `limit` and cut."""
-    raw = (
-        part.raw
-        if isinstance(part, Other)
-        else {"type": "image", "url": part.address}
-        if isinstance(part, Image)
-        else ""
-    )
+    if isinstance(part, Text):
+        return '""', False
+    raw = {"type": "image", "url": part.address} if isinstance(part, Image) else part.raw
     cut: list[int] = []
 
     def short(value: Payload) -> Payload:
         if isinstance(value, str) and len(value) > limit:
             cut.append(len(value))
             return f"{value[:80]}... ({len(value) - 80} more characters)"
-        if isinstance(value, dict):
-            return {name: short(inner) for name, inner in value.items()}
-        return [short(inner) for inner in value] if isinstance(value, list) else value
+        return map_inside(short, value)
 
     return json.dumps(short(raw), ensure_ascii=False), bool(cut)

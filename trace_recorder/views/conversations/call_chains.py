@@ -239,9 +239,9 @@ def _referred_by_hand(call: LLMInteraction, messages: Sequence[Message], history
         return None
     if messages[0].role == "tool":
         return history.callers.get(messages[0].call_id or "")
-    last = history.last
-    has_lost_instructions = history.has_instructions and not any(map(is_instruction, messages))
-    return last if last is not None and has_lost_instructions and not last.answer().tool_calls else None
+    if history.last is None or history.last.answer().tool_calls:
+        return None
+    return history.last if history.has_instructions and not any(map(is_instruction, messages)) else None
 
 
 def _answers(call: LLMInteraction) -> list[Message]:

@@ -20,8 +20,8 @@ from itertools import chain, repeat
 from typing import Literal
 
 from trace_recorder.values.messages import Message, Tool
-from trace_recorder.values.trajectory import AgentStep, Trajectory
-from trace_recorder.views.conversations.call_chains import Turn, agent_key, turns_of
+from trace_recorder.values.trajectory import AgentStep
+from trace_recorder.views.conversations.call_chains import Turn, agent_key
 from trace_recorder.views.conversations.normalized_messages import MessageNormalizer, NormalizedMessage
 from trace_recorder.views.conversations.tool_results import message_of
 
@@ -117,11 +117,6 @@ class Conversation:
     def tools(self) -> list[Tool]:
         """Return the tools that were offered in it; of several with one name, the last."""
         return [*{tool.name: tool for turn in self.turns for tool in turn.tools}.values()]
-
-
-def conversations_of(trajectory: Trajectory) -> list[Conversation]:
-    """Return the conversations of a run, in the order in which they began."""
-    return conversations(turns_of(trajectory))
 
 
 def conversations(turns: Sequence[Turn]) -> list[Conversation]:

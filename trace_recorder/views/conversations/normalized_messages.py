@@ -152,12 +152,10 @@ def _normalized(messages: Sequence[Message]) -> NormalizedContent | None:
     calls = tuple(call for message in messages for call in message.tool_calls)
     parts = [part for message in messages for part in parts_of(message)]
     text = _normalized_text(parts, role)
-    if role == "assistant":
-        parts = []
-        if not (text or calls):
-            return None
+    if role == "assistant" and not (text or calls):
+        return None
     called = json.dumps([[call.name, call.arguments] for call in calls], sort_keys=True)
-    others = [_part_text(part) for part in parts if not isinstance(part, Text)]
+    others = [] if role == "assistant" else _other_texts(parts)
     digest = _digest(role, called, text, *others)
     return NormalizedContent(role, digest, _digest(role, called) if calls else digest, calls)
 
@@ -179,10 +177,10 @@ def _digest(*texts: str) -> bytes:
     return digest.digest()
 
 
-def _part_text(part: Part) -> str:
-    if isinstance(part, Image):
-        return part.address
-    return part.text if isinstance(part, Text) else json.dumps(part.raw, sort_keys=True)
+def _other_texts(parts: Sequence[Part]) -> list[str]:
+    """Write the parts that are no text."""
+    others = [part for part in parts if not isinstance(part, Text)]
+    return [part.address if isinstance(part, Image) else json.dumps(part.raw, sort_keys=True) for part in others]
 
 
 def _key(message: Message) -> Hashable:

@@ -15,7 +15,7 @@ from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import LLMResponse, Payload, ToolCall
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.conversations.call_chains import Turn, agent_key
-from trace_recorder.views.conversations.unrequested_tools import unrequested_tools_of
+from trace_recorder.views.conversations.unrequested_tools import UnrequestedTools, unrequested_tools_of
 
 Key = tuple[Payload, ...]
 
@@ -79,6 +79,13 @@ class StepsByTurn:
     steps: dict[Turn, list[AgentStep]] = field(default_factory=dict)
     unrequested: dict[Turn | None, list[AgentStep]] = field(default_factory=dict)
 
+    def add(self, step: AgentStep, turn: Turn | None, unrequested: UnrequestedTools | None) -> None:
+        """Add a step of a turn, or of none, and those of its tools that no model requested."""
+        if unrequested is not None:
+            self.unrequested.setdefault(turn, []).append(unrequested.tools_step())
+        if turn is not None:
+            self.steps.setdefault(turn, []).append(unrequested.remaining_step() if unrequested else step)
+
 
 def steps_by_turn(trajectory: Trajectory, turns: Sequence[Turn]) -> StepsByTurn:
     """Find the turn of each step: the one that it names, or else the one that called its tools."""
@@ -90,11 +97,7 @@ def steps_by_turn(trajectory: Trajectory, turns: Sequence[Turn]) -> StepsByTurn:
         identity = step.interaction.interaction_id if step.interaction else f"step_{number}"
         response_id = step.llm_response.id if step.llm_response else None
         turn = by_id.get(identity) or by_response.get(response_id or "") or _turn_that_called(step, turns)
-        unrequested = without_request.get(id(step))
-        if unrequested is not None:
-            found.unrequested.setdefault(turn, []).append(unrequested.tools_step())
-        if turn is not None:
-            found.steps.setdefault(turn, []).append(unrequested.remaining_step() if unrequested else step)
+        found.add(step, turn, without_request.get(id(step)))
     return found
 
 
@@ -109,6 +112,14 @@ def _turn_that_called(step: AgentStep, turns: Sequence[Turn]) -> Turn | None:
     """Return the newest turn before a step that made one of its tool calls, of the step's own agent if possible."""
     called = {call.call_id for call in step.tool_calls} | {result.call_id for result in step.tool_results}
     callers = [turn for turn in turns if not called.isdisjoint(call.call_id for call in turn.answer().tool_calls)]
-    callers = [turn for turn in callers if agent_key(turn.interaction) == agent_key(step)] or callers
-    earlier = [turn for turn in callers if turn.interaction.timestamp <= step.timestamp]
-    return next(reversed(earlier or callers), None)
+    for prefers in (_has_agent_of, _is_before):
+        callers = [turn for turn in callers if prefers(turn, step)] or callers
+    return callers[-1] if callers else None
+
+
+def _has_agent_of(turn: Turn, step: AgentStep) -> bool:
+    return agent_key(turn.interaction) == agent_key(step)
+
+
+def _is_before(turn: Turn, step: AgentStep) -> bool:
+    return turn.interaction.timestamp <= step.timestamp

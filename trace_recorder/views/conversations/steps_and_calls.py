@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
+from trace_recorder.clocks import parse_time
 from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.messages import LLMResponse, ToolCall, ToolResult
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 
 
@@ -27,12 +29,25 @@ class StepOrCall:
         return self.step.timestamp if self.step else self.call.timestamp if self.call else None
 
     @property
+    def response(self) -> LLMResponse | None:
+        """What the model said."""
+        return self.call.response if self.call else self.step.llm_response if self.step else None
+
+    @property
+    def tool_calls(self) -> Sequence[ToolCall]:
+        """The tool calls of the step, or of a call without one."""
+        return self.step.tool_calls if self.step else self.call.response.tool_calls if self.call else ()
+
+    @property
+    def tool_results(self) -> Sequence[ToolResult]:
+        """The tool results of the step."""
+        return self.step.tool_results if self.step else ()
+
+    @property
     def seconds(self) -> float:
         """When it began, in seconds since 1970; 0 where that cannot be read."""
-        try:
-            return datetime.fromisoformat(self.timestamp or "").timestamp()
-        except (ValueError, TypeError):
-            return 0.0
+        began = parse_time(self.timestamp)
+        return began.timestamp() if began else 0.0
 
 
 def steps_and_calls(trajectory: Trajectory) -> list[StepOrCall]:

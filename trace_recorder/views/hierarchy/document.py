@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from trace_recorder.clocks import parse_time
 from trace_recorder.values.messages import Payload, without_none
@@ -19,26 +19,18 @@ from trace_recorder.views.content.kinds import THOUGHTS
 from trace_recorder.views.conversations.tool_results import AnsweredTurn, answered_turns
 from trace_recorder.views.hierarchy.steps import Cut, Snapshot, snapshots
 from trace_recorder.views.left_out import (
-    ANNOTATIONS,
-    ARGUMENTS,
-    ATTEMPTS,
-    EMBEDDINGS,
-    GAPS,
-    SAMPLED,
-    STEP_NOTES,
-    UNANSWERED,
-    UNREQUESTED_TOOLS,
+    CHOICES,
+    REWARDS,
     ContentSupport,
     FormatSupport,
-    count,
+    count_all_but,
     count_changed_histories,
     count_unsupported_contents,
 )
-from trace_recorder.views.token_counts import Counts, counts_of
+from trace_recorder.views.token_counts import Counts, counts_of, sum_known
 from trace_recorder.views.view import LeftOut, view
 
 SOURCE = "trace_recorder"
-_LEFT_OUT = (UNANSWERED, ARGUMENTS, EMBEDDINGS, ATTEMPTS, SAMPLED, STEP_NOTES, UNREQUESTED_TOOLS, ANNOTATIONS, GAPS)
 _SUPPORTED: FormatSupport = {"answers": ContentSupport.of(THOUGHTS)}
 """Parts that are no text, and members next to the text, are in `metadata`."""
 
@@ -54,7 +46,7 @@ def to_hierarchy(
     """
     if cut not in {"turn", "message"}:
         raise ValueError(f'cut is {cut!r}, and has to be "turn" or "message"')
-    count(trajectory, left_out, *_LEFT_OUT)
+    count_all_but(trajectory, left_out, CHOICES, REWARDS)
     turns = answered_turns(trajectory)
     count_unsupported_contents((one.turn for one in turns), left_out, _SUPPORTED)
     count_changed_histories((one.turn for one in turns), left_out, "edits")
@@ -99,18 +91,9 @@ def _task(trajectory: Trajectory, made: Sequence[Snapshot], data_source: str) ->
         "conversation_id": name,
         "num_turns": len({one.exchange for one in made}),
         "num_steps": len(made),
-        "total_tokens": _sum(_whole(one) for one in _token_counts(trajectory)),
+        "total_tokens": sum_known(one.total for one in _token_counts(trajectory)),
         "total_cost": trajectory.metrics.get("cost"),
     }
-
-
-def _whole(counts: Counts) -> int | None:
-    return None if counts.prompt is None or counts.completion is None else counts.prompt + counts.completion
-
-
-def _sum(numbers: Iterable[float | None]) -> Payload:
-    stated = [number for number in numbers if number is not None]
-    return sum(stated) if stated else None
 
 
 def _step(one: Snapshot, rewards: Sequence[Reward]) -> dict[str, Payload]:
@@ -160,7 +143,7 @@ def _component(one: Reward, *, is_number: bool) -> dict[str, Payload]:
 def _metrics(trajectory: Trajectory, made: Sequence[Snapshot], reward: dict[str, Payload] | None) -> dict[str, Payload]:
     return {
         "steps": len(made),
-        "tokens_generated": _sum(one.completion for one in _token_counts(trajectory)),
+        "tokens_generated": sum_known(one.completion for one in _token_counts(trajectory)),
         "aggregated_reward": reward and reward["aggregated_value"],
         **_tool_metrics([line.message for one in made for line in one.new]),
     }
@@ -189,8 +172,8 @@ def _execution(trajectory: Trajectory, turns: Sequence[AnsweredTurn]) -> dict[st
         total = _seconds_between(trajectory.start_time, trajectory.end_time)
     waits = [_wait(one) for one in turns]
     return {
-        "env_time": _sum(waits),
-        "llm_time": _sum(one.duration_seconds for one in trajectory.llm_interactions),
+        "env_time": sum_known(waits),
+        "llm_time": sum_known(one.duration_seconds for one in trajectory.llm_interactions),
         "total_time": total,
         "termination_reason": _termination(trajectory, turns),
     }

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from trace_recorder.values.messages import Message, Payload, Tool, ToolCall, ToolResult, without_none
-from trace_recorder.views.content.openai_functions import result_text
-from trace_recorder.views.content.parts import Image, Other, Part, Text, parts_of
+from trace_recorder.views.content.openai_functions import arguments_of, result_text
+from trace_recorder.views.content.parts import Text, chat_part, parts_of
 from trace_recorder.views.conversations.call_chains import Turn, answer_of
 from trace_recorder.views.conversations.tool_results import AnsweredTurn
 from trace_recorder.views.token_counts import counts_of
@@ -56,21 +56,24 @@ def lines_of(one: AnsweredTurn, previous: AnsweredTurn | None) -> list[Line]:
 
 
 def _prompt_lines(one: AnsweredTurn, previous: AnsweredTurn | None) -> Iterator[Line]:
-    calls = {call.call_id: call for call in (previous.response.tool_calls if previous else ())}
-    results = {result.call_id: result for result in (previous.results if previous else ())}
+    calls, results = _calls_and_results(previous) if previous else ({}, {})
     added, changed = _added(one.turn)
     for place, message in enumerate(added):
         calls |= {call.call_id: call for call in message.tool_calls}
         renews = previous is not None and message.role in _INSTRUCTIONS and place in changed
-        own = renews if previous is not None else place < one.turn.instructions
-        is_own = own and one.turn.instructions > 0
-        yield Line(_message(message, calls, results), one, own=is_own, renews=renews)
+        own = place < one.turn.instructions if previous is None else renews and one.turn.instructions > 0
+        yield Line(_message(message, calls, results), one, own=own, renews=renews)
+
+
+def _calls_and_results(one: AnsweredTurn) -> tuple[dict[str, ToolCall], dict[str, ToolResult]]:
+    """Index the tool calls of a turn, and their results, by their ids."""
+    calls = {call.call_id: call for call in one.response.tool_calls}
+    return calls, {result.call_id: result for result in one.results}
 
 
 def last_results(one: AnsweredTurn) -> list[Line]:
     """Return the results for the last turn of a conversation, where the prompt that has them begins another one."""
-    calls = {call.call_id: call for call in one.response.tool_calls}
-    results = {result.call_id: result for result in one.results}
+    calls, results = _calls_and_results(one)
     return [Line(_message(message, calls, results), one) for message in one.next_messages if message.call_id in calls]
 
 
@@ -87,8 +90,7 @@ def _added(turn: Turn) -> tuple[Sequence[Message], range]:
 def _said(one: AnsweredTurn) -> list[dict[str, Payload]]:
     """Return what the model said, and the results of its tools that it was never shown."""
     response = one.response
-    calls = {call.call_id: call for call in response.tool_calls}
-    results = {result.call_id: result for result in one.results}
+    calls, results = _calls_and_results(one)
     shown = {message.call_id for message in one.next_messages}
     about = {"usage": _usage(one), "finish_reason": response.finish_reason}
     answer = _message(answer_of(response), calls, results, **_about(one)) | about
@@ -121,7 +123,7 @@ def _text(message: Message) -> str | None:
 
 def _metadata(message: Message, role: str) -> dict[str, Payload]:
     """Return what a message has and the form has no member for."""
-    others = [_raw(part) for part in parts_of(message) if not isinstance(part, Text)]
+    others = [chat_part(part) for part in parts_of(message) if not isinstance(part, Text)]
     extra = {name: value for name, value in message.extra.items() if name not in {"images", "is_error"}}
     return {
         "name": message.name,
@@ -132,12 +134,7 @@ def _metadata(message: Message, role: str) -> dict[str, Payload]:
 
 
 def _call(call: ToolCall) -> dict[str, Payload]:
-    return {"name": call.name, "arguments": _arguments(call), "id": call.call_id}
-
-
-def _arguments(call: ToolCall) -> dict[str, Payload]:
-    """Return arguments as an object; others become its only member."""
-    return call.arguments if isinstance(call.arguments, dict) else {"input": call.arguments}
+    return {"name": call.name, "arguments": arguments_of(call), "id": call.call_id}
 
 
 def _response(message: Message, calls: Mapping[str, ToolCall], results: Mapping[str, ToolResult]) -> dict[str, Payload]:
@@ -148,7 +145,7 @@ def _response(message: Message, calls: Mapping[str, ToolCall], results: Mapping[
     return {
         "id": identity,
         "name": message.name or (call.name if call else ""),
-        "arguments": _arguments(call) if call else {},
+        "arguments": arguments_of(call) if call else {},
         "response": text if result is None or result.result is None else result.result,
         "error": _error(message, result, text),
         "metadata": None,
@@ -172,11 +169,10 @@ def _usage(one: AnsweredTurn) -> dict[str, int] | None:
     counts = counts_of(one.interaction)
     if counts is None:
         return None
-    whole = None if counts.prompt is None or counts.completion is None else counts.prompt + counts.completion
     return without_none(
         prompt_tokens=counts.prompt,
         completion_tokens=counts.completion,
-        total_tokens=whole,
+        total_tokens=counts.total,
         cache_read_tokens=counts.cache_read,
         cache_creation_tokens=counts.cache_write,
         reasoning_tokens=counts.reasoning,
@@ -196,13 +192,3 @@ def _about(one: AnsweredTurn) -> dict[str, Payload]:
         "complete": None if call.complete else False,
         "other_answers": others or None,
     }
-
-
-def _raw(part: Part) -> Payload:
-    match part:
-        case Other(raw):
-            return raw
-        case Image():
-            return {"type": "image_url", "image_url": {"url": part.address}}
-        case Text(text):
-            return text

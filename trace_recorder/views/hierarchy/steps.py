@@ -13,9 +13,9 @@ What a message looks like is for `messages.py`.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Literal
 
 from trace_recorder.views.conversations.call_chains import Turn, agent_key
@@ -85,7 +85,7 @@ def _ends_of_exchanges(lines: Sequence[Line]) -> list[int]:
     acted = False
     for position, line in enumerate(lines):
         if line.role == "user" and acted:
-            renewed = takewhile(lambda at: lines[at].renews, reversed(range(position)))
+            renewed = itertools.takewhile(lambda at: lines[at].renews, reversed(range(position)))
             ends.append(position - sum(1 for _ in renewed))
         acted = line.role in {"assistant", "tool"} or (acted and line.role != "user")
     return [*ends, len(lines)] if lines else []
@@ -121,12 +121,15 @@ def _by_message(lines: Sequence[Line]) -> Iterator[tuple[int, Sequence[Line]]]:
         running.append(line)
         first_question = line.role == "user" and not asked
         asked = asked or first_question
-        over = line.role == "tool" or (line.role == "assistant" and not line.message["tool_calls"])
-        if first_question or (asked and over):
+        if first_question or (asked and _ends_a_step(line)):
             yield end, list(running)
             last = len(running)
-    if running and (not last or len(running) > last):
+    if len(running) > last:
         yield len(lines), running
+
+
+def _ends_a_step(line: Line) -> bool:
+    return line.role == "tool" or (line.role == "assistant" and not line.message["tool_calls"])
 
 
 def _renewed(running: Sequence[Line], line: Line, *, first: bool) -> list[Line]:
@@ -148,13 +151,14 @@ def _chains(turns: Sequence[AnsweredTurn]) -> Iterator[_Chain]:
     told: dict[Turn, list[Line]] = {}
     for number, leaf in enumerate(_leaves(turns)):
         chain = _ancestors(leaf, by_turn)
-        begin = sum(len(told[one.turn]) for one in chain if one.turn in told)
-        new = [pair for pair in zip(chain, [None, *chain], strict=False) if pair[0].turn not in told]
-        told.update((one.turn, lines_of(one, before)) for one, before in new)
-        lines = [*(line for one in chain for line in told[one.turn]), *last_results(leaf)]
+        shared = sum(one.turn in told for one in chain)
+        for one, before in [*zip(chain, [None, *chain], strict=False)][shared:]:
+            told[one.turn] = lines_of(one, before)
+        parts = [told[one.turn] for one in chain]
+        begin = sum(map(len, parts[:shared]))
         if not begin and chain[0].turn.relation == "rewrites":
-            begin = sum(not line.said for line in told[chain[0].turn])
-        yield _Chain(number, lines, begin)
+            begin = sum(not line.said for line in parts[0])
+        yield _Chain(number, [*itertools.chain(*parts), *last_results(leaf)], begin)
 
 
 def _leaves(turns: Sequence[AnsweredTurn]) -> Iterator[AnsweredTurn]:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload, ToolCall, ToolResult, without_none
 from trace_recorder.values.trajectory import AgentStep, Trajectory
-from trace_recorder.views.content.parts import Image, Other, Part, Text, parts_of
+from trace_recorder.views.content.openai_functions import arguments_of, call_of
+from trace_recorder.views.content.parts import Image, Other, Part, Text, chat_part, parts_of
 from trace_recorder.views.conversations.call_chains import Turn, agent_key, answer_of
 from trace_recorder.views.conversations.tool_results import AnsweredTurn, answered_turns, message_of
 from trace_recorder.views.conversations.unrequested_tools import UnrequestedTools, unrequested_tools_of
@@ -98,11 +99,8 @@ class Events:
             name = f"{call.call_id}#{number}"
         self.taken.add(name)
         self.names[agent, call.call_id] = name
-        arguments = call.arguments if isinstance(call.arguments, dict) else {"input": call.arguments}
         metadata = without_none(extra=call.extra or None, id_made_up=call.call_id_made_up or None)
-        return {"id": name, "type": "function", "function": {"name": call.name, "arguments": arguments}} | (
-            {"metadata": metadata} if metadata else {}
-        )
+        return call_of(call, arguments_of(call)) | {"id": name} | ({"metadata": metadata} if metadata else {})
 
 
 def _about(one: AnsweredTurn) -> dict[str, Payload]:
@@ -140,7 +138,7 @@ def _content(message: Message) -> tuple[Payload, list[Payload]]:
         return (None if message.tool_calls else ""), []
     if len(parts) == 1 and isinstance(parts[0], Text):
         return parts[0].text, []
-    return [_chunk(part) for part in parts], [_raw(part) for part in parts if not _has_place(part)]
+    return [_chunk(part) for part in parts], [chat_part(part) for part in parts if not _has_place(part)]
 
 
 def _has_place(part: Part) -> bool:
@@ -148,24 +146,10 @@ def _has_place(part: Part) -> bool:
     return isinstance(part, Text) or (isinstance(part, Image) and part.url is None)
 
 
-def _chunk(part: Part) -> dict[str, Payload]:
-    match part:
-        case Text(text):
-            return {"type": "text", "text": text}
-        case Image(url=None):
-            return {"type": "image_url", "image_url": {"url": part.address}}
-        case Image(url=url):
-            return {"type": "text", "text": f"[image: {url}]"}
-        case Other(raw):
-            kind = raw.get("type") if isinstance(raw, dict) else None
-            return {"type": "text", "text": f"[{kind or 'a part that is neither text nor image'}]"}
-
-
-def _raw(part: Part) -> Payload:
-    match part:
-        case Other(raw):
-            return raw
-        case Image():
-            return {"type": "image_url", "image_url": {"url": part.address}}
-        case Text(text):
-            return text
+def _chunk(part: Part) -> Payload:
+    if _has_place(part):
+        return chat_part(part)
+    if isinstance(part, Image):
+        return {"type": "text", "text": f"[image: {part.url}]"}
+    kind = part.raw.get("type") if isinstance(part, Other) and isinstance(part.raw, dict) else None
+    return {"type": "text", "text": f"[{kind or 'a part that is neither text nor image'}]"}

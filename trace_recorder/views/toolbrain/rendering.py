@@ -17,8 +17,9 @@ from trace_recorder.dialects.json_access import as_dict, as_list
 from trace_recorder.errors import RenderingError
 from trace_recorder.guard import try_call
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.messages import Message, Payload, Tool, ToolCall
-from trace_recorder.views.content.parts import Image, Text, parts_of, text_of
+from trace_recorder.values.messages import Message, Payload, Tool
+from trace_recorder.views.content.openai_functions import call_of
+from trace_recorder.views.content.parts import Text, chat_part, parts_of, text_of
 from trace_recorder.views.conversations.call_chains import Turn
 from trace_recorder.views.toolbrain.chat_template import ChatMessage, ChatTemplate, Renderer
 
@@ -220,7 +221,7 @@ def _chat_message(message: Message) -> ChatMessage:
     said: dict[str, Payload] = {"role": message.role, "content": _content(message)}
     more = {
         "reasoning_content": message.reasoning,
-        "tool_calls": [_call(call) for call in message.tool_calls] or None,
+        "tool_calls": [call_of(call, call.arguments) for call in message.tool_calls] or None,
         "tool_call_id": message.call_id,
         "name": message.name,
         "is_error": True if message.extra.get("is_error") is True else None,
@@ -232,19 +233,7 @@ def _content(message: Message) -> Payload:
     parts = parts_of(message)
     if all(isinstance(part, Text) for part in parts):
         return "\n".join(part.text for part in parts if isinstance(part, Text))
-    return [_chat_part(part) for part in parts]
-
-
-def _chat_part(part: Payload) -> Payload:
-    if isinstance(part, Text):
-        return {"type": "text", "text": part.text}
-    if isinstance(part, Image):
-        return {"type": "image_url", "image_url": {"url": part.address}}
-    return part.raw
-
-
-def _call(call: ToolCall) -> dict[str, Payload]:
-    return {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+    return [chat_part(part) for part in parts]
 
 
 def tool_schemas(tools: Sequence[Tool]) -> list[Payload]:

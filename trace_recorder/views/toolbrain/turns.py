@@ -18,20 +18,11 @@ from trace_recorder.views.content.kinds import NAMES, THOUGHTS
 from trace_recorder.views.conversations.call_chains import answer_of
 from trace_recorder.views.conversations.tool_results import AnsweredTurn, answered_turns, text_of_message
 from trace_recorder.views.left_out import (
-    ANNOTATIONS,
-    ATTEMPTS,
-    CHOICES,
-    EMBEDDINGS,
-    GAPS,
-    REWARDS,
-    SAMPLED,
-    STEP_NOTES,
-    UNANSWERED,
-    UNREQUESTED_TOOLS,
+    ARGUMENTS,
+    SIDES,
     ContentSupport,
     FormatSupport,
-    Side,
-    count,
+    count_all_but,
     count_unsupported_contents,
 )
 from trace_recorder.views.toolbrain.chat_template import ChatTemplate, Renderer
@@ -39,22 +30,9 @@ from trace_recorder.views.toolbrain.parsing import ParsedCompletion, Parser, obs
 from trace_recorder.views.toolbrain.rendering import ChatMessages, PlainText, Rendering
 from trace_recorder.views.view import LeftOut, view
 
-_LEFT_OUT = (
-    UNANSWERED,
-    CHOICES,
-    EMBEDDINGS,
-    ATTEMPTS,
-    SAMPLED,
-    STEP_NOTES,
-    UNREQUESTED_TOOLS,
-    REWARDS,
-    ANNOTATIONS,
-    GAPS,
-)
-_SIDES: tuple[Side, ...] = ("instructions", "questions", "tool results", "answers")
-_IN_PLAIN_TEXT: FormatSupport = dict.fromkeys(_SIDES, ContentSupport.of(THOUGHTS, NAMES, locations=("part", "images")))
+_IN_PLAIN_TEXT: FormatSupport = dict.fromkeys(SIDES, ContentSupport.of(THOUGHTS, NAMES, locations=("part", "images")))
 """The plain form writes every part as JSON; what a template makes of those that are no text is not known."""
-_IN_A_TEMPLATE: FormatSupport = dict.fromkeys(_SIDES, ContentSupport.of(THOUGHTS))
+_IN_A_TEMPLATE: FormatSupport = dict.fromkeys(SIDES, ContentSupport.of(THOUGHTS))
 
 
 _LOOKED_AT = 8
@@ -111,7 +89,7 @@ def _turns(  # noqa: PLR0913, PLR0917 - those of `to_turns`
     agent: str | None,
     variables: Mapping[str, Payload] | None,
 ) -> _LazyTurns:
-    count(trajectory, left_out, *_LEFT_OUT)
+    count_all_but(trajectory, left_out, ARGUMENTS)
     renderer = _renderer(chat_template)
     whole = answered_turns(trajectory)
     carried = _IN_PLAIN_TEXT if chat_template is None else _IN_A_TEMPLATE

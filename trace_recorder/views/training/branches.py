@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trace_recorder.values.messages import Message, Tool
+from trace_recorder.values.messages import Message, Payload, Tool
 from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.finish_reasons import CUT_OFF, fault_of
-from trace_recorder.views.conversations.call_chains import Turn, turns_of
+from trace_recorder.views.content.openai_functions import function_of, is_function
+from trace_recorder.views.conversations.call_chains import Turn
 from trace_recorder.views.conversations.chained_call import choice_of
 from trace_recorder.views.conversations.normalized_messages import MessageNormalizer
 from trace_recorder.views.left_out import CHOICES, EMBEDDINGS, UNREQUESTED_TOOLS, count
@@ -80,30 +81,32 @@ class Branch:
         return [*{tool.name: tool for turn in self.turns for tool in turn.tools}.values()]
 
 
-def branches_of(trajectory: Trajectory, *, include_incomplete: bool = False) -> list[Branch]:
-    """Return the branches of a run, in the order in which their leaves came."""
-    return branches(turns_of(trajectory), include_incomplete=include_incomplete)
-
-
 def branches(turns: Sequence[Turn], *, include_incomplete: bool = False) -> list[Branch]:
     """Return the branches that turns make; with `include_incomplete`, every answer to a known prompt is a target."""
-
-    def is_target(turn: Turn, choice: int = 0) -> bool:
-        if include_incomplete:
-            return turn.answered and turn.interaction.source.has_request()
-        return turn.is_complete and fault_of_turn(turn, choice) is None
-
-    last = [turn for turn in turns if is_target(turn)]
-    went_on = {before for turn in last for before in _ancestors(turn)[1:]}
+    is_target = _is_known if include_incomplete else _is_faultless
     covered: set[Turn] = set()
     found: list[Branch] = []
-    for leaf in (turn for turn in last if turn not in went_on):
+    for leaf in _leaves([*filter(is_target, turns)]):
         path = tuple(reversed(_ancestors(leaf)))
         taken = [after.choice for after in path[1:]] + [0]
         targets = frozenset(turn for turn, choice in zip(path, taken, strict=True) if is_target(turn, choice))
         found.append(Branch(path, targets, targets - covered))
         covered |= targets
     return found
+
+
+def _leaves(turns: Sequence[Turn]) -> list[Turn]:
+    """Return the turns from which no other of these goes on."""
+    went_on = {before for turn in turns for before in _ancestors(turn)[1:]}
+    return [turn for turn in turns if turn not in went_on]
+
+
+def _is_known(turn: Turn, _: int = 0) -> bool:
+    return turn.answered and turn.interaction.source.has_request()
+
+
+def _is_faultless(turn: Turn, choice: int = 0) -> bool:
+    return turn.is_complete and fault_of_turn(turn, choice) is None
 
 
 def fault_of_turn(turn: Turn, choice: int = 0) -> str | None:
@@ -120,6 +123,13 @@ def _ancestors(turn: Turn) -> list[Turn]:
     while path[-1].exact and path[-1].previous is not None:
         path.append(path[-1].previous)
     return path
+
+
+def tools_of(branch: Branch, left_out: LeftOut) -> list[dict[str, Payload]] | None:
+    """Return the tools of a branch as OpenAI's functions; those that are built in at a provider are left out."""
+    tools = branch.tools()
+    left_out.add("tools without a schema", sum(not is_function(tool) for tool in tools))
+    return [function_of(tool) for tool in tools if is_function(tool)] or None
 
 
 def count_unlearned(

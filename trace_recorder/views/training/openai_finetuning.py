@@ -7,11 +7,11 @@ whole, and what an earlier row has.
 
 from __future__ import annotations
 
-from trace_recorder.values.messages import Message, Payload, ToolCall, without_none
+from trace_recorder.values.messages import Message, Payload, without_none
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.kinds import IMAGES, IMAGES_BY_ADDRESS, NAMES
-from trace_recorder.views.content.openai_functions import arguments_text, function_of, is_function
-from trace_recorder.views.content.parts import Image, Other, Text, lines_of, parts_of, text_of
+from trace_recorder.views.content.openai_functions import arguments_text, call_of
+from trace_recorder.views.content.parts import Image, Other, chat_part, lines_of, parts_of, text_of
 from trace_recorder.views.conversations.call_chains import turns_of
 from trace_recorder.views.left_out import (
     ANNOTATIONS,
@@ -24,7 +24,7 @@ from trace_recorder.views.left_out import (
     count,
     count_unsupported_contents,
 )
-from trace_recorder.views.training.branches import Branch, Line, branches, count_unlearned
+from trace_recorder.views.training.branches import Branch, Line, branches, count_unlearned, tools_of
 from trace_recorder.views.view import LeftOut, view
 
 _SUPPORTED: FormatSupport = {
@@ -51,12 +51,10 @@ def to_openai_finetuning(
 
 
 def _row(branch: Branch, left_out: LeftOut) -> dict[str, Payload]:
-    tools = branch.tools()
-    left_out.add("tools without a schema", sum(not is_function(tool) for tool in tools))
-    functions = [function_of(tool) for tool in tools if is_function(tool)]
+    functions = tools_of(branch, left_out)
     at_once = branch.leaf.parameters.get("parallel_tool_calls")
     return {"messages": [_message(line) for line in branch.lines()]} | without_none(
-        tools=functions or None,
+        tools=functions,
         parallel_tool_calls=at_once if functions and isinstance(at_once, bool) else None,
     )
 
@@ -75,14 +73,9 @@ def _message(line: Line) -> dict[str, Payload]:
 def _assistant(line: Line) -> dict[str, Payload]:
     message = line.message
     text = text_of(message)
-    calls = [_call(call) for call in message.tool_calls]
+    calls = [call_of(call, arguments_text(call)) for call in message.tool_calls]
     content = None if calls and not text else text
     return {"role": "assistant", "content": content, **without_none(tool_calls=calls or None), "weight": int(line.new)}
-
-
-def _call(call: ToolCall) -> dict[str, Payload]:
-    function = {"name": call.name, "arguments": arguments_text(call)}
-    return {"id": call.call_id, "type": "function", "function": function}
 
 
 def _user_content(message: Message) -> str | list[Payload]:
@@ -90,10 +83,4 @@ def _user_content(message: Message) -> str | list[Payload]:
     parts = parts_of(message)
     if not any(isinstance(part, Image) for part in parts):
         return text_of(message)
-    return [
-        {"type": "text", "text": part.text}
-        if isinstance(part, Text)
-        else {"type": "image_url", "image_url": {"url": part.address}}
-        for part in parts
-        if not isinstance(part, Other)
-    ]
+    return [chat_part(part) for part in parts if not isinstance(part, Other)]

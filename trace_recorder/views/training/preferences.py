@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.conversations.call_chains import Turn, agent_key, turns_of
 from trace_recorder.views.left_out import count_unsupported_contents
-from trace_recorder.views.training.branches import Branch, branches, fault_of_turn
-from trace_recorder.views.training.trl import SUPPORTED, Row, messages_of, rewards_of, tools_of
+from trace_recorder.views.training.branches import Branch, branches, fault_of_turn, tools_of
+from trace_recorder.views.training.trl import SUPPORTED, Row, messages_of, rewards_of
 from trace_recorder.views.view import LeftOut, view
 
 Score = Callable[[Trajectory], float | None]

@@ -18,7 +18,7 @@ from typing import Literal
 from trace_recorder.values.messages import Message, Payload, ToolCall, without_none
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.kinds import IMAGES, IMAGES_BY_ADDRESS, THOUGHTS
-from trace_recorder.views.content.openai_functions import arguments_of, function_of, is_function
+from trace_recorder.views.content.openai_functions import arguments_of, call_of
 from trace_recorder.views.content.parts import Image, Other, Text, lines_of, parts_of, text_of
 from trace_recorder.views.conversations.call_chains import Turn, turns_of
 from trace_recorder.views.left_out import (
@@ -33,7 +33,7 @@ from trace_recorder.views.left_out import (
     count_unsupported_contents,
 )
 from trace_recorder.views.token_counts import Tokens, tokens_of
-from trace_recorder.views.training.branches import Branch, Line, branches, count_unlearned
+from trace_recorder.views.training.branches import Branch, Line, branches, count_unlearned, tools_of
 from trace_recorder.views.view import LeftOut, view
 
 Form = Literal["messages", "prompt_completion", "tokens"]
@@ -86,13 +86,6 @@ def messages_of(lines: Sequence[Line], left_out: LeftOut) -> list[Row]:
         names |= {call.call_id: call.name for call in line.message.tool_calls}
         written.append(_message(line.message, names, left_out))
     return written
-
-
-def tools_of(branch: Branch, left_out: LeftOut) -> list[Row] | None:
-    """Return the tools of a branch as chat templates take them."""
-    tools = branch.tools()
-    left_out.add("tools without a schema", sum(not is_function(tool) for tool in tools))
-    return [function_of(tool) for tool in tools if is_function(tool)] or None
 
 
 # ── the forms ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -225,7 +218,7 @@ def _part(part: Text | Image) -> Row:
 
 def _call(call: ToolCall, left_out: LeftOut) -> Row:
     left_out.add(ARGUMENTS, not isinstance(call.arguments, dict))
-    return {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": arguments_of(call)}}
+    return call_of(call, arguments_of(call))
 
 
 def _turn(place: int, line: Line) -> Row:

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text
 from trace_recorder.imports.foreign.clocks import stated_time
-from trace_recorder.imports.foreign.llm.database import json_of
 from trace_recorder.imports.foreign.run import Call, Conversation, Event, ForeignRun, Kept, Members
+from trace_recorder.imports.foreign.sqlite_file import json_of
 from trace_recorder.values.messages import Payload, without_none
 
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.imports.foreign.llm import entries, tables, threads
-from trace_recorder.imports.foreign.llm.database import MAGIC, Database, opened
 from trace_recorder.imports.foreign.run import ForeignRun, Members
 from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.foreign.sqlite_file import MAGIC, Database, opened
 from trace_recorder.values.messages import Payload
 
 _ENTRY = {"id", "model", "prompt", "response", "conversation_id", "datetime_utc"}

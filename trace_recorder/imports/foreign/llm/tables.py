@@ -6,8 +6,8 @@ from base64 import b64encode
 from collections.abc import Iterator
 
 from trace_recorder.dialects.json_access import as_text
-from trace_recorder.imports.foreign.llm.database import Database
 from trace_recorder.imports.foreign.run import Members
+from trace_recorder.imports.foreign.sqlite_file import Database
 from trace_recorder.values.messages import Payload
 
 

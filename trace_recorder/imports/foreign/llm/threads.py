@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text, content_of, join_texts, json_value
 from trace_recorder.imports.foreign.clocks import stated_time
-from trace_recorder.imports.foreign.llm.database import Database, json_of
 from trace_recorder.imports.foreign.llm.entries import attachment_part, call_of, described, tool_of
 from trace_recorder.imports.foreign.llm.tables import attachment
 from trace_recorder.imports.foreign.run import Conversation, Event, ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.sqlite_file import Database, json_of
 from trace_recorder.values.messages import Payload, without_none
 
 

@@ -1,0 +1,137 @@
+"""Ctrl-C while the agent's thread starts a background thread, wakes it or waits for it.
+
+`threading.Condition` does not bear this: its lock stays taken, or another exception comes out. So it is not used where
+the agent waits, and where Python itself uses it, in `Thread.start`, the exception that comes out is the handler's.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import count
+from pathlib import Path
+from types import FrameType
+
+import pytest
+
+from tests.agreement import agrees, document
+from tests.chat_calls import asked, call, said
+from tests.interrupts import interrupted, interrupted_when
+from tests.processes import ROOT
+from trace_recorder import AlreadyFinalizedError, TrajectoryRecorder
+from trace_recorder.background_work import Event, start_thread
+from trace_recorder.exporters.delivered import Delivered
+from trace_recorder.exporters.live import LiveExport
+from trace_recorder.views.otlp.made import Conventions
+from trace_recorder.views.otlp.span import Span
+
+WAITING = tuple(
+    str(ROOT / "trace_recorder" / name)
+    for name in ("background_work.py", "derive/live_document/writer.py", "exporters/live.py", "recording/run.py")
+)
+QUICK = 3.0
+"""Whatever waits in vain, waits for longer than so many seconds."""
+
+
+def took(act: Callable[[], object]) -> float:
+    began = time.monotonic()
+    act()
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("method", ["set", "wait"])
+def test_an_event_stays_whole(method: str) -> None:
+    """Whenever one of its methods is interrupted, it can be set and waited for by others."""
+    for at in count(1):
+        event = Event()
+        acts = {"set": event.set, "wait": lambda event=event: event.wait(0.01)}
+        came = interrupted(acts[method], at, WAITING)
+        setter = threading.Timer(0.01, event.set)
+        setter.start()
+        assert took(lambda event=event: event.wait(QUICK)) < QUICK
+        assert event.is_set()
+        setter.join()
+        if not came:
+            break
+
+
+def test_an_event_wakes_all_who_wait() -> None:
+    """One that is set is set for everybody, at once or later."""
+    event = Event()
+    found: list[bool] = []
+    waiting = [threading.Thread(target=lambda: found.append(event.wait())) for _ in range(3)]
+    for one in waiting:
+        one.start()
+    event.set()
+    event.set()
+    for one in waiting:
+        one.join()
+
+    assert (found, event.wait(0), Event().wait(0.001)) == ([True] * 3, True, False)
+
+
+@pytest.mark.parametrize("function", ["_acquire_restore", "_release_save", "wait", "__enter__", "__exit__"])
+@pytest.mark.parametrize("event", ["call", "c_return"])
+def test_what_a_handler_raises_while_a_thread_starts_comes_out(function: str, event: str) -> None:
+    """Python waits for the thread in a Condition, which makes a RuntimeError of it in the middle of taking its lock."""
+    wanted = getattr(threading.Condition, function).__code__
+
+    def is_moment(frame: FrameType, what: str) -> bool:
+        return (frame.f_code, what) == (wanted, event)
+
+    assert interrupted_when(lambda: start_thread(lambda: None, "test"), is_moment, (threading.__file__,))
+
+
+class Endpoint:
+    """An exporter's target that accepts everything."""
+
+    name, content, new_messages, flush_seconds = "nowhere", False, True, 1.0
+    conventions: Conventions = "genai"
+
+    def sender(self) -> Endpoint:
+        return self
+
+    def send(self, spans: Sequence[Span]) -> bool:
+        return len(spans) > 0
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def delivered(self, run: Path) -> Delivered:
+        return Delivered(run, "http://nowhere")
+
+    def start(self, journal: Path) -> LiveExport:
+        return LiveExport(journal, self)
+
+
+def record_and_end(recorder: TrajectoryRecorder) -> None:
+    """A call for which the document's thread is started, and the end, which waits for it."""
+    call(recorder, asked("x"), said("y"))
+    recorder.finalize(success=True)
+
+
+@pytest.mark.parametrize("exports", [False, True])
+def test_an_interrupt_while_a_run_waits_for_its_threads_leaves_its_document_whole(
+    tmp_path: Path, *, exports: bool
+) -> None:
+    """Whenever it comes, no other exception comes out, nothing waits in vain, the document is complete."""
+    wrong: dict[str, list[int]] = {}
+    for at in count(1):
+        recorder = TrajectoryRecorder(tmp_path / f"{at}.json", exporters=[Endpoint()] if exports else [])
+        recorder.start()
+        began = time.monotonic()
+        came = interrupted(partial(record_and_end, recorder), at, (*WAITING, threading.__file__))
+        with suppress(AlreadyFinalizedError):
+            recorder.finalize(success=True)
+        recorder._lifecycle.at_exit()
+        if time.monotonic() - began > QUICK:
+            wrong.setdefault("it waits in vain", []).append(at)
+        if not agrees(recorder) or document(recorder)["status"] == "running":
+            wrong.setdefault("the document does not say what the journal says", []).append(at)
+        if not came:
+            break
+
+    assert wrong == {}

@@ -1,0 +1,263 @@
+"""Services that cannot be installed here, as servers of this machine: what their documentation says of their HTTP.
+
+Each keeps a few traces, lists them in pages of one or two, notes which it was asked for, and fails when it is told to.
+Their real clients speak to them.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from tests.imports.foreign.test_span_lists import phoenix_spans
+from tests.imports.foreign.test_trace_exports import langfuse_trace, langsmith_runs
+
+Members = dict[str, Any]
+Answer = tuple[int, Any]
+
+
+class StandIn:
+    """A service with traces `t0`, `t1` …; `fetched` has the ids of those that it was asked for.
+
+    `refuses` is an HTTP status for every request. `fails` has the statuses of requests for single traces; 0 closes the
+    connection without an answer. `delay` is called before each answer.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.ids: list[str] = []
+        self.fetched: list[str] = []
+        self.refuses: int | None = None
+        self.fails: dict[str, int] = {}
+        self.delay: Callable[[], object] = lambda: None
+        for _ in range(count):
+            self.add()
+
+    def add(self) -> str:
+        """Add a trace; return its id."""
+        self.ids.append(self.new_id(len(self.ids)))
+        self.keep(self.ids[-1])
+        return self.ids[-1]
+
+    def new_id(self, number: int) -> str:
+        """Return the id of a new trace."""
+        return f"t{number}"
+
+    def keep(self, identity: str) -> None:
+        """Make a trace."""
+        raise NotImplementedError
+
+    def answer(self, path: str, given: Members) -> Answer:
+        """Return the status and the body of an answer."""
+        raise NotImplementedError
+
+    def asked(self, identity: str) -> int | None:
+        """Note that a trace was asked for; return the status with which that fails, if it does."""
+        self.fetched.append(identity)
+        return self.fails.get(identity)
+
+
+def page(found: list[Any], given: Members, size: int) -> tuple[list[Any], str | None]:
+    """Return one page, and the cursor of the next."""
+    cursor = given.get("cursor") or "0"
+    at = int(cursor[0] if isinstance(cursor, list) else cursor)
+    return found[at : at + size], str(at + size) if at + size < len(found) else None
+
+
+@contextmanager
+def serving(service: StandIn) -> Iterator[str]:
+    """Run a server; yield its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def _reply(self) -> None:
+            split = urlsplit(self.path)
+            body = self.rfile.read(int(self.headers.get("content-length") or 0))
+            given = parse_qs(split.query) | (json.loads(body) if body[:1] == b"{" else {})
+            service.delay()
+            status, value = (service.refuses, {}) if service.refuses else service.answer(split.path, given)
+            if status == 0:
+                self.close_connection = True
+                return
+            data = value.encode() if isinstance(value, str) else json.dumps(value).encode()
+            self.send_response(status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(data)))
+            self.send_header("retry-after-ms", "1")
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_GET = do_POST = _reply  # noqa: N815 the names that http.server asks for
+
+        def log_message(self, *_: Any) -> None:
+            """Print nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+class LangfuseServer(StandIn):
+    """A project of Langfuse: `GET /api/public/v2/observations` and `/v3/scores`, which have cursors.
+
+    Metadata is flat, as the server stores it, and cut after 200 characters unless it is asked for by its name.
+    """
+
+    name = "demo"
+
+    def keep(self, identity: str) -> None:
+        trace = langfuse_trace()
+        self.scores = trace["trace"]["scores"]
+        self.observations: list[Members] = getattr(self, "observations", [])
+        long = {
+            "attributes.gen_ai.operation.name": "chat",
+            "attributes.gen_ai.response.id": f"{identity}-{'x' * 300}",
+            "scope.name": "s",
+            "plan": "p" * 300,
+        }
+        for one in trace["observations"]:
+            members = {"projectId": "p", "isRootObservation": one["parentObservationId"] is None, "metadata": long}
+            members |= {
+                "traceId": identity,
+                "id": f"{identity}-{one['id']}",
+                "providedModelName": one.pop("model", None),
+            }
+            members |= {
+                "parentObservationId": one["parentObservationId"] and f"{identity}-{one['parentObservationId']}"
+            }
+            members |= {"updatedAt": one["endTime"], "traceName": "weather", "sessionId": "s", "tags": ["a"]}
+            self.observations.append({**one, **members})
+
+    def answer(self, path: str, given: Members) -> Answer:
+        if path.endswith("/projects"):
+            organization = {"id": "o", "name": "o"}
+            return 200, {"data": [{"id": "p", "name": self.name, "metadata": {}, "organization": organization}]}
+        if path.endswith("/v3/scores"):
+            told = {"projectId": "p", "source": "API", "environment": "default", "timestamp": "2025-10-09T09:00:00Z"}
+            dates = {"createdAt": "2025-10-09T09:00:00Z", "updatedAt": "2025-10-09T09:00:00Z"}
+            found = [
+                {**told, **dates, "id": str(at), **one, "value": one["value"] or one["stringValue"]}
+                for at, one in enumerate(self.scores)
+            ]
+            listed, cursor = page(found, given, 1)
+            return 200, {"data": listed, "meta": {"limit": 1} | ({"cursor": cursor} if cursor else {})}
+        if not path.endswith("/v2/observations"):
+            return 404, {"message": "no such route"}
+        return self._observations(given)
+
+    def _observations(self, given: Members) -> Answer:
+        wanted = given.get("traceId", [None])[0]
+        status = wanted and self.asked(wanted)
+        if status is not None:
+            return status, {"message": f"about {wanted}"}
+        roots = given.get("isRootObservation") == ["true"]
+        found = [one for one in self.observations if (one["isRootObservation"] if roots else one["traceId"] == wanted)]
+        listed, cursor = page(found, given, 2)
+        expanded = given.get("expandMetadata", [""])[0].split(",")
+        return 200, {
+            "data": [_with_metadata(one, expanded) for one in listed],
+            "meta": {"cursor": cursor} if cursor else {},
+        }
+
+
+def _with_metadata(one: Members, expanded: list[str]) -> Members:
+    metadata = {name: value if name in expanded else value[:200] for name, value in one["metadata"].items()}
+    return one | {"metadata": metadata}
+
+
+class LangSmithServer(StandIn):
+    """A project of LangSmith: `/api/v2/traces`, from version 0.16 of the server on, or `/runs/query` before."""
+
+    def __init__(self, count: int, version: str = "0.17.1") -> None:
+        self.version = version
+        self.runs: dict[str, list[Members]] = {}
+        super().__init__(count)
+
+    def new_id(self, number: int) -> str:
+        return str(uuid.UUID(int=number + 1))
+
+    def keep(self, identity: str) -> None:
+        ids = {run["id"]: str(uuid.uuid4()) for run in langsmith_runs()} | {"r1": identity}
+        told = [run | {"session_id": str(uuid.uuid4()), "app_path": "x"} for run in langsmith_runs()]
+        for run in told:
+            run |= {name: ids.get(run[name] or "") for name in ("id", "trace_id", "parent_run_id")}
+        self.runs[identity] = told
+
+    def answer(self, path: str, given: Members) -> Answer:
+        if path.endswith("/info"):
+            return 200, {"version": self.version}
+        if path.endswith("/sessions"):
+            project = {"id": str(uuid.UUID(int=7)), "tenant_id": str(uuid.uuid4()), "name": "demo"}
+            is_known = given.get("name") == ["demo"]
+            return 200, [project | {"start_time": "2025-10-09T00:00:00", "reference_dataset_id": None}] * is_known
+        if path.endswith("/runs/query"):
+            return self._before(given)
+        if path.startswith("/api/v2/traces"):
+            return self._traces(path, given)
+        return 404, {"detail": "no such route"}
+
+    def _before(self, given: Members) -> Answer:
+        trace_id = given.get("trace")
+        status = trace_id and self.asked(trace_id)
+        if status is not None:
+            return status, {}
+        found = self.runs[trace_id] if trace_id else [runs[0] for runs in self.runs.values()]
+        listed, cursor = page(found, given, 1)
+        return 200, {"runs": listed, "cursors": {"next": cursor}}
+
+    def _traces(self, path: str, given: Members) -> Answer:
+        if self.version < "0.16":
+            return 404, {"detail": "no such route"}
+        if path.endswith("/query"):
+            assert given["min_start_time"] < "2023", "the service lists one day unless it is told since when"
+            listed, cursor = page([runs[0] for runs in self.runs.values()], given, 2)
+            return 200, {"items": [{"root_run": _selected(one, given)} for one in listed], "next_cursor": cursor}
+        trace_id = path.split("/")[-2]
+        status = self.asked(trace_id)
+        return (status, {}) if status is not None else (200, {"items": [_v2(one) for one in self.runs[trace_id]]})
+
+
+def _v2(run: Members) -> Members:
+    """Return a run as the newer interface states it."""
+    parents = [run["parent_run_id"]] if run["parent_run_id"] else []
+    return {**run, "run_type": run["run_type"].upper(), "parent_run_id": None, "parent_run_ids": parents}
+
+
+def _selected(run: Members, given: Members) -> Members:
+    return {name: value for name, value in run.items() if name.upper() in given["selects"]}
+
+
+class PhoenixServer(StandIn):
+    """A project of Phoenix, whose lists have two spans a page."""
+
+    def keep(self, identity: str) -> None:
+        self.spans: list[Members] = getattr(self, "spans", [])
+        self.spans += [span | {"context": span["context"] | {"trace_id": identity}} for span in phoenix_spans()]
+
+    def answer(self, path: str, given: Members) -> Answer:
+        if not path.endswith("/spans"):
+            return 200, "99.0.0"  # it asks for the version of the server
+        if "/demo/" not in path:
+            return 404, "no such project"
+        traces, roots = given.get("trace_id", []), "parent_id" in given
+        status = self.asked(traces[0]) if traces else None
+        if status is not None:
+            return status, {}
+        wanted = [
+            span
+            for span in self.spans
+            if (not traces or span["context"]["trace_id"] in traces) and not (roots and span["parent_id"])
+        ]
+        listed, cursor = page(wanted, given, 2)
+        return 200, {"data": listed, "next_cursor": cursor}

@@ -1,0 +1,71 @@
+"""Secrets near and in long base64: the middle of an image is not searched, and no secret is missed for that."""
+
+from __future__ import annotations
+
+import base64
+import json
+from random import Random
+
+import pytest
+
+from tests.secrets.corpus import keys
+from trace_recorder.storage.redaction.opaque_runs import KEPT, Shortened
+from trace_recorder.storage.redaction.redactor import Redaction
+from trace_recorder.storage.redaction.text_masking import default_redactor, mask_text
+
+IMAGE = base64.b64encode(Random(3).randbytes(60_000)).decode()
+KEY = "opaque0Key1of2the3user4"
+KINDS = list({(key.service, key.mask): key for key in keys(1)}.values())
+
+
+@pytest.mark.parametrize("between", [" ", "\n", ",", "; "])
+@pytest.mark.parametrize("size", [9_000, 32_768, 80_000])
+def test_a_secret_before_or_after_an_image_is_masked(size: int, between: str) -> None:
+    """Each kind of secret that is masked by itself is masked right before and right after an image too."""
+    image = IMAGE[:size]
+    missed = [
+        key.service
+        for key in KINDS
+        if key.longest not in mask_text(f"x{between}{key.text}{between}x")
+        for text in (f"{key.text}{between}{image}", f"{image}{between}{key.text}{between}x")
+        if key.longest in mask_text(text)
+    ]
+
+    assert missed == []
+
+
+@pytest.mark.parametrize("size", [0, 8_191, 8_192, 9_000, 70_000])
+def test_positions_in_the_shortened_text_are_those_of_the_whole(size: int) -> None:
+    """Each character that is kept is found again in the whole text; of each run at least its ends are kept."""
+    text = f"begin {IMAGE[:size]} middle~ {IMAGE[:size]}= end"
+    shortened = Shortened(text)
+
+    if shortened.is_cut():
+        places = shortened.places(list(range(len(shortened.text))))
+        assert "".join(text[at] for at in places) == shortened.text
+        assert len(shortened.text) < 12 * KEPT
+        for start in (text.index(IMAGE[:KEPT]), text.index(IMAGE[:KEPT], size)):
+            assert {*range(start, start + KEPT), *range(start + size - KEPT, start + size)} <= set(places)
+    else:
+        assert shortened.text == text
+        assert size < 16_384
+
+
+@pytest.mark.parametrize("at", [0, 30_000, 79_000])
+@pytest.mark.parametrize("spelled", [KEY, base64.b64encode(b"12" + KEY.encode()).decode()])
+def test_a_known_value_in_the_middle_of_an_image_is_masked(spelled: str, at: int) -> None:
+    """What the run knows is found anywhere in base64, also where nothing else is searched for."""
+    redaction = Redaction(default_redactor, {"A_TOKEN": KEY})
+    text = json.dumps({"url": f"data:image/png;base64,{IMAGE[:at]}{spelled}{IMAGE[at:]}"})
+
+    masked, count = redaction.mask(text)
+
+    assert count == 1
+    assert KEY not in masked
+    assert spelled[8:20] not in masked
+    assert redaction.mask(masked) == (masked, 0)
+
+
+def test_an_image_is_not_changed() -> None:
+    """Masking an image gives the image."""
+    assert Redaction(default_redactor, {"A_TOKEN": KEY}).mask(f'"{IMAGE}"') == (f'"{IMAGE}"', 0)

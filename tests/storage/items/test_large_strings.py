@@ -1,0 +1,120 @@
+"""Large strings are taken out of a request before it is parsed, and change nothing in what is on file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.storage.items.store import LARGE, records
+from trace_recorder.background_work import current_yield
+from trace_recorder.storage.items.encoder import ItemEncoder
+from trace_recorder.storage.items.large_strings import MIN_STRING_CHARACTERS, reduce_json, restore
+from trace_recorder.values.json_text import NotJsonError
+from trace_recorder.values.messages import Payload
+
+IMAGE = "iVBORw0KGgo" * 6000
+
+
+def message(text: str, *images: str) -> Payload:
+    return {"role": "user", "content": [{"type": "text", "text": text}, *({"image": image} for image in images)]}
+
+
+CALLS: list[Payload] = [
+    {"model": "m", "messages": [message("see", IMAGE)]},
+    {"model": "m", "messages": [message("see", IMAGE), message("and", IMAGE + "a", IMAGE)]},
+    {"model": "m", "messages": [message("see", IMAGE), message("and", IMAGE + "a", IMAGE), message(LARGE * 9)]},
+    {"prompt": IMAGE, "api_key": IMAGE, "notes": [IMAGE, 1], "tools": [{"name": "f"}], IMAGE: IMAGE, "z": {"a": LARGE}},
+    {"model": "m", "messages": [message('quoted " and \\ and é and \n ' * 3000)], "tail": [{"image": IMAGE}]},
+    {
+        "model": "m",
+        "messages": [message('quoted " and \\ and é and \n ' * 3000), message("x")],
+        "tail": [{"image": IMAGE}],
+    },
+]
+
+
+def lines_of(requests: list[bytes], prepare: Callable[[ItemEncoder, bytes], object]) -> list[list[tuple[str, str]]]:
+    """The records of requests, each encoded with what `prepare` makes of it."""
+    encoder, seq, found = ItemEncoder(), 0, []
+    for request in requests:
+        encoded = encoder.encode(request, prepare(encoder, request))  # type: ignore[arg-type]
+        found.append(records(encoded, seq + 1))
+        seq += len(found[-1])
+        encoded.mark_written(seq)
+    return found
+
+
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_records_are_the_same_with_and_without_preparation(*, ascii_only: bool) -> None:
+    """What is on file does not depend on whether large strings were taken out beforehand."""
+    requests = [json.dumps(call, ensure_ascii=ascii_only).encode() for call in CALLS]
+    prepared = []
+
+    def prepare(encoder: ItemEncoder, request: bytes) -> object:
+        prepared.append(encoder.prepare(request))
+        return prepared[-1]
+
+    assert lines_of(requests, prepare) == lines_of(requests, lambda *_: None)
+    assert [one is not None for one in prepared] == [True] * 5 + [False]
+    assert [one.start > 0 for one in prepared if one is not None] == [False, True, True, False, False]  # type: ignore[attr-defined]
+
+
+def test_a_preparation_that_others_have_overtaken_does_no_harm() -> None:
+    """What was prepared for another state of the encoder is of no use, and the records are right."""
+    requests = [json.dumps(call).encode() for call in CALLS]
+    stale = [ItemEncoder().prepare(request) for request in requests]
+
+    assert lines_of(requests, lambda _, request: stale[requests.index(request)]) == lines_of(requests, lambda *_: None)
+
+
+PIECES = st.sampled_from(
+    ['"', "\\", "\\\\", '\\"', "\\u00e9", "\\ud83d\\ude00", "é", "a", ":", ", ", "{", "}", "[", " "]
+)
+
+
+@given(st.lists(st.one_of(PIECES, st.just("A" * MIN_STRING_CHARACTERS)), max_size=30))
+def test_what_is_taken_out_is_put_back(pieces: list[str]) -> None:
+    """Whatever bytes come, restoring what was reduced gives them again."""
+    text = "".join(pieces)
+    reduced = reduce_json(text.encode())
+
+    assert reduced is not None
+    assert restore(reduced.text.decode(), reduced.strings) == text
+
+
+BROKEN = ["\n", "\t", "\x00", "\\x", "\\u12", "\\ud800", "\\", "\udc80"]
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=ascii)
+@pytest.mark.parametrize("place", [0, 5_000, 40_000])
+def test_a_large_string_that_is_not_json_is_refused(broken: str, place: int) -> None:
+    """Taking strings out accepts nothing that parsing refuses."""
+    body = '{"messages":[{"role":"user","content":"' + "A" * place + broken + '" ,"more":"' + "B" * 40_000 + '"}]}'
+    request = body.encode("utf-8", "surrogateescape")
+    encoder = ItemEncoder()
+
+    with pytest.raises(NotJsonError):
+        encoder.encode(request, encoder.prepare(request))
+
+
+def test_other_threads_may_run_often_while_large_strings_are_taken_out() -> None:
+    """No step takes more than 32 KB of a string, or 64 strings."""
+    image, small, escaped = "A" * 3_000_000, ["b"] * 6_400, '\\"' * 64_000
+    yields: list[int] = []
+    token = current_yield.set(lambda: yields.append(1))
+    try:
+        counts = []
+        for body in ([image], small, [escaped]):
+            yields.clear()
+            assert reduce_json(json.dumps(body).replace("\\\\\\", "\\").encode()) is not None
+            counts.append(len(yields))
+    finally:
+        current_yield.reset(token)
+
+    assert counts[0] >= 2 * 3_000_000 // 32_768
+    assert counts[1] >= 100
+    assert counts[2] >= 1_000

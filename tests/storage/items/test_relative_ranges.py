@@ -1,0 +1,100 @@
+"""Lists that are written relative to an earlier one: how many ranges they take, and which items they lead to."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Callable, Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.storage.items.store import Store
+from trace_recorder.storage.items.encoder import ItemEncoder
+from trace_recorder.storage.items.relative_ranges import Base
+
+Contents = list[str]
+FILLER = "go on"
+
+
+def growing_with_filler(number: int) -> Contents:
+    return [text for at in range(number) for text in (f"turn {at}", FILLER)]
+
+
+def first_message_changes(number: int) -> Contents:
+    return [f"it is {number}", *growing_with_filler(number)]
+
+
+def notes_are_inserted_in_front(number: int) -> Contents:
+    return [*(f"note {at}" for at in range(number)), *growing_with_filler(number)]
+
+
+def notes_are_inserted_behind_the_first(number: int) -> Contents:
+    return [f"it is {number}", *(f"note {at}" for at in reversed(range(number))), *growing_with_filler(number)]
+
+
+def oldest_are_removed(number: int) -> Contents:
+    return ["task", *growing_with_filler(number)[number // 2 * 2 :]]
+
+
+def window_slides(number: int) -> Contents:
+    return ["task", *growing_with_filler(number)[-100:]]
+
+
+HISTORIES = (
+    growing_with_filler,
+    first_message_changes,
+    notes_are_inserted_in_front,
+    notes_are_inserted_behind_the_first,
+    oldest_are_removed,
+    window_slides,
+)
+
+
+def ranges_of(history: Callable[[int], Contents], calls: int) -> int:
+    """How many ranges the requests of a history take, each with all that is new in a call."""
+    encoder, seq, count = ItemEncoder(), 0, 0
+    for number in range(1, calls + 1):
+        messages = [{"content": text} for text in history(number)]
+        encoded = encoder.encode(json.dumps({"model": "m", "messages": messages}).encode())
+        encoded.check(range(seq, seq + len(encoded.new)))
+        seq += len(encoded.new) + 1
+        encoded.mark_written(seq)
+        part = json.loads(encoded.items)["messages"]
+        count += len(part if isinstance(part, list) else part["ranges"])
+    return count
+
+
+@pytest.mark.parametrize("history", HISTORIES, ids=lambda one: one.__name__)
+def test_four_times_the_calls_take_far_less_than_sixteen_times_the_ranges(history: Callable[[int], Contents]) -> None:
+    """Whatever changes at the beginning of a history, its ranges do not grow with the square of the calls."""
+    assert ranges_of(history, 480) <= 9.5 * ranges_of(history, 120)
+
+
+def changed_lists() -> Iterator[st.SearchStrategy[list[int]]]:
+    yield st.lists(st.integers(0, 8), max_size=60)
+    yield st.lists(st.integers(0, 60), max_size=60)
+
+
+@given(base=st.one_of(*changed_lists()), numbers=st.one_of(*changed_lists()))
+def test_ranges_lead_to_the_same_numbers(base: list[int], numbers: list[int]) -> None:
+    """Relative to any base, the ranges of any list lead to exactly its numbers."""
+    ranges = Base(1, array("L", base)).ranges_of(array("L", numbers))
+
+    found: list[int] = []
+    for entry in ranges:
+        first, last = entry["base"] if isinstance(entry, dict) else entry
+        found += base[first : last + 1] if isinstance(entry, dict) else range(first, last + 1)
+    assert found == numbers
+
+
+@pytest.mark.parametrize("history", HISTORIES, ids=lambda one: one.__name__)
+def test_every_call_can_be_put_together(history: Callable[[int], Contents]) -> None:
+    """Whatever base a list is relative to, it expands to what was sent, and its check value agrees."""
+    store = Store()
+    texts = [json.dumps({"messages": [{"content": one} for one in history(number)]}) for number in range(1, 60)]
+
+    store.add(*texts)
+
+    assert store.expanded() == [json.loads(text) for text in texts]

@@ -1,0 +1,36 @@
+"""Work on many runs, one after another: with a progress bar, and a sentence for each run that cannot be processed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from trace_recorder.cli.output import console, print_lines, warn
+from trace_recorder.cli.progress import Progress
+from trace_recorder.cli.read_files import UnreadableError
+
+T = TypeVar("T")
+
+
+class EachRun:
+    """Goes through the results for so many runs, and prints why one has none; `failed` counts these."""
+
+    def __init__(self, total: int) -> None:
+        self.failed = 0
+        self._progress = Progress(total)
+
+    def over(self, results: Iterable[T | UnreadableError]) -> Iterator[T]:
+        """Yield the results that are no errors."""
+        with self._progress as progress:
+            for result in progress.over(results):
+                if isinstance(result, UnreadableError):
+                    self.failed += 1
+                    progress.hide()
+                    warn(str(result))
+                else:
+                    yield result
+
+    def print(self, lines: Iterable[str]) -> None:
+        """Print lines where the progress bar is."""
+        self._progress.hide()
+        print_lines(console(), lines)

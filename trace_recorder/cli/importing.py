@@ -1,0 +1,138 @@
+"""One import: which files and traces were read so far, what became of them, and what is printed of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+
+from trace_recorder.cli.output import console, print_lines, warn
+from trace_recorder.cli.progress import Progress
+from trace_recorder.cli.read_files import UnreadableError, error_message
+from trace_recorder.cli.text_layout import pluralize
+from trace_recorder.guard import try_call
+from trace_recorder.imports.foreign.any_file import is_own, recognized
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.services.traces import TraceService
+from trace_recorder.recording.imported_runs import Imported, import_file, import_traces
+
+
+class Importing:
+    """What was imported so far. A file is read again only when its size or its time has changed.
+
+    `counts` are numbers of runs and files by what became of them. A run that is unchanged, and a sentence about a
+    service that is the last one said of it, are not counted and printed again at each look.
+    """
+
+    def __init__(self, directory: Path, progress: Callable[[int | None], Progress] = Progress) -> None:
+        self.counts: Counter[str] = Counter()
+        self._directory = directory
+        self._progress = progress
+        self._seen: dict[Path, tuple[int, int]] = {}
+        self._read_too: set[Path] = set()
+        self._versions: dict[str, dict[str, str]] = {}
+        self._unchanged: set[Path] = set()
+        self._said: dict[str, str] = {}
+
+    def look(self, sources: Iterable[Path]) -> None:
+        """Import the files that are new, or have changed since the last look."""
+        files = [*_files(sources)]
+        with self._progress(len(files)) as progress:
+            for path, is_named in progress.over(files):
+                state = try_call(partial(_state, path), lambda _: None)
+                if path in self._read_too or self._seen.get(path) == state is not None:
+                    continue
+                if state is not None:
+                    self._seen[path] = state
+                self._import(path, progress, is_named=is_named)
+
+    def _import(self, path: Path, progress: Progress, *, is_named: bool) -> None:
+        source = Source(path)
+        try:
+            if not (is_named or _is_foreign(source)):
+                self.counts["passed over"] += 1
+                return
+            for done in _readable(import_file(source, self._directory), path):
+                self._note(done, str(path), progress)
+        except UnreadableError as error:
+            self._fail(str(error), progress)
+        self._read_too |= source.read_too
+
+    def fetch(self, service: TraceService) -> bool:
+        """Import the traces of a service that are new, or have changed; return whether it gave all of them."""
+        seen = self._versions.setdefault(service.address, {})
+        runs = _readable(import_traces(service, self._directory, seen), Path(service.address))
+        with self._progress(None) as progress:
+            try:
+                for done in progress.over(runs):
+                    self._note(done, service.address, progress)
+            except UnreadableError as error:
+                self._fail(str(error), progress, of=service.address)
+                return False
+        self._said.pop(service.address, None)
+        return True
+
+    def _note(self, done: Imported, source: str, progress: Progress) -> None:
+        if done.done == "unreadable":
+            self._fail(done.why, progress, of=f"{source} {done.path}")
+            return
+        if done.done == "unchanged" and done.path in self._unchanged:
+            return
+        self._unchanged.add(done.path)
+        self.counts[done.done] += 1
+        if done.done != "unchanged":
+            progress.hide()
+            print_lines(console(), [f"{done.path}: {done.done}, from {source}"])
+
+    def _fail(self, message: str, progress: Progress, *, of: str | None = None) -> None:
+        if of is not None and self._said.get(of) == message:
+            return
+        if of is not None:
+            self._said[of] = message
+        self.counts["failed"] += 1
+        progress.hide()
+        warn(message)
+
+    def report(self) -> None:
+        """Print on stderr how many runs were written, and how many files were passed over."""
+        counts = self.counts
+        words = [f"{pluralize(counts['written'], 'run')} written"]
+        words += [f"{counts[name]} {name}" for name in ("replaced", "unchanged") if counts[name]]
+        if counts["passed over"]:
+            words.append(f"{pluralize(counts['passed over'], 'file')} in no format that is read")
+        if counts["failed"]:
+            words.append(f"{pluralize(counts['failed'], 'source')} could not be read")
+        warn(", ".join(words))
+
+
+def _readable(runs: Iterator[Imported], source: Path) -> Iterator[Imported]:
+    """Yield runs until one cannot be read or written. Raises UnreadableError."""
+    while (done := try_call(partial(next, runs, None), partial(_raise_unreadable, source))) is not None:
+        yield done
+
+
+def _files(sources: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
+    """Yield the files, and whether each was named itself. Those of sub-agents lie deeper, and come later."""
+    for source in sources:
+        if not source.is_dir():
+            yield source, True
+            continue
+        found = [path for path in source.rglob("*") if path.is_file() and not path.name.startswith(".")]
+        for path in sorted(found, key=lambda path: (len(path.parts), path)):
+            yield path, False
+
+
+def _is_foreign(source: Source) -> bool:
+    """Whether a file in a directory is a run of another tool. One that cannot be read is none."""
+    found = try_call(partial(recognized, source), lambda _: None)
+    return found is not None and (found != "document" or not is_own(source.path))
+
+
+def _state(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns
+
+
+def _raise_unreadable(path: Path, error: Exception) -> Imported:
+    raise UnreadableError(error_message(path, error, "imported")) from error

@@ -1,0 +1,134 @@
+"""Where opencode keeps a session: files of its older storage, its database, or the text of `opencode export`.
+
+Source: `packages/opencode/src/storage/storage.ts`, `packages/opencode/src/session/session.sql.ts`. Next to
+`session/<project>/<session>.json` the storage has `message/<session>/*.json` and `part/<message>/*.json` (older:
+`part/*.json`, which name their message). The database has the tables `session`, `message` and `part`; the last two keep
+most members as JSON in `data`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
+from trace_recorder.imports.foreign.run import Members, Missing
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.foreign.sqlite_file import Database, json_of
+
+
+class Said(NamedTuple):
+    """A message as it is stored, and its parts."""
+
+    message: Members
+    parts: list[Members]
+
+
+class Session(NamedTuple):
+    """One session: its members, and how its messages and its sub-agents' sessions are read. Both are read once."""
+
+    members: Members
+    messages: Callable[[list[Missing]], list[Said]]
+    """Returns the messages in the order of time, and appends what cannot be read."""
+    sub_sessions: Callable[[], list[Session]] = list
+
+
+def exported(document: Members) -> Session:
+    """Return the session of what `opencode export` prints."""
+    stated = [as_dict(one) for one in as_list(document.get("messages"))]
+    said = [Said(as_dict(one.get("info")), [as_dict(part) for part in as_list(one.get("parts"))]) for one in stated]
+    return Session(as_dict(document["info"]), lambda _: _in_order(said))
+
+
+def stored(source: Source) -> Session:
+    """Return the session of a file in the storage. That of a sub-agent is a file, and a run, of its own."""
+    members = as_dict(source.document)
+    identity = as_text(members.get("id")) or ""
+    return Session(members, lambda missing: _in_order(_Storage(source, missing).messages(identity)))
+
+
+@dataclass(slots=True)
+class _Storage:
+    """The files around a session's."""
+
+    source: Source
+    missing: list[Missing]
+
+    def messages(self, session: str) -> Iterator[Said]:
+        """Yield the messages in a session's directory, with their parts."""
+        root = self.source.path.absolute().parent.parent.parent
+        unsorted = self._by_message(root / "part")
+        for path in _files(root / "message", session):
+            message = self._object(path)
+            identity = as_text(message.get("id")) or path.stem
+            found = [self._object(part) for part in _files(root / "part", identity)]
+            yield Said(message, found or unsorted.get(identity, []))
+
+    def _by_message(self, directory: Path) -> dict[str, list[Members]]:
+        """Return the parts that are in no directory of a message, as the oldest storage has them."""
+        found: dict[str, list[Members]] = {}
+        for path in sorted(directory.glob("*.json")):
+            part = self._object(path)
+            found.setdefault(as_text(part.get("messageID")) or "", []).append(part)
+        return found
+
+    def _object(self, path: Path) -> Members:
+        self.source.read_too.add(path)
+        value = self.source.neighbour(path).document
+        if not isinstance(value, dict):
+            self.missing.append(Missing(what=path.name, why="it is no JSON object"))
+        return as_dict(value)
+
+
+def _files(directory: Path, name: str) -> list[Path]:
+    """Return the files in a directory that a session names: none, if the name leads elsewhere."""
+    if name in {"", ".", ".."} or "\x00" in name or Path(name).name != name or "\\" in name:
+        return []
+    return sorted((directory / name).glob("*.json"))
+
+
+def has_tables(database: Database) -> bool:
+    """Whether a database is one of opencode's."""
+    sessions = database.has("session", "id", "parent_id", "project_id", "directory", "version", "time_created")
+    messages = database.has("message", "id", "session_id", "time_created", "data")
+    return sessions and messages and database.has("part", "id", "message_id", "data")
+
+
+def in_tables(database: Database) -> Iterator[Session]:
+    """Yield the sessions that no other one in the database has started, the oldest first."""
+    is_first = 'parent_id is null or parent_id = id or parent_id not in (select id from "session")'
+    yield from _sessions(database, f"where {is_first} order by time_created, id")
+
+
+def _sessions(database: Database, where: str, *values: str) -> Iterator[Session]:
+    for row in database.rows("session", where, *values):
+        identity = as_text(row["id"]) or ""
+        time = {"created": row["time_created"], "updated": row.get("time_updated")}
+        members = {**row, "projectID": row["project_id"], "parentID": row["parent_id"], "time": time}
+        yield Session(members, partial(_rows, database, identity), partial(_started_by, database, identity))
+
+
+def _started_by(database: Database, session: str) -> list[Session]:
+    return [*_sessions(database, "where parent_id = ? and id != parent_id order by time_created, id", session)]
+
+
+def _rows(database: Database, session: str, missing: list[Missing]) -> list[Said]:
+    found: list[Said] = []
+    for row in database.rows("message", "where session_id = ? order by time_created, id", session):
+        parts = database.rows("part", "where message_id = ? order by id", row["id"])
+        found.append(Said(_data(row, "message", missing), [_data(part, "part", missing) for part in parts]))
+    return found
+
+
+def _data(row: Members, what: str, missing: list[Missing]) -> Members:
+    members = json_of(row["data"])
+    if not members:
+        missing.append(Missing(what=f"{what} {row['id']}", why="its data are no JSON object"))
+    return {**members, "id": row["id"]}
+
+
+def _in_order(said: Iterable[Said]) -> list[Said]:
+    return sorted(said, key=lambda one: as_number(as_dict(one.message.get("time")).get("created")) or 0.0)

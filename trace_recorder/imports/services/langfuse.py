@@ -1,0 +1,147 @@
+"""The traces of a project of Langfuse, by its own client (`pip install 'trace-recorder[langfuse]'`).
+
+Its keys and its address are those of LANGFUSE_PUBLIC_KEY, LANGFUSE_SECRET_KEY and LANGFUSE_BASE_URL. The keys belong
+to one project, so a project of another name is refused. The newest client lists observations only: a trace is what
+its first observation says of it, its observations, and its scores. Source: the client's `api.observations.get_many`
+(`GET /api/public/v2/observations`), which the server has from version 4 on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from trace_recorder.dialects.json_access import as_dict, as_text
+from trace_recorder.imports.foreign.langfuse import run_of_trace
+from trace_recorder.imports.foreign.run import ForeignRun, Members
+from trace_recorder.imports.services.failures import FetchError
+from trace_recorder.imports.services.traces import ListedTrace, client_module
+from trace_recorder.values.messages import Payload
+
+_KEYS = ("LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY")
+_PUBLIC = "https://cloud.langfuse.com"
+_OPTIONS = {"max_retries": 5, "timeout_in_seconds": 60}
+"""The client waits before each retry as long as the server asks for: most plans allow few requests a minute."""
+_LISTED_FIELDS = "core,basic,time"
+_FIELDS = "core,basic,time,io,metadata,model,usage,trace_context"
+_TRACES_A_PAGE = 1000
+_OBSERVATIONS_A_PAGE = 50
+"""An answer has 5 MB at most, and observations have their prompts in them."""
+_SCORES_A_PAGE = 100
+_CUT_AT = 200
+"""A value of the metadata with so many characters may be cut; it is fetched again by its name."""
+_NESTED = ("attributes", "resourceAttributes", "scope")
+
+
+@dataclass(slots=True)
+class Langfuse:
+    """One project. `client` is a `langfuse.api.LangfuseAPI`, for keys and an address that are not the environment's."""
+
+    project: str
+    client: Payload = None
+    format: str = "langfuse"
+    settings: str = "LANGFUSE_PUBLIC_KEY, LANGFUSE_SECRET_KEY and LANGFUSE_BASE_URL"
+
+    @property
+    def address(self) -> str:
+        """The service and the project."""
+        return f"langfuse:{self.project}"
+
+    def traces(self) -> Iterator[ListedTrace]:
+        """Yield the traces that have a first observation, the newest first."""
+        self._check_project()
+        seen: set[str] = set()
+        observations = self._connected().observations
+        given = {"is_root_observation": True, "fields": _LISTED_FIELDS, "limit": _TRACES_A_PAGE}
+        for root in _pages(observations.get_many, given):
+            identity = as_text(root.get("traceId"))
+            if identity and identity not in seen:
+                seen.add(identity)
+                yield ListedTrace(identity, _version(root))
+
+    def run(self, trace: ListedTrace) -> ForeignRun | None:
+        """Fetch the observations and the scores of a trace."""
+        given = {"trace_id": trace.identity, "fields": _FIELDS, "limit": _OBSERVATIONS_A_PAGE}
+        get_many = self._connected().observations.get_many
+        found = [*_pages(get_many, given)]
+        cut = sorted({name for one in found for name in _cut(one)})
+        if cut:
+            found = [*_pages(get_many, given | {"expand_metadata": ",".join(cut)})]
+        if not found:
+            return None
+        wanted = {"trace_id": trace.identity, "fields": "details", "limit": _SCORES_A_PAGE}
+        scores = [*_pages(self._connected().scores.get_many, wanted)]
+        return run_of_trace(_trace(trace.identity, found, scores))
+
+    def _check_project(self) -> None:
+        projects = [as_dict(json.loads(one.json())) for one in self._connected().projects.get().data]
+        if not any(self.project in (one.get("name"), one.get("id")) for one in projects):
+            names = ", ".join(str(one.get("name")) for one in projects)
+            raise FetchError(f"{self.address}: the keys in {' and '.join(_KEYS)} belong to another project: {names}.")
+
+    def _connected(self) -> Payload:
+        if self.client is None:
+            self.client = _client()
+        return self.client
+
+
+def _client() -> Payload:
+    api = client_module("langfuse.api", "langfuse")
+    public, secret = (os.environ.get(name, "").strip() for name in _KEYS)
+    if not public or not secret:
+        raise FetchError(
+            f"There are no keys for Langfuse: put them into the environment variables {' and '.join(_KEYS)}."
+        )
+    place = os.environ.get("LANGFUSE_BASE_URL") or os.environ.get("LANGFUSE_HOST") or _PUBLIC
+    return api.LangfuseAPI(base_url=place.rstrip("/"), username=public, password=secret)
+
+
+def _pages(get_many: Callable[..., Payload], given: Mapping[str, Payload]) -> Iterator[Members]:
+    """Yield the elements of all pages, as they are on the wire."""
+    cursor: str | None = None
+    while True:
+        page = get_many(**given, cursor=cursor, request_options=_OPTIONS)
+        yield from (as_dict(json.loads(one.json())) for one in page.data)
+        cursor = page.meta.cursor
+        if not cursor:
+            return
+
+
+def _version(root: Members) -> str:
+    """Return when a trace changed last, as its first observation says; "" if that has not ended."""
+    ended = root.get("endTime")
+    return f"{root.get('updatedAt') or ''} {ended}".strip() if ended else ""
+
+
+def _cut(observation: Members) -> Iterator[str]:
+    """Yield the names of metadata that may be cut. A name with a comma cannot be asked for."""
+    for name, value in as_dict(observation.get("metadata")).items():
+        if isinstance(value, str) and len(value) == _CUT_AT and "," not in name:
+            yield name
+
+
+def _trace(identity: str, observations: list[Members], scores: list[Members]) -> Members:
+    """Return a trace in the form in which Langfuse's interface exports it."""
+    root = next((one for one in observations if one.get("isRootObservation")), observations[-1])
+    about = {name: root.get(name) for name in ("userId", "sessionId", "tags", "environment", "release", "version")}
+    trace = {"id": identity, "name": root.get("traceName"), **about, "scores": scores}
+    return {"trace": trace, "observations": [_observation(one) for one in observations]}
+
+
+def _observation(one: Members) -> Members:
+    model = one.get("model") or one.get("providedModelName")
+    return {**one, "model": model, "metadata": _nested(as_dict(one.get("metadata")))}
+
+
+def _nested(metadata: Members) -> Members:
+    """Return metadata without the prefixes of its names: the server stores it flat, as `attributes.gen_ai.system`."""
+    nested: Members = {}
+    for name, value in metadata.items():
+        first, dot, rest = name.partition(".")
+        if dot and first in _NESTED:
+            nested.setdefault(first, {})[rest] = value
+        else:
+            nested[name] = value
+    return nested

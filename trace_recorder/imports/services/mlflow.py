@@ -1,0 +1,76 @@
+"""The traces of an experiment of MLflow, by its own client (`pip install 'trace-recorder[mlflow]'`).
+
+The client takes its address from MLFLOW_TRACKING_URI, a server or a database, and its key from MLFLOW_TRACKING_TOKEN.
+Traces are listed without their spans, and with all that was said of them, so that a later assessment is a new version.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from trace_recorder.imports.foreign.mlflow import run_of_trace
+from trace_recorder.imports.foreign.run import ForeignRun, Members
+from trace_recorder.imports.services.failures import FetchError
+from trace_recorder.imports.services.traces import ListedTrace, client_module
+from trace_recorder.values.messages import Payload
+
+_TRACES_A_PAGE = 100
+
+
+@dataclass(slots=True)
+class MLflow:
+    """One experiment, by its name or its id. `client` is an `mlflow.MlflowClient`, for another address."""
+
+    project: str
+    client: Payload = None
+    format: str = "mlflow"
+    settings: str = "MLFLOW_TRACKING_URI and MLFLOW_TRACKING_TOKEN"
+
+    @property
+    def address(self) -> str:
+        """The service and the experiment."""
+        return f"mlflow:{self.project}"
+
+    def traces(self) -> Iterator[ListedTrace]:
+        """Yield the traces of the experiment, the newest first."""
+        client, location, token = self._connected(), self._experiment(), None
+        seen: set[str] = set()  # a page begins after a number of traces, so one that is added moves the others
+        while True:
+            page = client.search_traces(
+                locations=[location], max_results=_TRACES_A_PAGE, page_token=token, include_spans=False
+            )
+            for info in (trace.info.to_dict() for trace in page):
+                if info["trace_id"] not in seen:
+                    seen.add(info["trace_id"])
+                    yield ListedTrace(info["trace_id"], _version(info))
+            token = page.token
+            if not token:
+                return
+
+    def run(self, trace: ListedTrace) -> ForeignRun | None:
+        """Fetch a trace with its spans."""
+        found = json.loads(self._connected().get_trace(trace.identity, display=False).to_json())
+        return run_of_trace(found) if found["data"]["spans"] else None
+
+    def _experiment(self) -> str:
+        found = self._connected().get_experiment_by_name(self.project)
+        if found is None and self.project.isdigit():
+            found = self._connected().get_experiment(self.project)
+        if found is None:
+            raise FetchError(f"{self.address}: there is no experiment of this name. {self.settings} say where.")
+        return str(found.experiment_id)
+
+    def _connected(self) -> Payload:
+        if self.client is None:
+            self.client = client_module("mlflow", "mlflow").MlflowClient()
+        return self.client
+
+
+def _version(info: Members) -> str:
+    """Return a check value of what is listed of a trace; "" if it goes on."""
+    if info.get("state") not in ("OK", "ERROR"):
+        return ""
+    return blake2b(json.dumps(info, sort_keys=True, default=str).encode(), digest_size=8).hexdigest()

@@ -1,0 +1,140 @@
+"""Takes large strings out of JSON, such as images in base64, without parsing what they are in.
+
+Each one is replaced by a mark with its hash, so that what is left is small, and equal texts stay equal. A string is
+taken out only if every reader accepts it as JSON; others stay where they are and are judged with the rest. The work is
+cut into short steps, between which other threads run, and needs no lock.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
+from trace_recorder.values.json_text import NotJsonError, refuse_lone_surrogates
+
+MIN_STRING_CHARACTERS = 8192
+"""A string is large from this many characters on."""
+_MARK = f"@large:{os.urandom(8).hex()}:"
+"""How a mark begins: no text that is sent has it."""
+_MARKED = re.compile(rf'"{_MARK}[0-9a-f]{{30}}"')
+_COLON = re.compile(rb"[ \t\n\r]*:")
+_VALID = re.compile(r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+')
+"""What a string may consist of."""
+_STEP = 64
+"""Other threads may run after this many strings."""
+
+
+@dataclass(frozen=True, slots=True)
+class LargeString:
+    """A string as JSON text with its quotes, and the key by which its item is known."""
+
+    literal: str
+    key: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """JSON text with marks in place of its large strings, and the strings by their marks, which have quotes too."""
+
+    text: bytes
+    strings: Mapping[str, LargeString]
+
+
+def digest(name: str, data: bytes | memoryview) -> bytes:
+    """Identify an item by 120 bits: as a `bytes` object they take 48 bytes, where 128 bits would take 64."""
+    return blake2b(data, digest_size=15, person=name.encode()).digest()
+
+
+def reduce_json(data: bytes, start: int = 0, end: int | None = None) -> Reduced | None:
+    """Take the large strings out of a part of JSON that begins outside of strings; None if it has marks already."""
+    end = len(data) if end is None else end
+    if data.find(_MARK.encode(), start, end) >= 0:
+        return None
+    parts: list[bytes] = []
+    strings: dict[str, LargeString] = {}
+    done = start
+    for begin, stop in _literals(data, start, end):
+        if stop - begin < MIN_STRING_CHARACTERS or _COLON.match(data, stop):
+            continue
+        literal = _valid_string(data, begin, stop)
+        if literal is not None and len(literal) >= MIN_STRING_CHARACTERS:
+            yield_to_others()
+            key = digest("s", memoryview(data)[begin:stop])
+            mark = f'"{_MARK}{key.hex()}"'
+            strings[mark] = LargeString(literal, key)
+            parts += (data[done:begin], mark.encode())
+            done = stop
+    return Reduced(b"".join([*parts, data[done:end]]), strings)
+
+
+def marks_in(text: str) -> Iterator[re.Match[str]]:
+    """Yield the marks in JSON text, and what looks like one."""
+    return _MARKED.finditer(text) if _MARK in text else iter(())
+
+
+def restore(text: str, strings: Mapping[str, LargeString]) -> str:
+    """Put the strings back in the places of their marks."""
+    if _MARK not in text:
+        return text
+    return _MARKED.sub(lambda found: strings[found[0]].literal if found[0] in strings else found[0], text)
+
+
+def _literals(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield where each string begins and ends, with its quotes."""
+    find, count = data.find, 0
+    begin = find(b'"', start, end)
+    while begin >= 0:
+        close = find(b'"', begin + 1, end)
+        while close >= 0 and data[close - 1] == 0x5C and _is_escaped(data, close):
+            close = find(b'"', close + 1, end)
+            count += 1
+            if count % _STEP == 0:
+                yield_to_others()
+        if close < 0:
+            return
+        yield begin, close + 1
+        begin = find(b'"', close + 1, end)
+        count += 1
+        if count % _STEP == 0:
+            yield_to_others()
+
+
+def _is_escaped(data: bytes, at: int) -> bool:
+    """Whether an odd number of backslashes precedes a quote."""
+    start = at
+    while data[start - 1] == 0x5C:
+        start -= 1
+    return (at - start) % 2 == 1
+
+
+def _valid_string(data: bytes, begin: int, end: int) -> str | None:
+    """Return a string's text if every reader of JSON accepts it."""
+    try:
+        literal = _decoded(data, begin, end)
+        refuse_lone_surrogates(literal)
+    except (UnicodeDecodeError, NotJsonError):
+        return None
+    at, last = 1, len(literal) - 1
+    while at < last:
+        found = _VALID.match(literal, at, min(at + MAX_UNINTERRUPTED_CHARS, last))
+        if found is None or found.end() == at:
+            return None
+        at = found.end()
+        yield_to_others()
+    return literal
+
+
+def _decoded(data: bytes, begin: int, end: int) -> str:
+    """Decode UTF-8 step by step. Raises UnicodeDecodeError."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    parts: list[str] = []
+    for at in range(begin, end, MAX_UNINTERRUPTED_CHARS):
+        stop = min(at + MAX_UNINTERRUPTED_CHARS, end)
+        parts.append(decoder.decode(data[at:stop], final=stop == end))
+        yield_to_others()
+    return "".join(parts)
