@@ -102,7 +102,9 @@ class Run:
         self._snapshot = partial(
             DocumentWriter, journal.path, history=history, sync=journal.sync, limits=limits.document
         )
-        self._writer = WriteScheduler(self._snapshot(document, in_place=journal.is_in_place), self._write_guarded)
+        self._writer = WriteScheduler(
+            self._snapshot(document, in_place=journal.is_in_place), guard("write the document", costs_record=False)
+        )
 
     def start(self, about: Mapping[str, object], said: Mapping[str, object], parent: str | None) -> None:
         """Write the first record: the schema version, the process, and the caller's description of the run."""
@@ -185,16 +187,14 @@ class Run:
 
     def _update_document(self, kind: str, when: When | None = None) -> None:
         when = when or DOCUMENT_TIMING.get(kind, "now")
-        with self.guard("have the document written", costs_record=False):
-            if not self._exiting:
-                self._use_writer(partial(self._writer.record_written, when, self._journal.end))
-            elif when != "later":  # no thread can be started any more that would do it
-                self._use_writer(self._writer.save)
+        is_due = self._writer.is_due(when, self._journal.end) if not self._exiting else when != "later"
+        if is_due:  # while the interpreter exits, no thread can be started any more that would write it
+            self._write_document()
 
-    def _use_writer(self, use: Callable[[], None]) -> None:
-        """Call a method of the writer, and close the run if a signal handler has ended it during the call."""
+    def _write_document(self) -> None:
+        """Write the document now, and close the run if a signal handler has ended it meanwhile."""
         try:
-            use()
+            self._writer.save()
         finally:
             if self._closing_thread == threading.get_ident() and not self._is_using_writer():
                 self._closing_thread = 0
@@ -204,7 +204,7 @@ class Run:
         """Whether this thread is in such a call further up its stack, as in a signal handler."""
         frame: FrameType | None = sys._getframe(2)
         while frame is not None:
-            if frame.f_code is Run._use_writer.__code__ and frame.f_locals.get("self") is self:
+            if frame.f_code is Run._write_document.__code__ and frame.f_locals.get("self") is self:
                 return True
             frame = frame.f_back
         return False
@@ -305,11 +305,7 @@ class Run:
     def save(self) -> None:
         """Write the document now."""
         if not self.abandoned:
-            self._use_writer(self._writer.save)
-
-    def _write_guarded(self, write: Callable[[], None]) -> None:
-        with self.guard("write the document", costs_record=False):
-            write()
+            self._write_document()
 
     def finish(self, ending: FinalStatus, final_result: object = None) -> None:
         """Write the last record and the last document, and close. Later records do not belong to this run."""
