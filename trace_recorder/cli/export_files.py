@@ -52,20 +52,29 @@ class Target:
 
         A directory is one that is there, ends in a slash, or has a name that does not end in .json, .jsonl or .eval.
         """
-        has_rows = FORMATS[name].kind == "rows"
-        if out is None and has_rows:
-            return cls()
-        if out is None:
-            raise ValueError(f"{name} writes a file a run: say with -o in which directory")
-        path = Path(out)
-        is_directory = path.is_dir() or out.endswith(("/", os.sep))
-        if has_rows and is_directory:
-            raise ValueError(f"{name} writes one file, and {out} is a directory: name a file in it")
-        if is_directory or not (has_rows or path.exists() or path.suffix in {".json", ".jsonl", ".eval"}):
-            return cls(directory=path)
-        if runs > 1 and not has_rows:
-            raise ValueError(f"{out} is a file, and {name} writes one for each of {runs} runs: name a directory")
-        return cls(file=path)
+        find = _file_of_rows if FORMATS[name].kind == "rows" else _place_of_files
+        return find(name, out, runs)
+
+
+def _file_of_rows(name: str, out: str | None, _: int) -> Target:
+    if out is not None and _is_directory(out):
+        raise ValueError(f"{name} writes one file, and {out} is a directory: name a file in it")
+    return Target(file=None if out is None else Path(out))
+
+
+def _place_of_files(name: str, out: str | None, runs: int) -> Target:
+    if out is None:
+        raise ValueError(f"{name} writes a file a run: say with -o in which directory")
+    path = Path(out)
+    if _is_directory(out) or not (path.exists() or path.suffix in {".json", ".jsonl", ".eval"}):
+        return Target(directory=path)
+    if runs > 1:
+        raise ValueError(f"{out} is a file, and {name} writes one for each of {runs} runs: name a directory")
+    return Target(file=path)
+
+
+def _is_directory(out: str) -> bool:
+    return Path(out).is_dir() or out.endswith(("/", os.sep))
 
 
 @dataclass(slots=True)

@@ -64,16 +64,26 @@ def grep(  # noqa: PLR0913, PLR0917 - one argument an option
     check_names(sorted(places or ()), PLACES, "--in")
     expression = _expression(re.escape(pattern) if fixed else pattern, ignore_case=ignore_case)
     runs = [*find_runs(paths or [default_directory()])]
-    found: list[Match] = []
     each = EachRun(len(runs))
-    for matches in each.over(_searched(runs, expression, frozenset(places or PLACES))):
-        found += matches
-        if matches and not as_json:
-            each.print([matches[0].file] if files_only else map(_line, matches))
-    if as_json:
-        print_json([asdict(match) for match in found])
-    if each.failed or not found:
+    found = each.over(_searched(runs, expression, frozenset(places or PLACES)))
+    count = _print_json(found) if as_json else _print(found, each, files_only=files_only)
+    if each.failed or not count:
         raise typer.Exit(2 if each.failed else 1)
+
+
+def _print_json(found: Iterable[list[Match]]) -> int:
+    matches = [asdict(match) for of_run in found for match in of_run]
+    print_json(matches)
+    return len(matches)
+
+
+def _print(found: Iterable[list[Match]], each: EachRun, *, files_only: bool) -> int:
+    """Print the matches of each run as they are found; return how many runs have any."""
+    count = 0
+    for matches in filter(None, found):
+        count += 1
+        each.print([matches[0].file] if files_only else map(_line, matches))
+    return count
 
 
 def _expression(pattern: str, *, ignore_case: bool) -> re.Pattern[str]:

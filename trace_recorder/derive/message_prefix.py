@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Callable, Iterable, Sequence
+from itertools import takewhile
 
 from trace_recorder.dialects.call_ids import CallNumbering, count_made_up
 from trace_recorder.dialects.split_messages import MergeRule, MessageGroup
@@ -57,6 +58,12 @@ class IncrementalReading(Struct, frozen=True):
         if first is not None:
             parts[first] = parts[first].removeprefix(_SEPARATOR)
         return parts
+
+
+def newest_results(messages: Sequence[Message]) -> list[ToolResult]:
+    """Return the tool results of a request since the model last spoke; `MessagePrefix` gathers them as it reads."""
+    newest = takewhile(lambda message: message.role != "assistant", reversed(messages))
+    return [result_of(message) for message in newest if message.role == "tool"][::-1]
 
 
 def result_of(message: Message) -> ToolResult:

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from trace_recorder.derive.derived_steps import OpenCalls, is_step
+from trace_recorder.derive.derived_steps import OpenCalls, is_step, step_of
 from trace_recorder.derive.tool_matching import PendingCalls, RecordedStep, ToolExecution
 from trace_recorder.derive.tool_steps import ToolSteps
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import ToolCall, ToolResult
+from trace_recorder.values.trajectory import AgentStep
 
 
 @dataclass(slots=True)
@@ -138,10 +139,15 @@ class ToolExecutions:
         """Return the ids of the interactions that were forgotten before each of their calls was answered."""
         return self._open_calls.unanswered()
 
-    def other_steps_showing(self, identity: str) -> Mapping[object, None]:
-        """Return the steps other than its own that show a part of an interaction: those in which its tools ran."""
+    def steps_showing(self, identity: str) -> Mapping[object, None]:
+        """Return the steps that show a part of an interaction: its own step, and those in which its tools ran.
+
+        A recorded step is given by its id, a tool step as the object.
+        """
+        own = self.step_of_interaction.get(identity)
         asked = [execution for execution in self.executions.get(identity, ()) if execution.requested_by]
-        return {execution.call_data.get("step_id") or execution.tool_step: None for execution in asked}
+        where = {execution.call_data.get("step_id") or execution.tool_step: None for execution in asked}
+        return {own: None, **where} if own else where
 
     def may_be_reassigned(self, execution: ToolExecution) -> bool:
         """Whether an open stream may turn out to have asked for a tool."""
@@ -199,3 +205,14 @@ class ToolExecutions:
 
     def _latest_before(self, execution: ToolExecution) -> str | None:
         return None if "step_id" in execution.call_data else self._pending_calls.latest(execution)
+
+
+def derive_steps(interactions: Sequence[LLMInteraction]) -> list[AgentStep]:
+    """Derive the steps of interactions that have no journal and did not overlap."""
+    tools = ToolExecutions()
+    for number, one in enumerate(interactions):
+        agent = one.agent_id or one.agent
+        tools.read_request(one.interaction_id, agent, one.source.new_tool_results, streams=False)
+        tools.read_response(one, number, DuringStream())
+    deciding = filter(is_step, interactions)
+    return [step_of(at, one, tools.answers.get(one.interaction_id, {})) for at, one in enumerate(deciding, start=1)]

@@ -41,11 +41,14 @@ def text_part(kind: str, text: str, limits: Limits) -> Json:
 
 def json_part(value: Payload, limits: Limits, kind: str | None = None) -> Json:
     """Return a part that is any JSON; a large one is cut as its text."""
-    part: Json = {"type": "json", "kind": kind}
+    return {"type": "json", "kind": kind, **_cut_json(value, limits)}
+
+
+def _cut_json(value: Payload, limits: Limits) -> Json:
     if limits.text is None or not isinstance(value, str | list | dict):
-        return part | {"value": value}
+        return {"value": value}
     text = json.dumps(value, ensure_ascii=False)
-    return part | ({"value": value} if len(text) <= limits.text else _beginning(text, limits.text))
+    return {"value": value} if len(text) <= limits.text else _beginning(text, limits.text)
 
 
 def value_parts(value: Payload, limits: Limits) -> list[Json]:
@@ -65,13 +68,8 @@ def call_part(call: ToolCall, limits: Limits) -> Json:
     part: Json = {"type": "tool_call", "call_id": call.call_id, "name": call.name}
     if call.call_id_made_up:
         part["call_id_made_up"] = True
-    cut = json_part(call.arguments, limits)
-    return part | ({"arguments": cut["value"]} if "value" in cut else without_type(cut))
-
-
-def without_type(part: Json) -> Json:
-    """Return the members of a cut part that say what was cut."""
-    return {name: value for name, value in part.items() if name not in {"type", "kind"}}
+    cut = _cut_json(call.arguments, limits)
+    return part | ({"arguments": cut["value"]} if "value" in cut else cut)
 
 
 def message_parts(message: Message, limits: Limits) -> list[Json]:

@@ -15,8 +15,10 @@ from hashlib import blake2b
 from typing import Literal, get_args
 
 from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.kinds import Content, Location, contents_of, contents_of_answer
+from trace_recorder.views.content.parts import Part, described
 from trace_recorder.views.conversations.call_chains import Relation, Turn, interactions_of
 from trace_recorder.views.conversations.unrequested_tools import unrequested_tools_of
 from trace_recorder.views.token_counts import tokens_of
@@ -48,6 +50,8 @@ class ContentSupport:
         return content.kind in self.kinds or content.location in self.locations
 
 
+MAX_STRING = 2000
+"""Longer strings are cut in parts that are neither text nor image."""
 FormatSupport = Mapping[Side, ContentSupport]
 """What a format supports in each kind of message; in one that is not named, texts and tool calls alone."""
 _TEXT_ONLY = ContentSupport()
@@ -73,6 +77,13 @@ def _contents(turns: Iterable[Turn]) -> Iterator[tuple[Side, Content]]:
         for content in contents_of_answer(turn.interaction.response):
             seen.add(_digest("answers", content))
             yield "answers", content
+
+
+def other_part_as_text(part: Part, left_out: LeftOut) -> dict[str, Payload]:
+    """Return a part that is neither text nor image as a text, its JSON; long strings in it are cut and counted."""
+    text, cut = described(part, MAX_STRING)
+    left_out.add("long strings in parts that are neither text nor image", cut)
+    return {"type": "text", "text": text}
 
 
 def count_changed_histories(turns: Iterable[Turn], left_out: LeftOut, *relations: Relation) -> None:

@@ -18,7 +18,7 @@ from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.finish_reasons import Ending, ending_of
 from trace_recorder.views.content.kinds import INTERLEAVING, THOUGHTS
 from trace_recorder.views.content.openai_functions import arguments_of, function_of
-from trace_recorder.views.content.parts import Image, Part, Text, described, parts_of
+from trace_recorder.views.content.parts import Image, Part, Text, parts_of
 from trace_recorder.views.conversations.call_chains import Turn, turns_of
 from trace_recorder.views.conversations.chained_call import choice_of
 from trace_recorder.views.conversations.conversation import (
@@ -30,23 +30,22 @@ from trace_recorder.views.conversations.conversation import (
 from trace_recorder.views.conversations.step_matching import steps_by_turn
 from trace_recorder.views.left_out import (
     ARGUMENTS,
+    SIDES,
     UNANSWERED,
     ContentSupport,
     FormatSupport,
     count_all_but,
     count_unsupported_contents,
+    other_part_as_text,
 )
 from trace_recorder.views.token_counts import counts_of
 from trace_recorder.views.view import LeftOut, view
 
 VERSION = 3
 HARNESS = "trace-recorder"
-_LONGEST = 2000
 _SHOWN = ContentSupport.of(locations=("part", "images"))
 _SUPPORTED: FormatSupport = {
-    "instructions": _SHOWN,
-    "questions": _SHOWN,
-    "tool results": _SHOWN,
+    **dict.fromkeys(SIDES, _SHOWN),
     "answers": ContentSupport.of(INTERLEAVING, THOUGHTS, locations=("part", "images")),
 }
 """Parts that are neither text nor an included image are written as text."""
@@ -171,9 +170,7 @@ class _Session:
             return {"type": "image", "data": part.data, **without_none(mimeType=part.media_type)}
         if isinstance(part, Image):
             return {"type": "text", "text": f"[image: {part.url}]"}
-        text, cut = described(part, _LONGEST)
-        self._left_out.add("long strings in parts that are neither text nor image", cut)
-        return {"type": "text", "text": text}
+        return other_part_as_text(part, self._left_out)
 
 
 def _in_order(blocks: Iterable[Block], calls: Iterable[ToolCall]) -> Iterator[Payload]:

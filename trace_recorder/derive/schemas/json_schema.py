@@ -22,6 +22,8 @@ from trace_recorder.derive.schemas.schema_types import Json, Shape
 from trace_recorder.values.messages import Payload
 
 DIRECTORY = Path(__file__).parent
+MAX_LINE = 120
+"""How long a line of a schema file may be, where it can be shorter."""
 
 
 def violations(model: type[Shape], value: Payload) -> list[str]:
@@ -74,7 +76,19 @@ def _named(name: str, schema: Json) -> Json:
 def texts() -> dict[str, str]:
     """Return the text of each schema file by its name."""
     schemas = {"document": document_schema(), "journal": journal_schema()}
-    return {f"{name}.schema.json": json.dumps(schema, indent=2) + "\n" for name, schema in schemas.items()}
+    return {f"{name}.schema.json": _laid_out(schema) + "\n" for name, schema in schemas.items()}
+
+
+def _laid_out(value: Payload, indent: str = "") -> str:
+    """Return JSON in which an object or an array is on one line where it fits."""
+    line = json.dumps(value)
+    if not isinstance(value, dict | list) or len(indent) + len(line) <= MAX_LINE:
+        return line
+    inner, ends = indent + "  ", "{}" if isinstance(value, dict) else "[]"
+    names = [f"{json.dumps(name)}: " for name in value] if isinstance(value, dict) else [""] * len(value)
+    values = value.values() if isinstance(value, dict) else value
+    parts = [f"{inner}{name}{_laid_out(one, inner)}" for name, one in zip(names, values, strict=True)]
+    return f"{ends[0]}\n" + ",\n".join(parts) + f"\n{indent}{ends[1]}"
 
 
 if __name__ == "__main__":

@@ -24,15 +24,20 @@ from trace_recorder.views.content.openai_functions import built_in, function_of,
 from trace_recorder.views.conversations.call_chains import Turn, agent_key, turns_of
 from trace_recorder.views.conversations.conversation import Conversation, conversations
 from trace_recorder.views.conversations.step_matching import steps_by_turn
-from trace_recorder.views.left_out import EMBEDDINGS, ContentSupport, FormatSupport, count, count_unsupported_contents
+from trace_recorder.views.left_out import (
+    EMBEDDINGS,
+    SIDES,
+    ContentSupport,
+    FormatSupport,
+    count,
+    count_unsupported_contents,
+)
 from trace_recorder.views.view import LeftOut, view
 
 SCHEMA_VERSION = "ATIF-v1.7"
 _SHOWN = ContentSupport.of(locations=("part", "images"))
 _SUPPORTED: FormatSupport = {
-    "instructions": _SHOWN,
-    "questions": _SHOWN,
-    "tool results": _SHOWN,
+    **dict.fromkeys(SIDES, _SHOWN),
     "answers": ContentSupport.of(THOUGHTS, locations=("part", "images")),
 }
 """Images, and other parts as text. What an answer has in addition to its text is in `extra`, which no reader uses."""

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trace_recorder.values.messages import Message, Payload
-from trace_recorder.views.content.parts import Image, Part, Text, described, parts_of
+from trace_recorder.views.content.parts import Image, Part, Text, parts_of
+from trace_recorder.views.left_out import other_part_as_text
 from trace_recorder.views.view import LeftOut
 
 _FILE_ENDINGS = {"image/jpeg": "jpg", "image/png": "png", "image/gif": "gif", "image/webp": "webp"}
 """The media types that ATIF knows."""
-_MAX_STRING = 2000
-"""Longer strings are cut in parts that are neither text nor image, and counted as left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +35,7 @@ class Images:
             return {"type": "text", "text": part.text}
         if isinstance(part, Image):
             return self._image(part)
-        text, cut = described(part, _MAX_STRING)
-        self.left_out.add("long strings in parts that are neither text nor image", cut)
-        return {"type": "text", "text": text}
+        return other_part_as_text(part, self.left_out)
 
     def _image(self, image: Image) -> dict[str, Payload]:
         """Return a reference to an image, or a text where it is left out or ATIF does not know its media type."""

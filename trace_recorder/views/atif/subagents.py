@@ -51,16 +51,20 @@ def _parent(
     of: Conversation, main: AbstractSet[Turn], before: Sequence[Turn], started: Mapping[str, tuple[Turn, str]]
 ) -> Parent:
     """Find a parent among the turns before a conversation, so that none is its own parent, however indirectly."""
-    of_parent = [turn for turn in before if of.parent_agent_id and turn.interaction.agent_id == of.parent_agent_id]
+    of_parent = [turn for turn in before if _is_of_agent(turn, of.parent_agent_id)]
     turn, call_id = started.get(of.turns[0].interaction.parent_execution_id or "", (None, None))
-    callers = [one for one in before if call_id is not None and _has_call(one, call_id)]
+    callers = [one for one in before if _has_call(one, call_id)]
     if callers:
         return Parent(_likeliest(callers, turn, of_parent), call_id)
     candidates = of_parent or [one for one in before if one in main]
     return Parent(candidates[-1]) if candidates else Parent()
 
 
-def _has_call(turn: Turn, call_id: str) -> bool:
+def _is_of_agent(turn: Turn, agent_id: str | None) -> bool:
+    return bool(agent_id) and turn.interaction.agent_id == agent_id
+
+
+def _has_call(turn: Turn, call_id: str | None) -> bool:
     return any(call.call_id == call_id for call in turn.answer().tool_calls)
 
 

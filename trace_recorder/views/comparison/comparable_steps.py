@@ -24,7 +24,7 @@ from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps
 
 Kind = Literal["prompt", "tools", "parameters", "answer", "tool_call", "tool_result"]
 KINDS: tuple[Kind, ...] = ("prompt", "tools", "parameters", "answer", "tool_call", "tool_result")
-"""What of a step is compared by its value, in the order of time. Models are compared in `models.py`."""
+"""What of a step is compared by its value, in the order of time. Models are compared in `trajectory_diff.py`."""
 MAX_EARLIER_PROMPTS = 8
 """A prompt continues the one of the agent's last calls with which it has the longest beginning in common."""
 

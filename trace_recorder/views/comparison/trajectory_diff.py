@@ -13,11 +13,11 @@ from trace_recorder.views.comparison.changed_ranges import changed_ranges
 from trace_recorder.views.comparison.comparable_steps import KINDS, ComparableStep, ComparableSteps, Kind
 from trace_recorder.views.comparison.figures import Figures, figures_of
 from trace_recorder.views.comparison.left_aside import Ignored
-from trace_recorder.views.comparison.models import Model, are_renamed
 from trace_recorder.views.comparison.value_changes import ValueChange, changes
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall
 
 DifferenceKind = Literal[Kind, "model", "missing"]
+Model = str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +165,20 @@ def diff(a: Trajectory, b: Trajectory, *, ignore: Collection[Ignored] = ("ids", 
         raise ValueError(f"ignore={ignore!r}: a collection of {', '.join(get_args(Ignored))}")
     pairs = [*_aligned(ComparableSteps(ignore).of(a), ComparableSteps(ignore).of(b))]
     models = [*filter(None, (_models(*pair) for pair in pairs))]
-    compares_models = "model" not in ignore and not are_renamed(models)
+    compares_models = "model" not in ignore and not _are_renamed(models)
     steps = tuple(_diff_step(*pair, compares_models=compares_models) for pair in pairs)
     parts_at = next((number for number, step in enumerate(steps) if step.differences), None)
     others = dict.fromkeys((one, other) for one, other in models if one != other)
     return TrajectoryDiff(DiffRun.of(a), DiffRun.of(b), steps, parts_at, (*others,))
+
+
+def _are_renamed(pairs: Collection[tuple[Model, Model]]) -> bool:
+    """Whether each model of the one run is always paired with the same model of the other, and no two with one.
+
+    Runs of two models are compared to see what the models did, so that another name is no difference in itself.
+    """
+    distinct = {*pairs}
+    return len({one for one, _ in distinct}) == len(distinct) == len({other for _, other in distinct})
 
 
 def _diff_step(a: ComparableStep | None, b: ComparableStep | None, *, compares_models: bool) -> DiffStep:

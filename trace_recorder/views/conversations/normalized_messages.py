@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from trace_recorder.values.messages import Message, Payload, ToolCall
-from trace_recorder.views.content.parts import Image, Other, Part, Text, parts_of
+from trace_recorder.views.content.parts import Image, Part, Text, parts_of
 
 EMPTY_PREFIX = b"\0" * 16
 """The digest of no messages."""
@@ -152,11 +152,10 @@ def _normalized(messages: Sequence[Message]) -> NormalizedContent | None:
     calls = tuple(call for message in messages for call in message.tool_calls)
     parts = [part for message in messages for part in parts_of(message)]
     text = _normalized_text(parts, role)
-    is_answer = role == "assistant"
-    if is_answer and not (text or calls):
+    if role == "assistant" and not (text or calls):
         return None
     called = json.dumps([[call.name, call.arguments] for call in calls], sort_keys=True)
-    others = [] if is_answer else [_part_text(part) for part in parts if not isinstance(part, Text)]
+    others = [] if role == "assistant" else _other_texts(parts)
     digest = _digest(role, called, text, *others)
     return NormalizedContent(role, digest, _digest(role, called) if calls else digest, calls)
 
@@ -178,8 +177,10 @@ def _digest(*texts: str) -> bytes:
     return digest.digest()
 
 
-def _part_text(part: Image | Other) -> str:
-    return part.address if isinstance(part, Image) else json.dumps(part.raw, sort_keys=True)
+def _other_texts(parts: Sequence[Part]) -> list[str]:
+    """Write the parts that are no text."""
+    others = [part for part in parts if not isinstance(part, Text)]
+    return [part.address if isinstance(part, Image) else json.dumps(part.raw, sort_keys=True) for part in others]
 
 
 def _key(message: Message) -> Hashable:

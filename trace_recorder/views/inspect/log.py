@@ -10,7 +10,6 @@ import io
 import json
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
 from typing import Literal
 
 from trace_recorder.values.llm_interaction import LLMInteraction
@@ -25,7 +24,7 @@ from trace_recorder.views.otlp.genai import text_of_value
 from trace_recorder.views.otlp.otlp_json import package_version
 from trace_recorder.views.otlp.span import iso, nanoseconds
 from trace_recorder.views.otlp.tree import SpanTree
-from trace_recorder.views.token_counts import Counts, counts_of
+from trace_recorder.views.token_counts import Counts, counts_of, sum_known
 from trace_recorder.views.view import LeftOut, view
 
 InspectForm = Literal["json", "eval"]
@@ -153,11 +152,9 @@ def _usage_by_model(run: Trajectory) -> dict[str, Payload]:
 
 def _total(calls: Sequence[LLMInteraction]) -> Counts | None:
     known = [counts for one in calls if (counts := counts_of(one)) is not None]
-    sums = {}
-    for field in fields(Counts):
-        stated = [value for counts in known if (value := getattr(counts, field.name)) is not None]
-        sums[field.name] = sum(stated) if stated else None
-    return Counts(**sums) if known else None
+    if not known:
+        return None
+    return Counts(**{name: sum_known(getattr(one, name) for one in known) for name in Counts.__struct_fields__})
 
 
 def _error(run: Trajectory) -> dict[str, Payload] | None:

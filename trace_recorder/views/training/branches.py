@@ -84,17 +84,21 @@ class Branch:
 def branches(turns: Sequence[Turn], *, include_incomplete: bool = False) -> list[Branch]:
     """Return the branches that turns make; with `include_incomplete`, every answer to a known prompt is a target."""
     is_target = _is_known if include_incomplete else _is_faultless
-    last = [turn for turn in turns if is_target(turn)]
-    went_on = {before for turn in last for before in _ancestors(turn)[1:]}
     covered: set[Turn] = set()
     found: list[Branch] = []
-    for leaf in (turn for turn in last if turn not in went_on):
+    for leaf in _leaves([*filter(is_target, turns)]):
         path = tuple(reversed(_ancestors(leaf)))
         taken = [after.choice for after in path[1:]] + [0]
         targets = frozenset(turn for turn, choice in zip(path, taken, strict=True) if is_target(turn, choice))
         found.append(Branch(path, targets, targets - covered))
         covered |= targets
     return found
+
+
+def _leaves(turns: Sequence[Turn]) -> list[Turn]:
+    """Return the turns from which no other of these goes on."""
+    went_on = {before for turn in turns for before in _ancestors(turn)[1:]}
+    return [turn for turn in turns if turn not in went_on]
 
 
 def _is_known(turn: Turn, _: int = 0) -> bool:
