@@ -20,6 +20,7 @@ from typing import Literal
 from trace_recorder.derive.live_document.writer import DocumentWriter
 from trace_recorder.guard import try_call
 from trace_recorder.imports.foreign.any_file import runs_in
+from trace_recorder.imports.foreign.formats import masked_name
 from trace_recorder.imports.foreign.layout import IMPORTED_FROM, journal_lines
 from trace_recorder.imports.foreign.run import ForeignRun, Members
 from trace_recorder.imports.foreign.source import Source
@@ -29,6 +30,7 @@ from trace_recorder.storage.atomic_write import replace_file
 from trace_recorder.storage.file_descriptor import close_ignoring_errors
 from trace_recorder.storage.journal_reader import Record, read
 from trace_recorder.storage.paths import create_whole_journal, journal_path_for
+from trace_recorder.storage.redaction.text_masking import default_redactor
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 _MAX_NAME = 100
@@ -53,7 +55,7 @@ def import_file(source: Source, directory: Path) -> Iterator[Imported]:
     What was written until then stays.
     """
     for run in runs_in(source):
-        run.source["file"] = str(source.path.absolute())
+        run.source["file"] = "/".join(map(masked_name, source.path.absolute().as_posix().split("/")))
         run.source["sha256"] = _digest([source.path, *sorted(source.read_too)])
         yield _import(run, directory)
 
@@ -116,6 +118,7 @@ def _name(format_name: str, identity: str) -> str:
 
 
 def _import(run: ForeignRun, directory: Path) -> Imported:
+    run.identity = default_redactor(run.identity)  # it becomes the name of a file
     for candidate in _candidates(directory / _name(run.format, run.identity)):
         journal = journal_path_for(candidate)
         if not (os.path.lexists(journal) or os.path.lexists(candidate)):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -129,22 +128,20 @@ def test_a_file_with_a_run_in_each_line_has_no_limit(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ['"' + '\\"' * 1_000_000, "[" * 2_000_000, "[]" * 1_000_000, '"[' * 1_000_000])
 def test_the_depth_of_any_text_is_found_in_linear_time(text: str) -> None:
-    began = time.process_time()
+    """A search that goes over parts again and again would take hours."""
     try:
         check_depth(text + "[" * 600, 250)
     except NotJsonError as error:
         assert "nested more than 250 levels" in str(error)  # noqa: PT017 - a text that ends in a string has no depth
-    assert time.process_time() - began < 5
 
 
 def test_objects_after_one_another_are_read_in_linear_time(tmp_path: Path) -> None:
+    """A search through the rest of the file for each object would take hours."""
     span = {"name": "s", "context": {"trace_id": "0x1", "span_id": "0x2"}, "kind": "SpanKind.CLIENT", "status": {}}
     path = tmp_path / "spans.txt"
     path.write_text(json.dumps(span, indent=1) + "{}" * 300_000)
-    began = time.process_time()
 
     assert len(list(span_console.read(Source(path)))) == 1
-    assert time.process_time() - began < 10
 
 
 @pytest.mark.parametrize("method", [DEFLATED, ZSTD])

@@ -13,6 +13,7 @@ from trace_recorder.guard import try_call
 from trace_recorder.imports.foreign.layout import journal_lines
 from trace_recorder.imports.foreign.run import ForeignRun
 from trace_recorder.imports.foreign.source import Source
+from trace_recorder.storage.redaction.text_masking import default_redactor
 
 __all__ = ("FORMATS", "Format", "Source", "format_of", "journal_lines", "read_runs")
 
@@ -95,8 +96,24 @@ def read_runs(source: Source) -> Iterator[ForeignRun]:
         if run is None:
             return
         run.format = found
-        run.source.setdefault("file", source.path.name)
+        run.identity = _without_secret_name(run.identity, source.path)
+        run.source.setdefault("file", masked_name(source.path.name))
         yield run
+
+
+def masked_name(name: str) -> str:
+    """Return the name of a file with secrets masked, also one before its suffix, which would be taken for its end."""
+    masked = default_redactor(name)
+    stem, dot, suffix = name.partition(".")
+    return masked if masked != name else default_redactor(stem) + dot + suffix
+
+
+def _without_secret_name(identity: str, path: Path) -> str:
+    """Return an identity, which a format may have made of the file's name and a number, without a secret name."""
+    for name in (path.name, path.name.removesuffix(path.suffix), path.name.partition(".")[0]):
+        if name and (masked := masked_name(name)) != name:
+            identity = identity.replace(name, masked)
+    return identity
 
 
 def _as_document(source: Source) -> str:

@@ -1,0 +1,40 @@
+"""Some damaged copies of the real files, and some with secrets; `scripts/fuzz-imports` tries more."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+
+from tests.imports.foreign.files import real_files
+from tests.imports.foreign.fuzzing import corpus, leaked, planted, search
+from tests.secrets.corpus import keys
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.recording.imported_runs import import_file
+
+
+def test_damaged_copies_are_read_or_refused_and_secrets_are_masked() -> None:
+    """One copy of each third file: no unexpected error, and no key in a journal, a document or a name."""
+    real_files("*/**/*")
+    files = corpus()
+    assert [*search(iter(range(0, len(files), 3)), 1, files)] == []
+
+
+def test_keys_are_put_everywhere() -> None:
+    """What is searched for is there before it is imported."""
+    some = [*keys(1)][:12]
+    lines = b"".join(json.dumps({"text": "a", "more": ["b", {"c": "d"}]}).encode() + b"\n" for _ in range(200))
+    with_keys = planted(lines, some, Random(1))
+    assert all(key.longest.encode() in with_keys for key in some)
+    assert len(with_keys.splitlines()) == 200
+
+
+def test_a_secret_in_an_id_or_a_path_is_in_no_name_and_a_second_import_finds_the_run(tmp_path: Path) -> None:
+    key = next(key for key in keys(1) if key.service == "GitHub, personal")
+    (tmp_path / key.text).mkdir()
+    path = tmp_path / key.text / f"{key.text}.jsonl"
+    messages = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+    path.write_text(json.dumps({"messages": messages, "id": f"{key.text}"}) + "\n")
+
+    assert leaked(path, [key], tmp_path / "out") == set()
+    assert [done.done for done in import_file(Source(path), tmp_path / "out")] == ["unchanged"]
