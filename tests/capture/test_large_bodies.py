@@ -19,6 +19,7 @@ import trio
 from tests.chat_calls import CHAT
 from tests.journals import records_of
 from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.background_work import current_yield
 from trace_recorder.capture.response_parts import LARGE_BODY
 from trace_recorder.derive.validate import validate
 
@@ -182,3 +183,35 @@ def test_others_record_while_a_large_request_is_masked(tmp_path: Path) -> None:
     assert (small.complete, large.complete, large.error and large.error.type) == (True, False, "CancelledError")
     assert large.raw_request["messages"][0]["content"] == IMAGE
     assert [finding for finding in validate(path).findings if finding.severity == "error"] == []
+
+
+def test_others_record_at_every_step_of_a_large_request(tmp_path: Path) -> None:
+    """The run's lock is held at none of the steps in which a large request is taken apart, masked and encoded."""
+    path = tmp_path / "run.json"
+    steps: list[bool] = []
+    goes_on = [True]
+
+    def record(number: int) -> None:
+        recorder.annotate(f"step {number}", number)
+
+    def step() -> None:
+        if goes_on:
+            other = threading.Thread(target=record, args=(len(steps),), daemon=True)
+            other.start()
+            other.join(20)
+            steps.append(not other.is_alive())
+
+    message = {"role": "user", "content": [{"text": "small" * 9}] * 1000 + [{"image": IMAGE}]}
+    with TrajectoryRecorder(path) as recorder:
+        client = recorder.wrap(httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(200, json={}))))
+        token = current_yield.set(step)
+        try:
+            client.post(CHAT, json={"model": "m", "messages": [message]})
+        finally:
+            current_yield.reset(token)
+            goes_on.clear()
+
+    assert all(steps)
+    assert len(steps) >= 3 * len(IMAGE) // (32 * 1024)  # each part of it is decoded, checked and masked
+    assert load(path).llm_interactions[0].raw_request["messages"] == [message]
+    assert validate(path).findings == ()

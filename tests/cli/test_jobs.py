@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trace_recorder.cli.jobs import in_order, jobs_for
+from trace_recorder.cli.jobs import MAX_BATCH, batch_for, in_order, jobs_for
 from trace_recorder.cli.read_files import UnreadableError
 
 
@@ -50,6 +50,22 @@ def test_results_come_in_the_order_of_the_tasks(jobs: int) -> None:
     assert (os.getpid() in {process for _, process in found}) == (jobs == 1)
 
 
+@pytest.mark.parametrize("batch", [3, 64])
+def test_tasks_may_be_given_to_a_process_together(batch: int) -> None:
+    """The results are the same, and those of a batch come from one process."""
+    found = list(in_order(slow_first, range(40), 2, batch))
+
+    assert [number for number, _ in found] == [2 * number for number in range(40)]
+    assert all(len({process for _, process in found[at : at + batch]}) == 1 for at in range(0, 40, batch))
+
+
+def test_batches_are_small_where_there_are_few_runs() -> None:
+    """So that no process works alone at the end."""
+    runs = [Path(f"{number}.json") for number in range(1000)]
+
+    assert [batch_for(runs[:few], 2) for few in (0, 15, 64, 1000)] == [1, 1, 4, MAX_BATCH]
+
+
 def test_processes_that_are_not_forked_do_the_same() -> None:
     """They import the work by its name."""
     found = in_a_thread_of_many(slow_first, range(4), 2)
@@ -57,10 +73,10 @@ def test_processes_that_are_not_forked_do_the_same() -> None:
     assert [number for number, _ in found] == [0, 2, 4, 6]  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_what_work_raises_is_raised_in_its_place(jobs: int) -> None:
+@pytest.mark.parametrize(("jobs", "batch"), [(1, 1), (2, 1), (2, 2), (2, 9)])
+def test_what_work_raises_is_raised_in_its_place(jobs: int, batch: int) -> None:
     """The results before it come first, and it has its file's name."""
-    results = in_order(fail_at, range(9), jobs)
+    results = in_order(fail_at, range(9), jobs, batch)
 
     assert [next(results) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(FileNotFoundError) as failure:

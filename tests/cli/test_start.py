@@ -41,15 +41,19 @@ def test_a_command_imports_no_other() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "left_out"),
-    [(["--version"], ["typer", "rich"]), (["list"], ["trace_recorder.derive.fold", "trace_recorder.storage.items"])],
-    ids=["version", "list"],
+    [
+        (["--version"], ["typer", "rich"]),
+        (["list"], ["trace_recorder.derive.fold", "trace_recorder.storage.items", "runpy"]),
+        (["show"], ["trace_recorder.cli.list_runs", "trace_recorder.views.toolbrain.turns"]),
+    ],
+    ids=["version", "list", "show"],
 )
 def test_what_a_command_does_not_need_is_not_imported(
     arguments: list[str], left_out: list[str], tmp_path: Path
 ) -> None:
-    """The version needs no command line, and a list of runs that have ended nothing that reads journals."""
-    recorded.by_hand(tmp_path)
-    given = [*arguments, str(tmp_path)] if arguments == ["list"] else arguments
+    """The version needs no command line, a list of runs that have ended nothing that reads journals, `show` no list."""
+    run = recorded.by_hand(tmp_path)
+    given = arguments + {"list": [str(tmp_path)], "show": [str(run)]}.get(arguments[0], [])
     code = (
         f"import sys; sys.argv[1:] = {given!r}; from trace_recorder.cli import main\n"
         "try: main()\nfinally: print(*sys.modules, sep='\\n')"

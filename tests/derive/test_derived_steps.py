@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 from msgspec.structs import replace
 
-from trace_recorder.derive.derived_steps import derive_steps
+from trace_recorder.derive.tool_executions import derive_steps
 from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction
 from trace_recorder.values.messages import NO_RESPONSE, LLMResponse, Payload, RequestReading, ToolCall, ToolResult
 from trace_recorder.values.trajectory import AgentStep

@@ -14,6 +14,7 @@ from tests.cli.invoking import invoke
 from tests.exporters.sink import Sink, attributes, sink
 from trace_recorder import TrajectoryRecorder, load, otlp
 from trace_recorder.attach.exporting import UNDELIVERED
+from trace_recorder.recording.amend import append_annotation, append_rewards
 
 CALL = {"call_id": "c1", "name": "count", "arguments": {"path": "a"}}
 USAGE = {"input_tokens": 12, "output_tokens": 3}
@@ -129,6 +130,33 @@ def test_a_restarted_endpoint_gets_every_span_once(tmp_path: Path) -> None:
 
         assert (first.names(), second.names()) == (["chat m"], ["chat m", "invoke_agent"])
         assert {one.span_id for one in first.spans()}.isdisjoint(one.span_id for one in second.spans())
+
+
+def test_what_is_said_after_delivery_is_sent_by_resume_once(tmp_path: Path) -> None:
+    """Rewards of the run and of a step, and annotations, follow in spans of their own, within what they are of."""
+    path = tmp_path / "run.json"
+    with sink() as server:
+        with TrajectoryRecorder(path, exporters=[otlp(server.url, flush_seconds=20)]) as recorder:
+            with recorder.step():
+                recorder.record_llm_interaction([{"role": "user", "content": "q"}], {"content": "a"}, "openai", "m")
+            wait_for(server, 2)
+            recorder.reward("late", 0.25, step_number=1)
+            recorder.reward("in time", 1.0)
+        names = ["chat m", "evaluate late", "invoke_agent", "step 1"]
+        assert server.names() == names
+        append_rewards(path, [{"name": "after", "value": 0.5}])
+        append_annotation(path, "checked_by", "someone")
+        resume = ("export", path, "--format", "otlp", "--endpoint", server.url, "--resume")
+        assert [invoke(*resume).exit_code for _ in range(2)] == [0, 0]
+
+        assert server.names() == sorted([*names, "annotate checked_by", "evaluate after"])
+        spans = {span.name: span for span in server.spans()}
+        assert spans["evaluate late"].parent_span_id == spans["step 1"].span_id
+        assert spans["evaluate after"].parent_span_id == spans["invoke_agent"].span_id
+        assert [event.name for event in spans["evaluate after"].events] == ["gen_ai.evaluation.result"]
+        said = attributes(spans["evaluate after"])
+        assert (said["gen_ai.evaluation.name"], said["gen_ai.evaluation.score.value"]) == ("after", 0.5)
+        assert [event.name for event in spans["invoke_agent"].events] == ["gen_ai.evaluation.result"]
 
 
 def test_the_span_of_the_application_is_the_parent(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ ENVIRONMENTS = (
     ),
     Environment(
         "services",
-        ("-e.[cli,langfuse,langsmith,phoenix]", "httpx", "httpx2", "hypothesis", "pytest>=8.2", "zstandard"),
+        ("-e.[cli,langfuse,langsmith,mlflow,phoenix]", "httpx", "httpx2", "hypothesis", "pytest>=8.2", "zstandard"),
         ("check_services", "check_service_tests"),
     ),
     Environment("mlflow", ("-e.[cli]", "mlflow", "httpx", "httpx2", "hypothesis", "pytest>=8.2"), ("check_mlflow",)),

@@ -99,6 +99,8 @@ class Lifecycle:
         document, journal = self._files.take(self._parent or process.parent_run())
         redaction = Redaction(self._redact)
         run = Run(journal, document, redaction, self.guard, history=self._history, limits=self._limits)
+        self._finalizer = weakref.finalize(self, _interrupt, run)  # first: a fork or a signal may come at any point
+        self._finalizer.atexit = False
         self.run, self._path = run, document
         with self.guard("record the start of the run"):
             about, said = dict(self.about), {"task": self.about["task"], "metadata": self._metadata}
@@ -111,8 +113,6 @@ class Lifecycle:
             run.start(named, said, parent)
             self._exporting.begin(run, journal.path)
         process.run_began(run.trajectory_id, document)
-        self._finalizer = weakref.finalize(self, _interrupt, run)
-        self._finalizer.atexit = False
 
     def fork_from(self, origin: ForkedFrom) -> None:
         """Have the next run be one that continues another from one of its calls. Raises RecorderStateError in a run."""

@@ -12,11 +12,9 @@ from typing import Annotated
 
 import typer
 
-from trace_recorder.cli import show_turns
 from trace_recorder.cli.arguments import Full, check_names, default_directory
-from trace_recorder.cli.list_runs import run_at
 from trace_recorder.cli.output import console, print_json, print_lines, warn
-from trace_recorder.cli.read_files import UnreadableError, read
+from trace_recorder.cli.read_files import UnreadableError, is_directory, read
 from trace_recorder.cli.run_header import head
 from trace_recorder.cli.show import Show
 from trace_recorder.cli.show_errors import parts_with_errors
@@ -64,10 +62,10 @@ def show(  # noqa: PLR0913, PLR0917 - one argument an option
     _check_step_options(step, errors=errors, raw=raw, whole=turns or as_json)
 
     def print_it(file: Path) -> None:
-        file = run_at(file)
+        file = _newest(file) if is_directory(file) else file
         trajectory = read(file)
         if turns:
-            _print_turns(trajectory, parser or show_turns.DEFAULT_PARSER, full=full, as_json=as_json)
+            _print_turns(trajectory, parser, full=full, as_json=as_json)
         elif raw:
             print_json(raw_calls(trajectory, _parts_of_step(steps_and_calls(trajectory), step, file)))
         elif as_json:
@@ -113,7 +111,16 @@ def _check_step_options(step: int | None, *, errors: bool, raw: bool, whole: boo
         raise typer.BadParameter("it does not go with --turns or --json", param_hint="--errors")
 
 
-def _print_turns(trajectory: Trajectory, parser: str, *, full: bool, as_json: bool) -> None:
+def _newest(directory: Path) -> Path:
+    from trace_recorder.cli.list_runs import run_at  # noqa: PLC0415 - a file is shown without it
+
+    return run_at(directory)
+
+
+def _print_turns(trajectory: Trajectory, parser: str | None, *, full: bool, as_json: bool) -> None:
+    from trace_recorder.cli import show_turns  # noqa: PLC0415 - few runs are shown in this form
+
+    parser = parser or show_turns.DEFAULT_PARSER
     if as_json:
         print_json(show_turns.turns_as_json(trajectory, parser))
         return

@@ -10,9 +10,8 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Mapping
-from itertools import takewhile
 
-from trace_recorder.derive.message_prefix import IncrementalReading, result_of
+from trace_recorder.derive.message_prefix import IncrementalReading, newest_results
 from trace_recorder.derive.record_bodies import raw_body, read_body
 from trace_recorder.dialects.call_ids import count_made_up
 from trace_recorder.dialects.readers import MANUAL, join_stream, reader_of
@@ -161,11 +160,7 @@ class CallRecords:
     @property
     def new_tool_results(self) -> list[ToolResult]:
         """The tool results in the request since the model last spoke."""
-        return self._read_results() if self.incremental is None else list(self.incremental.results)
-
-    def _read_results(self) -> list[ToolResult]:
-        first_seq = list(takewhile(lambda message: message.role != "assistant", reversed(self.request().messages)))
-        return [result_of(message) for message in reversed(first_seq) if message.role == "tool"]
+        return newest_results(self.request().messages) if self.incremental is None else list(self.incremental.results)
 
     def _made_up_ids(self) -> int:
         if self.incremental is not None:

@@ -8,7 +8,7 @@ the newest response with made-up ids. Derived steps are numbered from 1.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator
 
 from trace_recorder.derive.tool_matching import Answers, ToolExecution, tool_calls_and_results
 from trace_recorder.values.llm_interaction import LLMInteraction
@@ -98,19 +98,6 @@ class OpenCalls:
         if key in self._calls and self._calls[key][1] == interaction_id:
             del self._calls[key]
             self._forgotten[key] = waiting
-
-
-def derive_steps(interactions: Sequence[LLMInteraction]) -> list[AgentStep]:
-    """Derive the steps of interactions that did not overlap."""
-    open_calls = OpenCalls()
-    answers: dict[str, dict[str, ToolResult]] = {one.interaction_id: {} for one in interactions}
-    for one in interactions:
-        for requested_by, result in open_calls.match_results(one.agent, one.source.new_tool_results):
-            if requested_by is not None:
-                answers[requested_by].setdefault(result.call_id, result)
-        open_calls.add(one.interaction_id, one.agent, one.response.tool_calls)
-    deciding = filter(is_step, interactions)
-    return [step_of(number, one, answers[one.interaction_id]) for number, one in enumerate(deciding, start=1)]
 
 
 def is_step(one: LLMInteraction) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from operator import itemgetter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from trace_recorder.derive.call_records import ENDINGS, CallRecords
 from trace_recorder.derive.derived_steps import is_step, step_of
@@ -54,6 +54,7 @@ class Fold:
     - `duplicates`: the ids of interactions that were recorded by hand and captured too
     - `unreadable_ids`: the ids of interactions that cannot be read; each has a gap
     - `max_prefixes`: how many conversations are remembered for reading requests
+    - `changed`, `changed_steps`: the ids of the interactions and steps that changed since these were last cleared
     - `hidden`: the ids of interactions that the document leaves out, so that no other can be a delta to them
     """
 
@@ -70,24 +71,17 @@ class Fold:
     duplicates: dict[str, None] = field(default_factory=dict)
     max_prefixes: int = MAX_PREFIXES
     hidden: Collection[str] = ()
+    changed: dict[str, None] = field(init=False)
+    changed_steps: dict[str, None] = field(init=False)
     _request_reader: RequestReader = field(init=False)
     _step_reader: StepReader = field(init=False)
     _pending: list[tuple[CallRecords | None, Record]] = field(default_factory=list)
     _interactions: dict[str, LLMInteraction] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.changed, self.changed_steps = self.tools.changed, self.tools.changed_steps
         self._request_reader = RequestReader(self.items, self.render, max_prefixes=self.max_prefixes)
         self._step_reader = StepReader(self.items, self.render, self._request_reader.readings)
-
-    @property
-    def changed(self) -> dict[str, None]:
-        """The ids of the interactions that changed since this was last cleared."""
-        return self.tools.changed
-
-    @property
-    def changed_steps(self) -> dict[str, None]:
-        """The ids of the recorded steps that changed since this was last cleared."""
-        return self.tools.changed_steps
 
     # ── adding records ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -112,13 +106,13 @@ class Fold:
             self.calls[identity] = call
             if record.data.get("api") != "embeddings":
                 self.tools.steps.close(agent_key(record.data))
-            step = self._recorded_step(record)
+            step = self._recorded_step(record) if "step_id" in record.data else None
             if step is not None and step.identity is not None:
                 step.interactions.append(identity)
                 self.tools.step_of_interaction[identity] = step.identity
         call.add(record)
         self._interactions.pop(identity, None)
-        self.tools.changed[identity] = None
+        self.changed[identity] = None
         self._pending.append((call, record))
         if "items" in record.data:
             self.items.add_base(record.seq, record.data["items"])
@@ -131,7 +125,7 @@ class Fold:
         if identity not in self.steps_by_id:
             self.steps_by_id[identity] = RecordedStep.begin(record)
             self._begin_step(record, self.steps_by_id[identity])
-        self.tools.changed_steps[identity] = None
+        self.changed_steps[identity] = None
         return self.steps_by_id[identity]
 
     def _begin_step(self, record: Record, step: RecordedStep) -> None:
@@ -202,7 +196,8 @@ class Fold:
             keep_newest(same, MAX_REMEMBERED_IDS)
         elif one.response.id:
             self.captured_responses[one.response.id] = None
-            self._drop_duplicates(one, call.first_seq, during)
+            if one.response.id in self.manual_responses:
+                self._drop_duplicates(one, call.first_seq, during)
         self.tools.read_response(one, call.first.seq, during)
 
     def _drop_duplicates(self, captured: LLMInteraction, first_seq: int, during: DuringStream) -> None:
@@ -212,7 +207,7 @@ class Fold:
             later = {name: one for name, one in left.executions.items() if one.first_seq > first_seq}
             during.executions |= later
             during.results += left.results
-            self.duplicates[duplicate] = self.tools.changed[duplicate] = None
+            self.duplicates[duplicate] = self.changed[duplicate] = None
 
     def _read_tool(self, record: Record) -> None:
         self.tools.read_record(record, self._recorded_step(record))
@@ -227,6 +222,13 @@ class Fold:
         """Whether an interaction was recorded by hand although its response was captured too."""
         return one.api is None and one.response.id in self.captured_responses
 
+    def forget_oldest_ids(self) -> None:
+        """Keep the newest of the ids by which duplicates are recognised."""
+        remembered: tuple[dict[str, Any], ...] = (self.captured_responses, self.manual_responses, self.duplicates)
+        for ids in remembered:
+            if len(ids) > MAX_REMEMBERED_IDS:
+                keep_newest(ids, MAX_REMEMBERED_IDS)
+
     def forget(self, identity: str, one: LLMInteraction | None) -> None:
         """Drop the records of an interaction that is complete. `one` is its value, if it was read."""
         del self.calls[identity]
@@ -235,8 +237,8 @@ class Fold:
 
     def interactions(self) -> list[LLMInteraction]:
         """Return the interactions in the order in which they began, without duplicates."""
-        made = [one for call in self.calls.values() if (one := self.interaction(call)) is not None]
-        return [one for one in made if not self.is_duplicate(one)]
+        made = [self._interactions.get(name) or self.interaction(call) for name, call in self.calls.items()]
+        return [one for one in made if one is not None and (one.api is not None or not self.is_duplicate(one))]
 
     def interaction(self, call: CallRecords) -> LLMInteraction | None:
         """Return the value of an interaction, built once. None, with a gap, if its records cannot be read."""
@@ -272,7 +274,7 @@ class Fold:
             self.run.outline(status, interactions[0] if interactions else None),
             metrics=metrics_of(interactions, steps, self.run.redactions),
             llm_interactions=interactions,
-            agent_steps=[self.with_summary(step) for step in steps],
+            agent_steps=[self.with_summary(step) for step in steps] if self.run.summaries else steps,
             gaps=(*self.run.all_gaps(), *unreadable_gaps(interactions)),
         )
 
@@ -296,14 +298,6 @@ class Fold:
             else:
                 yield self.derived_step(next(numbers), one)
 
-    def steps_showing(self, identity: str) -> Mapping[object, None]:
-        """Return the steps that show a part of an interaction: its own step, and those in which its tools ran.
-
-        A recorded step is given by its id, a tool step as the object.
-        """
-        own = self.tools.step_of_interaction.get(identity)
-        return {**({own: None} if own else {}), **self.tools.other_steps_showing(identity)}
-
     def derived_step(self, number: int, one: LLMInteraction) -> AgentStep:
         """Make the step that is derived from an interaction."""
         answers = self.tools.answers.get(one.interaction_id, {})
@@ -321,7 +315,9 @@ class Fold:
 
         If the agent numbers its steps itself, a derived step has no summary: the number means another step.
         """
-        return step if step.derived and self.tools.has_recorded_steps else self.run.with_summary(step)
+        if not self.run.summaries or (step.derived and self.tools.has_recorded_steps):
+            return step
+        return self.run.with_summary(step)
 
 
 def _ignore(_: Exception) -> None:

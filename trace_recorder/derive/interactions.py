@@ -21,6 +21,9 @@ def interaction_of(call: CallRecords) -> LLMInteraction:
     """Make the value of an interaction from the records that are there."""
     request_data, ending = call.request_data, call.ending
     end: Mapping[str, Payload] = request_data if call.is_manual else ending.data if ending else {}
+    ending_error = None
+    if ending is not None and not call.is_manual:
+        ending_error = _ending_error(ending, call.body_in_parts if call.streams else {})
     complete, ended_by = _how_it_ended(call, end)
     asked = asked_of(request_data)
     return LLMInteraction(
@@ -35,8 +38,8 @@ def interaction_of(call: CallRecords) -> LLMInteraction:
         agent_id=request_data.get("agent_id"),
         parent_agent_id=request_data.get("parent_agent_id"),
         response=call.read_response(),
-        error=_error(call, end),
-        attempts=_attempts(call),
+        error=_error(call, end, ending_error),
+        attempts=_attempts(call, ending_error),
         duration_seconds=_seconds(end, "duration_seconds"),
         time_to_first_token_seconds=_seconds(end or call.last_part, "time_to_first_token_seconds"),
         stream=bool(end["stream"] if "stream" in end else asks_for_stream(request_data, asked)),
@@ -77,13 +80,13 @@ def asked_of(request_data: Mapping[str, Payload]) -> Mapping[str, Payload]:
     return body if isinstance(body, dict) else {}
 
 
-def _error(call: CallRecords, end: Mapping[str, Payload]) -> ErrorInfo | None:
+def _error(call: CallRecords, end: Mapping[str, Payload], ending_error: ErrorInfo | None) -> ErrorInfo | None:
     if call.is_manual:
         return stated_error(call.request_data.get("error"))
     if call.streams and (carried := call.stream_error()) is not None:
         kind, message = read_error({"error": carried})
         return ErrorInfo(kind or "stream_error", message or "the stream carried an error", end.get("status"))
-    return None if call.ending is None else _ending_error(call.ending, call.body_in_parts if call.streams else {})
+    return ending_error
 
 
 def _ending_error(ending: Record, in_parts: Mapping[str, Payload]) -> ErrorInfo | None:
@@ -111,26 +114,36 @@ def _text(value: Payload) -> str | None:
 
 def _seconds(data: Mapping[str, Payload], name: str) -> float | None:
     value = data.get(name)
+    if value is None or type(value) is float:
+        return value
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _attempts(call: CallRecords) -> tuple[Attempt, ...]:
-    """Every HTTP exchange of an interaction, in order; none for an interaction that was recorded by hand."""
+def _attempts(call: CallRecords, ending_error: ErrorInfo | None) -> tuple[Attempt, ...]:
+    """Every HTTP exchange of an interaction, in order; none for an interaction that was recorded by hand.
+
+    `ending_error` is the error of the newest one, as the record says it that ends it.
+    """
     if call.is_manual:
         return ()
-    responses: dict[int, Mapping[str, Payload]] = {part.data.get("attempt", 0): part.data for part in call.streams}
-    responses |= {number: ending.data for number, ending in call.endings.items()}
-    return tuple(_attempt(call, request, responses) for request in call.requests)
+    parts = {part.data.get("attempt", 0): part.data for part in call.streams} if call.streams else {}
+    return tuple([_attempt(call, request, parts, ending_error) for request in call.requests])
 
 
-def _attempt(call: CallRecords, request: Record, responses: Mapping[int, Mapping[str, Payload]]) -> Attempt:
+def _attempt(
+    call: CallRecords, request: Record, parts: Mapping[int, Mapping[str, Payload]], ending_error: ErrorInfo | None
+) -> Attempt:
     number = request.data.get("attempt", 0)
-    data, ending = responses.get(number, {}), call.endings.get(number)
+    ending = call.endings.get(number)
+    data = ending.data if ending else parts.get(number, {})
+    error = ending_error
+    if ending is not call.ending:
+        error = _ending_error(ending, call.body_of_attempt(number) if call.streams else {}) if ending else None
     return Attempt(
         number=number,
         timestamp=request.time,
         status=data.get("status"),
-        error=None if ending is None else _ending_error(ending, call.body_of_attempt(number) if call.streams else {}),
+        error=error,
         duration_seconds=_seconds(data, "duration_seconds"),
         headers=data.get("headers") or {},
         inferred=request.data.get("inferred", False),

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from itertools import takewhile
 
 from trace_recorder.dialects.call_ids import CallNumbering, count_made_up
 from trace_recorder.dialects.split_messages import MergeRule, MessageGroup
 from trace_recorder.values.messages import Message, Payload, RequestReading, ToolResult
 from trace_recorder.values.shared_sequence import SharedSequence
+from trace_recorder.values.structs import Struct
 
 PREAMBLE = -1
 """The number of everything before the history, such as a system prompt."""
@@ -29,8 +30,7 @@ Render = Callable[[Message], bytes]
 Ranges = tuple[tuple[int, int], ...]
 
 
-@dataclass(slots=True)
-class IncrementalReading:
+class IncrementalReading(Struct, frozen=True):
     """A request that was read together with earlier ones.
 
     `offer` is all of it but its messages. These are in `messages`, or else only their texts are kept: the first `count`
@@ -58,6 +58,12 @@ class IncrementalReading:
         if first is not None:
             parts[first] = parts[first].removeprefix(_SEPARATOR)
         return parts
+
+
+def newest_results(messages: Sequence[Message]) -> list[ToolResult]:
+    """Return the tool results of a request since the model last spoke; `MessagePrefix` gathers them as it reads."""
+    newest = takewhile(lambda message: message.role != "assistant", reversed(messages))
+    return [result_of(message) for message in newest if message.role == "tool"][::-1]
 
 
 def result_of(message: Message) -> ToolResult:
@@ -114,22 +120,27 @@ class MessagePrefix:
         """Append the messages of elements that were read together. They are filed under the last of these elements."""
         for number in numbers[:-1]:
             self._append_element(number, b"", 0)
-        taken = [self._numbering.number(message) for message in group.messages] if self._numbered else group.messages
-        for message in taken:
+        self._last_message = group.last if group.messages else self._last_message
+        self.append_element(numbers[-1], group.messages)
+
+    def append_element(self, number: int, messages: list[Message]) -> None:
+        """Append an element, and the messages that it reads as."""
+        if self._numbered:
+            messages = [self._numbering.number(message) for message in messages]
+        for message in messages:
             if message.role == "assistant":
                 self._results, self._last_assistant = [], len(self.numbers)
             elif message.role == "tool":
                 self._results.append(result_of(message))
             if message.tool_calls:
                 self._made_up += count_made_up(message.tool_calls)
-        self._last_message = group.last if taken else self._last_message
         render, text = self._render, b""
         if render is None:
-            self._messages += taken
+            self._messages += messages
             self.size += _REFERENCE_BYTES
         else:
-            text = b"".join([_SEPARATOR + render(message) for message in taken])
-        self._append_element(numbers[-1], text, len(taken))
+            text = b"".join([_SEPARATOR + render(message) for message in messages])
+        self._append_element(number, text, len(messages))
 
     def merges_with(self, group: MessageGroup) -> bool:
         """Whether the first message of a group would be one message with the last one here."""
@@ -138,11 +149,12 @@ class MessagePrefix:
         return self.merge_rule.continues(self._last_message, group.first)
 
     def _append_element(self, number: int, text: bytes, messages: int) -> None:
-        if not self._ends[-1]:
+        end = self._ends[-1]
+        if not end:
             text = text.removeprefix(_SEPARATOR)  # removed once here, and not in each request
         self.numbers.append(number)
         self._texts.append(text)
-        self._ends.append(self._ends[-1] + messages)
+        self._ends.append(end + messages)
         self.size += len(text)
 
     def begin_request(self, kept: Ranges) -> None:

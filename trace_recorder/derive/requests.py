@@ -8,7 +8,7 @@ None and has to be read as a whole.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 
@@ -130,8 +130,14 @@ class RequestReader:
     def _append_new(self, prefix: MessagePrefix, request: _Request, numbers: array[int]) -> bool:
         """Append the elements that a prefix does not have yet. False if the first one merges with its last message."""
         new = numbers[len(prefix.numbers) :]
+        if prefix.merge_rule is None:
+            read = self._reader_of_elements(request, None)[0]
+            for number in new:
+                prefix.append_element(number, read(self._items.element(number)))
+            return True
         has_begun, place = False, 0
-        for group in self._read_groups(request, map(self._items.element, new)):
+        read, merge_rule = self._reader_of_elements(request, prefix.merge_rule)
+        for group in read_groups(map(self._items.element, new), read, merge_rule):
             if not has_begun and prefix.merges_with(group):
                 return False
             has_begun = has_begun or bool(group.messages)  # a null element has no message
@@ -139,14 +145,16 @@ class RequestReader:
             place += group.size
         return True
 
-    def _read_groups(self, request: _Request, elements: Iterable[Payload]) -> Iterator[MessageGroup]:
-        read, merge_rule = request.reader.read_message, merge_rule_of(request.dialect)
+    def _reader_of_elements(
+        self, request: _Request, merge_rule: MergeRule | None
+    ) -> tuple[Callable[[Payload], list[Message]], MergeRule | None]:
+        """Return how to read an element, and to merge several; without `render`, each is read and merged only once."""
         if self._render is not None:
-            return read_groups(elements, read, merge_rule)
+            return request.reader.read_message, merge_rule
         readings = self.readings.get(request.dialect)
         if readings is None:
-            readings = self.readings[request.dialect] = ElementReadings(read, merge_rule)
-        return read_groups(elements, readings.read, readings.merge_rule)
+            readings = self.readings[request.dialect] = ElementReadings(request.reader.read_message, merge_rule)
+        return readings.read, readings.merge_rule
 
     def forget(self, interaction_id: str) -> None:
         """Forget the interaction that was read last: no later request is written as a delta to it."""
@@ -185,7 +193,7 @@ def _find_prefix(prefixes: list[MessagePrefix], numbers: array[int]) -> MessageP
 def _remembered(prefixes: list[MessagePrefix], at_most: int) -> list[MessagePrefix]:
     """Return the prefixes to keep, newest first, within the limits."""
     others = [prefix for prefix in prefixes[1:] if prefix.size >= MIN_CACHED_BYTES][: at_most - 1]
-    while sum(map(_size_of, others)) > MAX_OTHER_PREFIX_BYTES:
+    while others and sum(map(_size_of, others)) > MAX_OTHER_PREFIX_BYTES:
         others.pop()
     return [*(prefix for prefix in prefixes[:1] if prefix.size <= MAX_PREFIX_BYTES), *others]
 

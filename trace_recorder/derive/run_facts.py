@@ -62,13 +62,14 @@ class RunFacts:
         if "redacted" in record.data and (redacted := as_int(record.data["redacted"])):
             self.redactions.add({"redactions": redacted})
         if isinstance(record.seq, int):
-            self._report_missing(record)
+            if record.seq > self._last_seq + 1:
+                self._report_missing(record)
+            self._last_seq, self._damaged_since = record.seq, 0
 
     def _report_missing(self, record: Record) -> None:
         """Add a gap if more numbers are missing than there were damaged lines since the last record."""
         last, damaged = self._last_seq, self._damaged_since
         missing = record.seq - last - 1
-        self._last_seq, self._damaged_since = record.seq, 0
         if missing > damaged:
             which = f"record {last + 1} is" if missing == 1 else f"records {last + 1} to {record.seq - 1} are"
             self.gaps.append(Gap(record.time, MISSING_LINES, f"{which} missing"))
@@ -138,7 +139,7 @@ class RunFacts:
 
     def with_summary(self, step: AgentStep) -> AgentStep:
         """Add to a step the summary that was recorded for its number, if there is one."""
-        summary = self.summaries.get(to_json(step.step_number)) if self.summaries else None
+        summary = self.summaries.get(to_json(step.step_number))
         return replace(step, extra={**step.extra, "lakeview_summary": summary}) if summary is not None else step
 
     def known(self, status: Status) -> dict[str, object]:

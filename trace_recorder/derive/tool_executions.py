@@ -7,15 +7,16 @@ ran, and which results came back meanwhile, is matched again at its end.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from trace_recorder.derive.derived_steps import OpenCalls, is_step
+from trace_recorder.derive.derived_steps import OpenCalls, is_step, step_of
 from trace_recorder.derive.tool_matching import PendingCalls, RecordedStep, ToolExecution
 from trace_recorder.derive.tool_steps import ToolSteps
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import ToolCall, ToolResult
+from trace_recorder.values.trajectory import AgentStep
 
 
 @dataclass(slots=True)
@@ -62,9 +63,9 @@ class ToolExecutions:
         if execution is not None:
             execution.has_sub_agent = True
 
-    def read_request(self, identity: str, agent: Hashable, results: Iterable[ToolResult], *, streams: bool) -> None:
+    def read_request(self, identity: str, agent: Hashable, results: Sequence[ToolResult], *, streams: bool) -> None:
         """Read the tool results that a request carries. `streams` says whether its answer is a stream."""
-        unclaimed = self._assign_results(agent, results)
+        unclaimed = self._assign_results(agent, results) if results else []
         for during in self._open_streams.values():
             during.results += ((agent, result) for result in unclaimed)
         if streams:
@@ -76,7 +77,8 @@ class ToolExecutions:
 
     def read_response(self, one: LLMInteraction, first_seq: int, late: DuringStream) -> None:
         """Read the calls of a response. It may have asked for what is in `late`."""
-        self._open_calls.add(one.interaction_id, one.agent_id or one.agent, one.response.tool_calls)
+        if one.response.tool_calls:
+            self._open_calls.add(one.interaction_id, one.agent_id or one.agent, one.response.tool_calls)
         if is_step(one):
             self._pending_calls.add(one, first_seq, self.step_of_interaction.get(one.interaction_id))
             for execution in late.executions.values():
@@ -137,10 +139,15 @@ class ToolExecutions:
         """Return the ids of the interactions that were forgotten before each of their calls was answered."""
         return self._open_calls.unanswered()
 
-    def other_steps_showing(self, identity: str) -> Mapping[object, None]:
-        """Return the steps other than its own that show a part of an interaction: those in which its tools ran."""
+    def steps_showing(self, identity: str) -> Mapping[object, None]:
+        """Return the steps that show a part of an interaction: its own step, and those in which its tools ran.
+
+        A recorded step is given by its id, a tool step as the object.
+        """
+        own = self.step_of_interaction.get(identity)
         asked = [execution for execution in self.executions.get(identity, ()) if execution.requested_by]
-        return {execution.call_data.get("step_id") or execution.tool_step: None for execution in asked}
+        where = {execution.call_data.get("step_id") or execution.tool_step: None for execution in asked}
+        return {own: None, **where} if own else where
 
     def may_be_reassigned(self, execution: ToolExecution) -> bool:
         """Whether an open stream may turn out to have asked for a tool."""
@@ -198,3 +205,14 @@ class ToolExecutions:
 
     def _latest_before(self, execution: ToolExecution) -> str | None:
         return None if "step_id" in execution.call_data else self._pending_calls.latest(execution)
+
+
+def derive_steps(interactions: Sequence[LLMInteraction]) -> list[AgentStep]:
+    """Derive the steps of interactions that have no journal and did not overlap."""
+    tools = ToolExecutions()
+    for number, one in enumerate(interactions):
+        agent = one.agent_id or one.agent
+        tools.read_request(one.interaction_id, agent, one.source.new_tool_results, streams=False)
+        tools.read_response(one, number, DuringStream())
+    deciding = filter(is_step, interactions)
+    return [step_of(at, one, tools.answers.get(one.interaction_id, {})) for at, one in enumerate(deciding, start=1)]

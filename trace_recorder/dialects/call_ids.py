@@ -17,6 +17,9 @@ from trace_recorder.values.structs import replace
 
 def number_calls(calls: Iterable[ToolCall], made_up_ids: int = 0) -> tuple[ToolCall, ...]:
     """Make up the missing ids, counting from `made_up_ids`."""
+    calls = tuple(calls)
+    if all(call.call_id for call in calls):
+        return calls
     numbered: list[ToolCall] = []
     for call in calls:
         if call.call_id:
@@ -29,7 +32,7 @@ def number_calls(calls: Iterable[ToolCall], made_up_ids: int = 0) -> tuple[ToolC
 
 def count_made_up(calls: Iterable[ToolCall]) -> int:
     """Count the calls with a made-up id."""
-    return sum(call.call_id_made_up for call in calls)
+    return sum([call.call_id_made_up for call in calls])
 
 
 def number_messages(messages: Iterable[Message]) -> list[Message]:
@@ -52,7 +55,7 @@ class CallNumbering:
     def number(self, message: Message) -> Message:
         """Return the next message with all ids."""
         if not message.tool_calls and message.role != "tool":
-            self._open.end_turn()
+            self._open.asking = False
             return message
         calls = number_calls(message.tool_calls, self.made_up)
         self.made_up += count_made_up(calls)
@@ -65,23 +68,22 @@ class CallNumbering:
 
 
 class _OpenCalls:
-    """The calls that are not answered yet, by turn. Adjacent messages with calls are one turn."""
+    """The calls that are not answered yet, by turn. Adjacent messages with calls are one turn.
+
+    `asking` is whether the last message had calls.
+    """
 
     def __init__(self) -> None:
         self._turns: list[list[ToolCall]] = []
-        self._asking = False
+        self.asking = False
 
     def add(self, calls: tuple[ToolCall, ...]) -> None:
         """Add a message's calls. A message without any ends the turn."""
-        if calls and not self._asking:
+        if calls and not self.asking:
             self._turns.append([])
         if calls:
             self._turns[-1].extend(calls)
-        self._asking = bool(calls)
-
-    def end_turn(self) -> None:
-        """Add a message without calls."""
-        self._asking = False
+        self.asking = bool(calls)
 
     def close(self, call_id: str | None, name: str | None) -> str | None:
         """Close the call that a result answers and return its id; the result's own id if there is no such call."""

@@ -86,7 +86,7 @@ class Members(dict[str, Payload]):
 
     def __init__(self, value: Payload) -> None:
         if isinstance(value, dict):
-            super().__init__(value)
+            dict.__init__(self, value)
 
     def take(self, key: str) -> Payload:
         """Take the member, whatever its type."""
@@ -123,13 +123,17 @@ class Members(dict[str, Payload]):
     def first_integer(self, *keys: str) -> int | None:
         """Take the first of these members that is a whole number, even 0."""
         for key in keys:
-            if key in self and (number := self.integer(key)) is not None:
+            number = self.get(key)
+            if type(number) is int:
+                del self[key]
+                return number
+            if number is not None and (number := self.integer(key)) is not None:
                 return number
         return None
 
     def number(self, key: str) -> float | None:
         """Take the member if it is a number."""
-        return self.pop(key) if as_number(self.get(key)) is not None else None
+        return self.pop(key) if key in self and as_number(self[key]) is not None else None
 
     def array(self, key: str) -> list[Payload]:
         """Take the member if it is an array."""

@@ -171,7 +171,7 @@ def read_usage(usage: Payload) -> Usage:
         output_tokens=members.first_integer("completion_tokens", "output_tokens"),
         cache_creation_input_tokens=members.integer("cache_creation_input_tokens"),
         cache_read_input_tokens=_cached(members, of_input),
-        reasoning_tokens=_first_integer(of_output, "reasoning_tokens"),
+        reasoning_tokens=_first_integer(of_output, "reasoning_tokens") if of_output else None,
         cost=members.number("cost"),
         extra=members.rest(),
     )
@@ -187,7 +187,7 @@ def _first_integer(details: list[Members], name: str) -> int | None:
 
 def _cached(members: Members, details: list[Members]) -> int | None:
     """Return the cached part of the input: from the details, or from outside of them, as some servers have it."""
-    cached = _first_integer(details, "cached_tokens")
+    cached = _first_integer(details, "cached_tokens") if details else None
     if cached is not None:
         return cached
     return members.first_integer("cache_read_input_tokens", "cached_tokens", "prompt_cache_hit_tokens")

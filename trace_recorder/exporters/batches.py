@@ -6,8 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from trace_recorder.exporters.delivered import Delivered
+from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.otlp.additions import plan_additions
+from trace_recorder.views.otlp.made import Conventions, SpanMaker
 from trace_recorder.views.otlp.span import Span
 from trace_recorder.views.otlp.spans import PlannedSpan
+from trace_recorder.views.otlp.tree import SpanTree
 
 MAX_SPANS = 256
 MAX_CHARACTERS = 2 * 1024 * 1024
@@ -28,19 +32,25 @@ def deliver(
     delivered: Delivered,
     send: Callable[[Sequence[Span]], bool],
     yield_to_others: Callable[[], None] = lambda: None,
+    additions: Iterable[PlannedSpan] = (),
 ) -> Delivery:
     """Send the spans that were not delivered yet, until a batch is refused. What is missing stays for the next time.
 
-    A span is made when its batch is, so that few are in memory. Raises OSError where what arrived cannot be noted.
+    `additions` follow: those that were delivered neither in a span of their own nor as what another one `said`. A span
+    is made when its batch is, so that few are in memory. Raises OSError where what arrived cannot be noted.
     """
-    waiting = [one for one in planned if one.span_id not in delivered.ids]
+    said = {one.span_id: one.said for one in planned if one.said}
     sent = 0
-    for batch in batches(waiting, yield_to_others):
-        if not send(batch):
-            break
-        delivered.add(span.span_id for span in batch)
-        sent += len(batch)
-    return Delivery(sent, len(waiting) - sent)
+    for listed in (planned, additions):
+        waiting = [one for one in listed if one.span_id not in delivered.ids]
+        done = 0
+        for batch in batches(waiting, yield_to_others):
+            if not send(batch):
+                return Delivery(sent + done, len(waiting) - done)
+            delivered.add(name for span in batch for name in (span.span_id, *said.get(span.span_id, ())))
+            done += len(batch)
+        sent += done
+    return Delivery(sent)
 
 
 def batches(planned: Iterable[PlannedSpan], yield_to_others: Callable[[], None]) -> Iterator[list[Span]]:
@@ -58,3 +68,9 @@ def batches(planned: Iterable[PlannedSpan], yield_to_others: Callable[[], None])
         size += length
     if batch:
         yield batch
+
+
+def additions(trajectory: Trajectory, maker: SpanMaker, conventions: Conventions) -> Iterable[PlannedSpan]:
+    """Return what was said of a run that has ended. Langfuse gets rewards as scores."""
+    of_run = maker.at(trajectory)
+    return () if conventions == "langfuse" else plan_additions(SpanTree.of(trajectory, of_run.ids), of_run)

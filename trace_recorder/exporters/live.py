@@ -18,7 +18,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Protocol
 
 from trace_recorder.background_work import Event, run_yielding, start_thread, yield_to_others
-from trace_recorder.exporters.batches import Delivery, deliver
+from trace_recorder.exporters.batches import Delivery, additions, deliver
 from trace_recorder.exporters.delivered import Delivered
 from trace_recorder.guard import logger, try_call
 from trace_recorder.imports.growing_journal import GrowingJournal, ReplacedError
@@ -192,7 +192,6 @@ class LiveExport:
         final = [one for one in planned if one.is_final]
         sender = self._sender
         send: Callable[[Sequence[Span]], bool] = sender.send if sender is not None else lambda _: False
-        return deliver(final, self._delivered, send, yield_to_others), self._journal.status not in {
-            "running",
-            "unknown",
-        }
+        is_over = self._journal.status not in {"running", "unknown"}
+        added = additions(run, self._maker, self._target.conventions) if is_over else ()
+        return deliver(final, self._delivered, send, yield_to_others, added), is_over

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trace_recorder.exporters.batches import Delivery, deliver
+from trace_recorder.exporters.batches import Delivery, additions, deliver
 from trace_recorder.exporters.delivered import Delivered
 from trace_recorder.exporters.live import LiveExport
 from trace_recorder.exporters.otlp_sender import OtlpSender, endpoint_of, shown
@@ -67,7 +67,9 @@ class OtlpTarget:
         maker = SpanMaker.of(self.conventions, content=self.content)
         planned = plan_spans(trajectory, maker, new_messages=self.new_messages)
         is_over = trajectory.status != "running"
-        return deliver([one for one in planned if one.is_final or is_over], delivered, sender.send)
+        final = [one for one in planned if one.is_final or is_over]
+        added = additions(trajectory, maker, self.conventions) if is_over else ()
+        return deliver(final, delivered, sender.send, additions=added)
 
 
 def otlp(  # noqa: PLR0913 - one keyword a setting

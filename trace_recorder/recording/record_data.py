@@ -6,13 +6,18 @@ import platform
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 
 from trace_recorder.recording import process
+from trace_recorder.storage.items.item_lists import NewItem
+from trace_recorder.storage.journal_lines import Data, encode_data
 from trace_recorder.storage.journal_reader import SCHEMA, VERSION
 from trace_recorder.values.messages import Payload, without_none
+
+Records = list[tuple[str, Data]]
+"""Records to be written: the kind of each, and its data."""
 
 _STARTED = time.time()
 
@@ -37,6 +42,13 @@ def record_data(about: str, said: str, redacted: int) -> str:
     """The data of a record, as JSON text, from its members."""
     counted = f',"redacted":{redacted}' if redacted else ""
     return f"{{{about}{counted},{said}}}" if said else f"{{{about}{counted}}}"
+
+
+def item_records(new: Sequence[NewItem], masked: Sequence[tuple[str, int]]) -> Records:
+    """The records of new items, from their masked members; large ones are encoded."""
+    return [
+        ("item", encode_data(record_data(item.about, *one))) for item, one in zip(new, masked[: len(new)], strict=True)
+    ]
 
 
 def split_redacted(about: Mapping[str, object]) -> tuple[dict[str, object], int]:

@@ -34,12 +34,13 @@ from trace_recorder.derive.live_document.writer import DocumentWriter, When, Wri
 from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard, try_call
 from trace_recorder.recording.limits import Limits
-from trace_recorder.recording.record_data import process_facts, record_data, split_redacted
+from trace_recorder.recording.record_data import Records, item_records, process_facts, record_data, split_redacted
 from trace_recorder.recording.repeated_elements import RepeatedElements
 from trace_recorder.recording.unfinished import UnfinishedWork
 from trace_recorder.storage import paths
 from trace_recorder.storage.items.encoder import Encoded, ItemEncoder
-from trace_recorder.storage.journal import Data, Journal
+from trace_recorder.storage.journal import Journal
+from trace_recorder.storage.journal_lines import Data
 from trace_recorder.storage.redaction.body_parts import BodyPart
 from trace_recorder.storage.redaction.redactor import Redaction, masks_in
 from trace_recorder.values.final_status import FinalStatus
@@ -101,7 +102,9 @@ class Run:
         self._snapshot = partial(
             DocumentWriter, journal.path, history=history, sync=journal.sync, limits=limits.document
         )
-        self._writer = WriteScheduler(self._snapshot(document, in_place=journal.is_in_place), self._write_guarded)
+        self._writer = WriteScheduler(
+            self._snapshot(document, in_place=journal.is_in_place), guard("write the document", costs_record=False)
+        )
 
     def start(self, about: Mapping[str, object], said: Mapping[str, object], parent: str | None) -> None:
         """Write the first record: the schema version, the process, and the caller's description of the run."""
@@ -158,25 +161,24 @@ class Run:
             texts.append(f'{said},"body":{encoded.body}' if said else f'"body":{encoded.body}')
             if sum(map(len, texts)) <= MAX_UNINTERRUPTED_CHARS:
                 masked = self._redaction.mask_all(texts)
-                self._append_encoded(kind, about, encoded, masked)
+                self._append_encoded(kind, about, encoded, masked[-1], item_records(encoded.new, masked))
         if masked is None:  # what takes long is done while others record
             masked = self._redaction.mask_all(texts)
+            items = item_records(encoded.new, masked)
             with self._lock:
                 self._prepare()
-                self._append_encoded(kind, about, encoded, masked)
+                self._append_encoded(kind, about, encoded, masked[-1], items)
         self.unfinished.settle()
         self._update_document(kind)
 
     def _append_encoded(
-        self, kind: str, about: Mapping[str, object], encoded: Encoded, masked: list[tuple[str, int]]
+        self, kind: str, about: Mapping[str, object], encoded: Encoded, masked: tuple[str, int], items: Records
     ) -> None:
         """Write what was taken apart, and masked."""
         about, redacted = split_redacted(about)
-        *of_items, (said, count) = masked
-        items = [("item", record_data(new.about, *one)) for new, one in zip(encoded.new, of_items, strict=True)]
-        data = record_data(f'{dump_members(about)},"items":{encoded.items}', said, redacted + count)[:-1]
-        records: list[tuple[str, Data]] = [*items, (kind, lambda crcs: f'{data},"check":{encoded.check(crcs)}}}')]
-        seq, _ = self._journal.append_all(records, now())
+        data = record_data(f'{dump_members(about)},"items":{encoded.items}', masked[0], redacted + masked[1])[:-1]
+        request: Data = lambda crcs: f'{data},"check":{encoded.check(crcs)}}}'  # noqa: E731 - it has a type
+        seq, _ = self._journal.append_all([*items, (kind, request)], now())
         encoded.mark_written(seq)
 
     def new_bytes(self, body: bytes) -> int:
@@ -185,16 +187,14 @@ class Run:
 
     def _update_document(self, kind: str, when: When | None = None) -> None:
         when = when or DOCUMENT_TIMING.get(kind, "now")
-        with self.guard("have the document written", costs_record=False):
-            if not self._exiting:
-                self._use_writer(partial(self._writer.record_written, when, self._journal.end))
-            elif when != "later":  # no thread can be started any more that would do it
-                self._use_writer(self._writer.save)
+        is_due = self._writer.is_due(when, self._journal.end) if not self._exiting else when != "later"
+        if is_due:  # while the interpreter exits, no thread can be started any more that would write it
+            self._write_document()
 
-    def _use_writer(self, use: Callable[[], None]) -> None:
-        """Call a method of the writer, and close the run if a signal handler has ended it during the call."""
+    def _write_document(self) -> None:
+        """Write the document now, and close the run if a signal handler has ended it meanwhile."""
         try:
-            use()
+            self._writer.save()
         finally:
             if self._closing_thread == threading.get_ident() and not self._is_using_writer():
                 self._closing_thread = 0
@@ -204,7 +204,7 @@ class Run:
         """Whether this thread is in such a call further up its stack, as in a signal handler."""
         frame: FrameType | None = sys._getframe(2)
         while frame is not None:
-            if frame.f_code is Run._use_writer.__code__ and frame.f_locals.get("self") is self:
+            if frame.f_code is Run._write_document.__code__ and frame.f_locals.get("self") is self:
                 return True
             frame = frame.f_back
         return False
@@ -305,11 +305,7 @@ class Run:
     def save(self) -> None:
         """Write the document now."""
         if not self.abandoned:
-            self._use_writer(self._writer.save)
-
-    def _write_guarded(self, write: Callable[[], None]) -> None:
-        with self.guard("write the document", costs_record=False):
-            write()
+            self._write_document()
 
     def finish(self, ending: FinalStatus, final_result: object = None) -> None:
         """Write the last record and the last document, and close. Later records do not belong to this run."""

@@ -12,23 +12,25 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from zlib import crc32
+from typing import Any
 
 from trace_recorder.storage.atomic_rename import rename_exclusive
 from trace_recorder.storage.file_descriptor import Descriptor, close_ignoring_errors
 from trace_recorder.storage.file_system import BINARY, lock, sync_directory, sync_file, warn_once
-from trace_recorder.storage.journal_reader import LINE_BEGIN
+from trace_recorder.storage.journal_lines import Data, lines_in_pieces
 
 _COPY_BYTES = 1 << 20
 """How many bytes of a removed journal are copied at a time."""
 
-Data = str | Callable[[Sequence[int]], str]
-"""A record's data as JSON text on one line, or a function that makes it from the CRCs of those before it in a write."""
+_JOINED_BYTES = 256 * 1024
+"""Pieces that are together no larger are joined and written by `write`, larger ones by `writev`."""
+_MOST_PIECES = 1000
+"""How many pieces, at most, `writev` is given; systems accept 1,024."""
 
-PendingWrite = tuple[int, int, list[bytes]]
-"""A write that has not returned yet: its first `seq`, the size of the file before it, and its lines."""
+PendingWrite = tuple[int, int, list[int]]
+"""A write that has not returned yet: its first `seq`, the size of the file before it, and the sizes of its lines."""
 
 
 class Journal:
@@ -74,11 +76,12 @@ class Journal:
                 self._resolve_pending_write()
             seq, before = self.next_seq, self._end if self._end >= 0 else self.size
             crcs: list[int] = []
-            lines = list(encode_lines(records, seq, time, crcs))
+            lines = list(lines_in_pieces(records, seq, time, crcs))
             if self._torn:
-                lines[0] = b"\n" + lines[0]
-            text = lines[0] if len(lines) == 1 else b"".join(lines)
-            pending, length, count = (seq, before, lines), len(text), len(lines)
+                lines[0] = (b"\n", *lines[0])
+            sizes = [sum(map(len, line)) for line in lines]
+            pending, length, count = (seq, before, sizes), sum(sizes), len(lines)
+            write, text = _way_to_write([piece for line in lines for piece in line], length)
             written = 0
             if self.next_seq == seq:  # otherwise a signal's handler, or a destructor, has appended in the meantime
                 break
@@ -86,7 +89,7 @@ class Journal:
         # the comparison above and `os.write`, so nothing can be appended in between under the same numbers.
         try:
             self._pending, self.next_seq = pending, seq + count
-            written = os.write(fd, text)
+            written = write(fd, text)
             if written != length:
                 what = f"only {written} of {length} bytes of a record could be written to {self.path}"
                 raise OSError(what)  # noqa: TRY301 - handled below like the system's own errors
@@ -118,12 +121,12 @@ class Journal:
         pending = self._pending
         if pending is None:
             return
-        seq, before, lines = pending
+        seq, before, sizes = pending
         end = self.size
         left = end - before
         whole = 0
-        while whole < len(lines) and left >= len(lines[whole]) - 1:  # a record is whole without its newline too
-            left -= len(lines[whole])
+        while whole < len(sizes) and left >= sizes[whole] - 1:  # a record is whole without its newline too
+            left -= sizes[whole]
             whole += 1
         torn = left != 0 or (self._torn and whole == 0)
         if self._pending is pending:  # otherwise a handler has resolved it; no call follows in which one could run
@@ -219,15 +222,13 @@ class Journal:
             self._file = self._open_by_name(self._closed)
 
 
-def encode_lines(records: Iterable[tuple[str, Data]], seq: int, time: str, crcs: list[int]) -> Iterator[bytes]:
-    """Yield the lines of records, numbered from `seq` on, and add the CRC of each to `crcs`."""
-    for kind, data in records:
-        text = data if isinstance(data, str) else data(crcs)
-        if LINE_BEGIN in text:  # recorded text must not look like a record: readers search damaged lines for them
-            text = text.replace(LINE_BEGIN, "{ " + LINE_BEGIN[1:])
-        line = f'{{"seq":{seq + len(crcs)},"time":"{time}","kind":"{kind}","data":{text}'.encode()
-        crcs.append(crc32(line))
-        yield b'%s,"crc":"%08x"}\n' % (line, crcs[-1])
+def _way_to_write(pieces: list[bytes], size: int) -> tuple[Callable[[int, Any], int], Any]:
+    """Return the function that writes pieces by one call, and what it is to be given besides the descriptor."""
+    if len(pieces) == 1:
+        return os.write, pieces[0]
+    if size <= _JOINED_BYTES or len(pieces) > _MOST_PIECES or not hasattr(os, "writev"):
+        return os.write, b"".join(pieces)
+    return os.writev, pieces
 
 
 def _create_locked(path: Path, fill: Callable[[int], None], *, sync: bool) -> int:

@@ -49,7 +49,10 @@ def interaction_counts(one: LLMInteraction) -> Counts:
     if one.duration_seconds is not None:
         _put_fraction(counts, "llm_seconds", one.duration_seconds)
     usage = one.response.usage
-    counts.update((name, value) for name in _TOKEN_COUNTS if (value := getattr(usage, name)) is not None)
+    for name in _TOKEN_COUNTS:
+        value = getattr(usage, name)
+        if value is not None:
+            counts[name] = value
     if usage.cost is not None:
         _put_fraction(counts, "cost", usage.cost)
     return counts
@@ -63,7 +66,7 @@ def _put_fraction(counts: dict[str, int], name: str, value: float) -> None:
 
 def step_counts(step: AgentStep) -> Counts:
     """Return what one step adds to the metrics."""
-    failed = sum(result.success is False for result in step.tool_results)
+    failed = sum([result.success is False for result in step.tool_results])
     return {"agent_steps": 1, "tool_calls": len(step.tool_calls), "failed_tool_calls": failed}
 
 

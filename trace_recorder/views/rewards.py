@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import runpy
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -46,6 +45,8 @@ def reward_function(name: str) -> Function:
 
 
 def _in_file(file: str, attribute: str) -> object:
+    import runpy  # noqa: PLC0415 - other uses of this module read the rewards of runs, and never import a file
+
     _add_to_sys_path(Path(file).absolute().parent)
     return runpy.run_path(file).get(attribute)
 

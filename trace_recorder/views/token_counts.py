@@ -17,7 +17,10 @@ from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Choice, Payload, Usage
 from trace_recorder.values.structs import Struct
 
-_CACHE_APART = {"anthropic-messages", "claude-code", "inspect-ai", "kimi", "langfuse", "openclaw", "opencode", "pi"}
+_CACHE_APART = {
+    *("anthropic-messages", "claude-code", "inspect-ai", "kimi", "langfuse", "managed-agents", "openclaw", "opencode"),
+    "pi",
+}
 _THOUGHTS_APART = {"gemini-cli", "google-generate", "google-interactions", "langfuse"}
 _ID_IN_TOKEN = re.compile(r"token_id:(\d+)")
 

@@ -16,6 +16,7 @@ from trace_recorder.errors import MissingExtraError
 from trace_recorder.imports.services.failures import FetchError
 from trace_recorder.imports.services.langfuse import Langfuse
 from trace_recorder.imports.services.langsmith import LangSmith
+from trace_recorder.imports.services.mlflow import MLflow
 from trace_recorder.imports.services.phoenix import Phoenix
 from trace_recorder.imports.services.traces import TraceService, client_module
 from trace_recorder.recording.imported_runs import Imported, import_traces
@@ -144,6 +145,34 @@ def test_a_refusal_is_one_sentence_without_a_key(kind: Kind, tmp_path: Path, sta
     assert said in str(raised.value)
     assert "secret" not in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [(401, "refused the key"), (403, "gives no access"), (429, "asks for fewer requests"), (0, "did not answer")],
+)
+def test_a_refusal_of_mlflow_is_one_sentence(
+    status: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`test_real_servers.py` has its real server, which refuses nobody."""
+    mlflow = pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "secret-key")
+    with serving(_Refusing(status)) as address:
+        service = MLflow("demo", mlflow.MlflowClient(tracking_uri=address))
+        with pytest.raises(FetchError, match=f"^mlflow:demo: the .*{said}") as raised:
+            _done(import_traces(service, tmp_path))
+    assert "secret" not in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+class _Refusing(StandIn):
+    def __init__(self, status: int) -> None:
+        super().__init__(0)
+        self._status = status
+
+    def answer(self, path: str, given: dict[str, object]) -> tuple[int, object]:
+        return self._status, "Not for you."
 
 
 @each_service

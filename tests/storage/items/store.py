@@ -7,7 +7,7 @@ import json
 from trace_recorder.storage.items.encoder import MAX_KNOWN_ITEMS, Encoded, ItemEncoder
 from trace_recorder.storage.items.large_strings import MIN_STRING_CHARACTERS
 from trace_recorder.storage.items.table import ItemTable
-from trace_recorder.storage.journal import Data
+from trace_recorder.storage.journal_lines import Data
 from trace_recorder.values.messages import Payload
 
 LARGE = "x" * MIN_STRING_CHARACTERS

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from trace_recorder.derive.call_records import CallRecords
 from trace_recorder.derive.derived_steps import is_step
-from trace_recorder.derive.fold import MAX_REMEMBERED_IDS, Fold, drain, keep_newest, unreadable_gaps
+from trace_recorder.derive.fold import Fold, drain, unreadable_gaps
 from trace_recorder.derive.live_document import renderer
 from trace_recorder.derive.live_document.buffer import ElementTexts, Layout
 from trace_recorder.derive.live_document.limits import DEFAULT_LIMITS, DocumentLimits
@@ -140,7 +140,9 @@ class Draft:
         for step in drain(fold.tools.steps.changed):
             self._show_tool_step(step)
         for identity in drain(fold.changed):
-            fold.changed_steps.update((step, None) for step in fold.steps_showing(identity) if isinstance(step, str))
+            fold.changed_steps.update(
+                (step, None) for step in fold.tools.steps_showing(identity) if isinstance(step, str)
+            )
             call = fold.calls.get(identity)
             if call is None:
                 self._change_settled(identity)
@@ -159,9 +161,7 @@ class Draft:
         if self._carry_over.draft_count <= MAX_DRAFTS:
             self._settle_steps()
             self._settle()
-        keep_newest(fold.captured_responses, MAX_REMEMBERED_IDS)
-        keep_newest(fold.manual_responses, MAX_REMEMBERED_IDS)
-        keep_newest(fold.duplicates, MAX_REMEMBERED_IDS)
+        fold.forget_oldest_ids()
         self._spill_settled()
 
     def _hide(self, identity: str) -> None:
@@ -233,7 +233,7 @@ class Draft:
             if self._carry_over.draft_count <= MAX_DRAFTS
             else ()
         ):
-            if not self._open_step_of.keys().isdisjoint(self._fold.steps_showing(identity)):
+            if not self._open_step_of.keys().isdisjoint(self._fold.tools.steps_showing(identity)):
                 continue
             is_done = open_ones > self._limits.max_waiting or not self._is_waiting(shown)
             if is_done and not self._must_stay_open(identity, shown.step):

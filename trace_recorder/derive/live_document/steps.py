@@ -92,7 +92,8 @@ class StepTexts:
         if derived:
             self._derived += 1
             one.number = self._derived - len(later)
-            self._renumber(later, 1)
+            if later:
+                self._renumber(later, 1)
         self._newest = max(self._newest, first_seq)
         self._open[one] = None
         return one

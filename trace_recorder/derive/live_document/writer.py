@@ -25,7 +25,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -184,10 +184,10 @@ def _state(file: Descriptor) -> tuple[int, int]:
 class WriteScheduler:
     """Decides when the document is written: before a recording call returns, or by a background thread.
 
-    `guarded` runs a function and keeps its exceptions away from the agent.
+    `guarded` keeps exceptions of what runs inside it away from the agent.
     """
 
-    def __init__(self, document_writer: DocumentWriter, guarded: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(self, document_writer: DocumentWriter, guarded: AbstractContextManager[None, bool | None]) -> None:
         self._document_writer = document_writer
         self._small_bytes = document_writer.limits.small_bytes
         self._guarded = guarded
@@ -206,10 +206,11 @@ class WriteScheduler:
         self._journal_end = self._written_end = 0
         self._next_yield = 0.0
 
-    def record_written(self, when: When, end: int) -> None:
-        """Called after a record was written, without the run's lock.
+    def is_due(self, when: When, end: int) -> bool:
+        """Whether the caller, who has written a record, is to call `save`; if not, the thread will write the document.
 
-        `when` says when the document is to show it, `end` is the size of the journal in bytes.
+        `when` says when the document is to show the record, `end` is the size of the journal in bytes. Called without
+        the run's lock.
         """
         self._pending_records += 1
         self._journal_end = end
@@ -217,11 +218,11 @@ class WriteScheduler:
             when == "now" or (when == "when cheap" and self._is_affordable())
         ):
             self._due = False
-            self.save()
-            return
+            return True
         self._due = True
         if self._idle:
-            self._guarded(self._wake_up)
+            self._wake_up()
+        return False
 
     def _is_affordable(self) -> bool:
         """Whether a write costs little compared to the time since the last one. The first few are done in any case."""
@@ -238,7 +239,7 @@ class WriteScheduler:
 
     def _wake_up(self) -> None:
         if self._ended is None:
-            with self._thread_lock:
+            with self._guarded, self._thread_lock:
                 if self._ended is None:
                     ended = Event()
                     start_thread(partial(self._run, ended), "trace_recorder document")
@@ -264,7 +265,8 @@ class WriteScheduler:
     def _write(self, yield_to_others: Callable[[], None]) -> None:
         began = time.thread_time()
         self._pending_records, self._written_end = 0, self._journal_end
-        self._guarded(partial(self._document_writer.write, yield_to_others))
+        with self._guarded:
+            self._document_writer.write(yield_to_others)
         self._affordable_at = time.perf_counter() + COST_MULTIPLE * (time.thread_time() - began)
 
     def _yield_to_others(self) -> None:
@@ -283,7 +285,8 @@ class WriteScheduler:
 
     def release(self) -> None:
         """Close the files that were kept for the next write. A write that comes all the same takes longer."""
-        self._guarded(self._document_writer.close)
+        with self._guarded:
+            self._document_writer.close()
 
     def _run(self, ended: Event) -> None:
         """The body of the background thread.

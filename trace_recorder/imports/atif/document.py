@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import TypeVar, cast, get_args
 
-from trace_recorder.derive.derived_steps import derive_steps
+from trace_recorder.derive.tool_executions import derive_steps
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.atif import extra_members as members
 from trace_recorder.imports.atif.responses import error_of

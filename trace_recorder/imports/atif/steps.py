@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from trace_recorder.derive.message_prefix import result_of
+from trace_recorder.derive.message_prefix import newest_results
 from trace_recorder.dialects import manual
 from trace_recorder.imports.atif import extra_members as members
 from trace_recorder.imports.atif.responses import error_of, read_response
@@ -54,13 +54,7 @@ class AtifSource(WithoutRawData):
     @property
     def new_tool_results(self) -> list[ToolResult]:
         """The tool results since the model last spoke."""
-        found: list[ToolResult] = []
-        for message in reversed(self.shared[: self.length]):
-            if message.role == "assistant":
-                break
-            if message.role == "tool":
-                found.append(result_of(message))
-        return found[::-1]
+        return newest_results(SharedSequence(self.shared, 0, self.length))
 
     def has_request(self) -> bool:
         """Return True."""

@@ -17,6 +17,7 @@ from trace_recorder.imports.foreign.source import Source
 __all__ = ("FORMATS", "Format", "Source", "format_of", "journal_lines", "read_runs")
 
 FORMATS = {
+    "managed-agents": "managed_agents",
     "qwen": "qwen",
     "iflow": "iflow",
     "claude-code": "claude_code",

@@ -6,6 +6,7 @@ that it carries, or by its name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NoReturn
 
@@ -21,6 +22,9 @@ _STATUSES = {
 }
 _UNREACHABLE = {"ConnectionError", "TransportError", "APIConnectionError", "LangSmithConnectionError", "TimeoutError"}
 """Names of exceptions, or of their bases, of a service that did not answer."""
+_UNKNOWN = 500
+"""The status of MLflow's exceptions about everything else, a server that does not answer too."""
+_RETRIED = re.compile(r"too many (\d{3}) error responses")
 _MAX_TEXT = 300
 
 
@@ -64,7 +68,7 @@ def _refusal(error: Exception) -> str | None:
         return "the key gives no access to this (HTTP status 403)"
     if status == 429:
         return "the service asks for fewer requests (HTTP status 429)"
-    if status in (None, 500) and _is_unreachable(error):
+    if status in (None, _UNKNOWN) and _is_unreachable(error):
         return f"the service did not answer ({type(error).__name__})"
     return None
 
@@ -76,17 +80,21 @@ def _is_unreachable(error: Exception) -> bool:
 
 def _status(error: Exception) -> int | None:
     """Return the HTTP status of an answer that a client's exception, or one that it was raised for, is about."""
-    for one in _reasons(error):
-        stated = getattr(one, "status_code", None) or getattr(getattr(one, "response", None), "status_code", None)
-        if isinstance(stated, int):
-            return stated
-        of_mlflow = getattr(one, "get_http_status_code", None)
-        if of_mlflow is not None:
-            return int(of_mlflow())
-        known = next((_STATUSES[kind.__name__] for kind in type(one).__mro__ if kind.__name__ in _STATUSES), None)
-        if known is not None:
-            return known
-    return None
+    found = [status for one in _reasons(error) if (status := _stated_status(one)) is not None]
+    return next((status for status in found if status != _UNKNOWN), found[0] if found else None)
+
+
+def _stated_status(error: BaseException) -> int | None:
+    stated = getattr(error, "status_code", None) or getattr(getattr(error, "response", None), "status_code", None)
+    if isinstance(stated, int):
+        return stated
+    of_mlflow = getattr(error, "get_http_status_code", None)
+    if of_mlflow is not None:
+        return int(of_mlflow())
+    retried = _RETRIED.search(str(error)) if type(error).__name__ == "RetryError" else None
+    if retried is not None:
+        return int(retried[1])
+    return next((_STATUSES[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in _STATUSES), None)
 
 
 def _reasons(error: BaseException | None) -> Iterator[BaseException]:

@@ -48,9 +48,9 @@ class Prepared:
     end: int
     reduced: Reduced
 
-    def part(self, request: bytes, start: int, end: int) -> bytes:
-        """Return a part of the request, without its large strings if it is this one."""
-        return self.reduced.text if (start, end) == (self.start, self.end) else request[start:end]
+    def is_of(self, start: int, end: int) -> bool:
+        """Whether it is this part of the request."""
+        return (start, end) == (self.start, self.end)
 
 
 @dataclass(slots=True)
@@ -98,7 +98,7 @@ class ItemEncoder:
             return None
         start, end = self._new_span(request)
         reduced = reduce_json(request, start, end) if end - start > MIN_PREPARED_BYTES else None
-        return Prepared(start, end, reduced) if reduced is not None and reduced.strings else None
+        return Prepared(start, end, reduced) if reduced is not None else None
 
     def encode(self, request: bytes, prepared: Prepared | None = None) -> Encoded:
         """Take a request apart into the item records that are new, and the rest.
@@ -109,8 +109,7 @@ class ItemEncoder:
         """
         # Ctrl-C in the middle would leave a prefix that has some of the new elements: keep none until all is on file.
         prefixes, self._prefixes = self._prefixes, []
-        prepared = prepared or Prepared(0, len(request), Reduced(request, {}))
-        items = RequestItems(self._known, self._next, prepared.reduced.strings)
+        items = RequestItems(self._known, self._next)
         found = _continue_prefix(prefixes, request, prepared, items) or _take_apart(request, prepared, items)
         body, parts, prefix = found
         described, full = self._encode_parts(parts)
@@ -158,12 +157,12 @@ class ItemEncoder:
 
 
 def _continue_prefix(
-    prefixes: list[ConversationPrefix], request: bytes, prepared: Prepared, items: RequestItems
+    prefixes: list[ConversationPrefix], request: bytes, prepared: Prepared | None, items: RequestItems
 ) -> tuple[str, Parts, ConversationPrefix] | None:
     """Take apart a request that continues one of these prefixes; None where it continues none."""
     for prefix in prefixes:
         span = prefix.added_span(request)
-        added = None if span is None else split_added_elements(prepared.part(request, *span))
+        added = None if span is None else split_added_elements(_part(request, span, prepared, items))
         if added is not None:
             for element in added:
                 prefix.growing.add(items.item_of(element))
@@ -171,11 +170,19 @@ def _continue_prefix(
     return None
 
 
+def _part(request: bytes, span: tuple[int, int], prepared: Prepared | None, items: RequestItems) -> bytes:
+    """Return a part of a request, without its large strings if these have been taken out."""
+    if prepared is None or not prepared.is_of(*span):
+        return request[slice(*span)]
+    items.take_reduced(prepared.reduced.strings)
+    return prepared.reduced.text
+
+
 def _take_apart(
-    request: bytes, prepared: Prepared, items: RequestItems
+    request: bytes, prepared: Prepared | None, items: RequestItems
 ) -> tuple[str, Parts, ConversationPrefix | None]:
     """Take apart a request that continues no other. Of members with one name the last counts, as in every reader."""
-    text = decode_json(prepared.part(request, 0, len(request)))
+    text = decode_json(_part(request, (0, len(request)), prepared, items))
     members = split_members(text)
     by_name = {member.name: member for member in members}
     body: list[str] = []

@@ -88,22 +88,23 @@ Parts = Mapping[str, int | ItemList]
 
 
 class RequestItems:
-    """The items of one request: those written before, and those that are `new`.
+    """The items of one request: those written before, and those that are `new`."""
 
-    `large` has the strings that have been taken out of its text already, by their marks.
-    """
-
-    def __init__(
-        self, known: Mapping[bytes, int], next_numbers: dict[str, int], large: Mapping[str, LargeString] | None = None
-    ) -> None:
+    def __init__(self, known: Mapping[bytes, int], next_numbers: dict[str, int]) -> None:
         self.new: dict[bytes, NewItem] = {}
         self._known = known
         self._next = next_numbers
-        self._large = dict(large or {})
+        self._large: dict[str, LargeString] = {}
+        self._is_reduced = False
+
+    def take_reduced(self, strings: Mapping[str, LargeString]) -> None:
+        """Take the large strings of the request, by their marks: they are not in the elements' texts any more."""
+        self._large |= strings
+        self._is_reduced = True
 
     def item_of(self, text: str) -> Item:
         """Return the item of an element's JSON text; a new one where it was not written before."""
-        if len(text) > MIN_STRING_CHARACTERS:
+        if len(text) > MIN_STRING_CHARACTERS and not self._is_reduced:
             text = self._reduce(text)
         known = self._find(key := digest("n", text.encode("utf-8", "surrogatepass")))
         if known is not None:
@@ -122,7 +123,7 @@ class RequestItems:
 
     def _reduce(self, text: str) -> str:
         reduced = reduce_json(text.encode())
-        if reduced is None:  # it has marks: its large strings have been taken out, or it cannot be done
+        if reduced is None:  # it has such marks, which nobody sends
             return text
         self._large |= reduced.strings
         return reduced.text.decode() if reduced.strings else text

@@ -134,6 +134,19 @@ class SpanMaker:
         events = tuple(self._exception(error, end))
         return self._span((span_id, parent), f"execute_tool {name}", (start, end), made, events, error)
 
+    def reward(self, span_id: str, parent: str, reward: Reward) -> Span:
+        """Make the span of a reward that was given after its own span was delivered."""
+        at = nanoseconds(reward.timestamp) or nanoseconds(self.trajectory.end_time) or 0
+        event = self._reward(reward, at)
+        made = {"gen_ai.operation.name": "evaluate", **event.attributes}
+        return self._span((span_id, parent), f"evaluate {reward.name}", (at, at), made, (event,))
+
+    def annotation(self, span_id: str, parent: str, key: str) -> Span:
+        """Make the span of an annotation that was made after the run's own span was delivered."""
+        at = nanoseconds(self.trajectory.end_time) or 0
+        made = {encodable(f"trace_recorder.annotation.{key}"): _attribute(self.trajectory.annotations[key])}
+        return self._span((span_id, parent), f"annotate {key}", (at, at), made)
+
     def _span(
         self,
         place: tuple[str, str | None],

@@ -7,7 +7,7 @@ prompt, and a run that goes on is sent as far as it has come.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -56,12 +56,16 @@ def to_spans(
 
 @dataclass(frozen=True, slots=True)
 class PlannedSpan:
-    """A span that can be made. `is_final` is whether it will be the same however the run goes on."""
+    """A span that can be made. `is_final` is whether it will be the same however the run goes on.
+
+    `said` are the ids of the rewards and annotations that are in it (`additions.py`).
+    """
 
     span_id: str
-    kind: Literal["agent", "step", "call", "tool"]
+    kind: Literal["agent", "step", "call", "tool", "addition"]
     is_final: bool
     make: Callable[[], Span]
+    said: tuple[str, ...] = ()
 
 
 def plan_spans(trajectory: Trajectory, maker: SpanMaker, *, new_messages: bool = False) -> list[PlannedSpan]:
@@ -70,7 +74,8 @@ def plan_spans(trajectory: Trajectory, maker: SpanMaker, *, new_messages: bool =
     A `maker` that made spans of an earlier state of the run encodes no message again.
     """
     maker = maker.at(trajectory)
-    return [*_Plan(SpanTree.of(trajectory, maker.ids), maker, new_messages).spans()]
+    tree = SpanTree.of(trajectory, maker.ids)
+    return [*_Plan(tree, maker, new_messages, tree.said()).spans()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,7 @@ class _Plan:
     tree: SpanTree
     maker: SpanMaker
     new_messages: bool
+    said: Mapping[str, Sequence[str]]
 
     @property
     def _has_ended(self) -> bool:
@@ -88,7 +94,9 @@ class _Plan:
     def spans(self) -> Iterator[PlannedSpan]:
         """Yield the run's own span, those of its agents, of its steps, and of what happened in them."""
         tree = self.tree
-        yield PlannedSpan(tree.root, "agent", self._has_ended, partial(self.maker.run, tree.root))
+        yield PlannedSpan(
+            tree.root, "agent", self._has_ended, partial(self.maker.run, tree.root), (*self.said[tree.root],)
+        )
         for key, agent in tree.agents.found.items():
             span = tree.agent_span(key)
             make = partial(self.maker.sub_agent, span, tree.parent_of_agent(agent), agent)
@@ -106,7 +114,8 @@ class _Plan:
             is_final = self._has_ended or step.duration_seconds is not None or agent_key(step) in newest
             newest.add(agent_key(step))
             span = self.tree.step_span(step)
-            found.append(PlannedSpan(span, "step", is_final, partial(self._make_step, span, step)))
+            said = (*self.said.get(span, ()),)
+            found.append(PlannedSpan(span, "step", is_final, partial(self._make_step, span, step), said))
         yield from reversed(found)
 
     def _make_step(self, span: str, step: AgentStep) -> Span:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.trajectory import AgentStep, Trajectory
+from trace_recorder.values.messages import Payload
+from trace_recorder.values.trajectory import AgentStep, Reward, Trajectory
 from trace_recorder.views.conversations.chained_call import agent_key
 from trace_recorder.views.conversations.steps_as_calls import call_of_step
 from trace_recorder.views.otlp.agents import AgentRecords, Agents
@@ -84,6 +86,29 @@ class SpanTree:
     def parent_of_tool(self, tool: ToolRun) -> str:
         """Return the step in which a tool ran, or its agent where the agent records no steps."""
         return self.agent_span(agent_key(tool.step)) if tool.step.derived else self.step_span(tool.step)
+
+    def spans_of_rewards(self) -> list[str]:
+        """Return the span of each reward: that of its step, if the agent recorded it, or else the run's own."""
+        steps: dict[int | None, str] = {step.step_number: self.step_span(step) for step in self.steps}
+        return [steps.get(reward.step_number, self.root) for reward in self.trajectory.rewards]
+
+    def said(self) -> dict[str, list[str]]:
+        """Return the ids of the rewards that are said in each span, and of the annotations, which are in the run's."""
+        run = self.trajectory
+        found = {self.root: [annotation_id(self.ids, key, value) for key, value in run.annotations.items()]}
+        for number, (reward, span) in enumerate(zip(run.rewards, self.spans_of_rewards(), strict=True)):
+            found.setdefault(span, []).append(reward_id(self.ids, number, reward))
+        return found
+
+
+def reward_id(ids: SpanIds, number: int, reward: Reward) -> str:
+    """Return the id of a reward by its place among the rewards of its run, to which others are only added."""
+    return ids.span_id("reward", str(number), str(reward.name))
+
+
+def annotation_id(ids: SpanIds, key: str, value: Payload) -> str:
+    """Return the id of an annotation: with another value it is another one."""
+    return ids.span_id("annotation", key, to_json(value))
 
 
 def _interactions_of(step: AgentStep) -> list[str]:

@@ -1,0 +1,58 @@
+"""What it costs to read a run: calls of our functions, which no load of the machine changes.
+
+The limits are a few percent above what it takes now; most of what was saved is in the readers of ordinary messages.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.reading_runs import record, record_tools
+from tests.counting import calls, watch
+from trace_recorder import load
+from trace_recorder.cli.count_run import count_run
+
+
+def read_all(path: Path) -> int:
+    """Read every message of every call."""
+    return sum(len([*one.input_messages]) for one in load(path).llm_interactions)
+
+
+def per_call(path: Path, few: int, many: int, *, growing: bool) -> float:
+    """How many calls of our functions one more LLM call takes, when all messages are read."""
+    counted = []
+    for turns in (few, many):
+        run = path / f"{turns}.json"
+        record(run, turns, 50, growing=growing)
+        counted.append(calls(lambda run=run: read_all(run)))  # type: ignore[misc]
+    return (counted[1] - counted[0]) / (many - few)
+
+
+@pytest.mark.parametrize(("growing", "limit"), [(False, 175), (True, 183)], ids=["short prompts", "conversation"])
+def test_a_call_with_its_messages_takes_few_steps(tmp_path: Path, *, growing: bool, limit: int) -> None:
+    """However many messages came before it."""
+    assert per_call(tmp_path, 10, 60, growing=growing) <= limit
+
+
+def test_a_run_is_counted_with_few_steps(tmp_path: Path) -> None:
+    """For the statistics of a run of 10 calls: to read it, to count it, and to price its tokens."""
+    record_tools(tmp_path / "run.json", 10, 500)
+    count_run(tmp_path / "run.json")  # what is learned of a model is learned once
+
+    assert calls(lambda: count_run(tmp_path / "run.json")) <= 2900
+
+
+def test_each_element_is_read_once(tmp_path: Path) -> None:
+    """A message is read when it is first sent, and not with the calls that repeat it."""
+    record(tmp_path / "run.json", 20, 50, growing=True)
+    read: list[object] = []
+
+    def look(frame: object) -> None:
+        if frame.f_code.co_name == "read_message":  # type: ignore[attr-defined]
+            read.append(frame.f_locals["element"]["content"])  # type: ignore[attr-defined]
+
+    watch(lambda: read_all(tmp_path / "run.json"), look)
+    sent = [message.content for message in load(tmp_path / "run.json").llm_interactions[-1].input_messages]
+    assert sorted(map(str, read)) == sorted(map(str, sent))

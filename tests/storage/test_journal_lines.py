@@ -1,0 +1,84 @@
+"""Lines whose data was encoded before they had a number: they read as any other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.journals import TIME
+from tests.processes import python
+from trace_recorder.storage.journal import Journal
+from trace_recorder.storage.journal_lines import LARGE_DATA, EncodedData, combined_crc, encode_data, encode_lines
+from trace_recorder.storage.journal_reader import Record, read
+
+LARGE = '{"s":0,"value":"' + "é" * LARGE_DATA * 9 + '"}'
+LIKE_A_LINE = '{"n":1,"value":{"seq":1,"a":"' + "x" * LARGE_DATA + '"}}'
+
+
+@given(st.binary(max_size=300), st.binary(max_size=300), st.sampled_from([1, 2, 1000, 70_001]))
+def test_the_crc_of_two_texts_follows_from_those_of_each(first: bytes, second: bytes, times: int) -> None:
+    """The combined CRC is that of the joined bytes."""
+    second *= times
+
+    assert combined_crc(crc32(first), crc32(second), len(second)) == crc32(first + second)
+
+
+@pytest.mark.parametrize("data", [LARGE, LIKE_A_LINE, "{}"])
+def test_encoded_data_makes_the_same_line(data: str) -> None:
+    """A line is the same byte for byte, whether its data was encoded beforehand or not."""
+    encoded = encode_data(data)
+    crcs: list[list[int]] = [[], []]
+
+    lines = [list(encode_lines([("item", one)], 7, TIME, own)) for one, own in zip((data, encoded), crcs, strict=True)]
+
+    assert isinstance(encoded, EncodedData) is (len(data) > LARGE_DATA)
+    assert lines[0] == lines[1]
+    assert crcs[0] == crcs[1]
+
+
+def test_large_and_small_records_of_one_write_are_on_file(tmp_path: Path) -> None:
+    """Records of any size, and of any number, that are written at once can all be read, behind a torn line too."""
+    path = tmp_path / "run.jsonl"
+    journal = Journal.create(path)
+    journal.append("note", "{}", TIME)
+    with path.open("ab") as other:
+        other.write(b'{"seq":2,"ti')
+    written = [LARGE, "{}", LIKE_A_LINE, lambda crcs: f'{{"crcs":{len(crcs)}}}', *["{}"] * 1500, LARGE]
+    journal._torn = True
+
+    journal.append_all([("item", encode_data(one) if isinstance(one, str) else one) for one in written], TIME)  # type: ignore[arg-type]
+    journal.append("note", "{}", TIME)
+    journal.close()
+
+    found = list(read(path.read_bytes()))
+    assert [one.seq for one in found if isinstance(one, Record)] == [1, *range(2, len(written) + 3)]
+    assert len(found) == len(written) + 3  # and the torn line
+
+
+REFUSED = """
+import resource, sys
+from pathlib import Path
+from trace_recorder.storage.journal import Journal
+from trace_recorder.storage.journal_lines import LARGE_DATA, encode_data
+
+journal = Journal.create(Path(sys.argv[1]))
+journal.append("note", "{}", "t")
+size, large = journal.size, encode_data('"' + "x" * LARGE_DATA * 9 + '"')
+resource.setrlimit(resource.RLIMIT_FSIZE, (size + int(sys.argv[2]), resource.RLIM_INFINITY))
+try:
+    journal.append_all([("item", large), ("item", large)], "t")
+except OSError:
+    print(journal.size == size, journal.next_seq)
+"""
+
+
+@pytest.mark.parametrize("room", [10, 400_000])
+def test_a_large_record_that_the_disk_refuses_leaves_no_trace(tmp_path: Path, room: int) -> None:
+    """Where only some bytes of a large write have room, the file ends where it did before."""
+    ended = python(REFUSED, tmp_path / "run.jsonl", str(room))
+
+    assert (ended.stdout, ended.stderr) == ("True 2\n", "")

@@ -1,0 +1,196 @@
+"""Sessions of Anthropic's managed agents: the events of `client.beta.sessions`, one a line.
+
+Source: https://platform.claude.com/docs/en/managed-agents/reference. A line is an event, or a list of the client's
+method and what it gave, as LangSmith's SDK logs them; `sessions.create` has the agent. What is between
+`span.model_request_start` and `span.model_request_end` is a call, with its tokens. What `events.send` sent comes back
+in the stream, and is read there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from trace_recorder.clocks import parse_time
+from trace_recorder.dialects.json_access import as_dict, as_list, as_text
+from trace_recorder.imports.foreign.agent_history import AgentHistory
+from trace_recorder.imports.foreign.block_messages import add_answer, add_message, first_text
+from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.run import Call, ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.source import Line, Source
+from trace_recorder.values.messages import Message, Payload, without_none
+
+_METHODS = "client.beta.sessions."
+_CREATED = f"{_METHODS}create"
+_SENT = f"{_METHODS}events.send"
+_STARTED, _ENDED = "span.model_request_start", "span.model_request_end"
+_TOOLS = {"agent.tool_use", "agent.mcp_tool_use", "agent.custom_tool_use"}
+_RESULTS = {
+    "agent.tool_result": "tool_use_id",
+    "agent.mcp_tool_result": "mcp_tool_use_id",
+    "user.custom_tool_result": "custom_tool_use_id",
+}
+"""The events with results of tools, and the member that names the call."""
+_OF_A_STREAM = {"user.message", "agent.message", _STARTED, _ENDED, *_TOOLS, *_RESULTS}
+_COMPACTED = "agent.thread_context_compacted"
+_FAILED: Members = {"type": "model_request", "message": "the session states that the request failed"}
+
+
+def recognizes(source: Source) -> bool:
+    """Whether lines are events of such a session."""
+    return any(_is_event(line.value) for line in source.first_lines)
+
+
+def _is_event(value: Payload) -> bool:
+    if isinstance(value, list):
+        return len(value) == 2 and isinstance(value[0], str) and value[0].startswith(_METHODS)
+    members = as_dict(value)
+    return members.get("type") in _OF_A_STREAM and "processed_at" in members
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield the one session of a file."""
+    run = ForeignRun(identity=source.path.stem, provider="anthropic")
+    reading = _Reading(run)
+    for line in source.lines():
+        reading.read_line(line)
+    reading.finish()
+    yield run
+
+
+@dataclass(slots=True)
+class _Request:
+    """A request to the model while its events come. `began` is "" if its start is not in the file."""
+
+    began: str
+    time: str
+    blocks: list[Payload] = field(default_factory=list)
+
+
+class _Reading:
+    """One session while it is read."""
+
+    def __init__(self, run: ForeignRun) -> None:
+        self.run = run
+        self.history = AgentHistory(run.events)
+        self._request: _Request | None = None
+        self._tools: list[Payload] = []
+        self._is_interrupted = False
+
+    def read_line(self, line: Line) -> None:
+        """Read one line: an event, or a method with what it gave."""
+        value = line.value
+        method = value[0] if isinstance(value, list) and _is_event(value) else None
+        event = value[1] if method is not None else value
+        if method == _CREATED and isinstance(event, dict):
+            self._create(event)
+        elif method == _SENT and line.why is None:
+            self.run.events.append(Kept(what="sent events", value=event))
+        elif line.why is None and isinstance(event, dict):
+            kind = as_text(event.get("type")) or "line"
+            self._read_event(event, kind, stated_time(event.get("processed_at")))
+        else:
+            self.run.events.append(Missing(what=f"line {line.number}", why=line.why or "it is no event"))
+
+    def _create(self, session: Members) -> None:
+        agent, time = as_dict(session.get("agent")), stated_time(session.get("created_at"))
+        self.run.identity = as_text(session.get("id")) or self.run.identity
+        self.run.start_time = time
+        self.run.model = as_text(as_dict(agent.get("model")).get("id")) or as_text(agent.get("model"))
+        self.run.source |= without_none(agent=as_text(agent.get("name")), environment=session.get("environment_id"))
+        self.run.metadata |= without_none(title=session.get("title"), metadata=session.get("metadata") or None)
+        self._tools = as_list(agent.get("tools"))
+        prompt = as_text(agent.get("system"))
+        if prompt:
+            self.history.add(Message("system", prompt), time)
+        self.run.events.append(Kept(what="session", value=session, time=time))
+
+    def _read_event(self, event: Members, kind: str, time: str) -> None:
+        if kind == _STARTED:
+            self._close(time)
+            self._request = _Request(time, time)
+        elif kind in {"agent.message", "agent.thinking"} or kind in _TOOLS:
+            self._said(event, kind, time)
+        elif kind == _ENDED:
+            self._end(event, time)
+        elif kind == "user.message":
+            self._close(time)
+            self._is_interrupted = False
+            add_message(self.history, event.get("content"), time)
+            self.run.task = self.run.task or first_text(event.get("content")) or None
+        elif kind in _RESULTS:
+            self._close(time)
+            self._read_result(event, as_text(event.get(_RESULTS[kind])), time)
+        else:
+            self._read_other(event, kind, time)
+        if kind not in _OF_A_STREAM:
+            self.run.events.append(Kept(what=kind, value=event, time=time))
+
+    def _said(self, event: Members, kind: str, time: str) -> None:
+        """Add what the model said to the request that is open; to a new one, if the file begins in the middle."""
+        if self._request is None:
+            self._request = _Request("", time)
+        if kind == "agent.message":
+            content = event.get("content")
+            self._request.blocks += content if isinstance(content, list) else [{"type": "text", "text": content}]
+        elif kind in _TOOLS:
+            called = {"type": "tool_use", "id": event.get("id"), "name": event.get("name"), "input": event.get("input")}
+            more = {name: event.get(name) for name in ("mcp_server_name", "evaluated_permission")}
+            self._request.blocks.append(called | without_none(**more))
+        elif first_text(event.get("content")):
+            self._request.blocks.append({"type": "thinking", "thinking": first_text(event.get("content"))})
+
+    def _end(self, event: Members, time: str) -> None:
+        """Close the request that is open, with its tokens and how long it took."""
+        request = self._request or _Request("", time)
+        self._request = request
+        failed = event.get("is_error") is True
+        call = self._close(time, usage=as_dict(event.get("model_usage")), failed=failed)
+        begun, ended = parse_time(request.began), parse_time(time)
+        if call is not None and begun is not None and ended is not None and ended >= begun:
+            call.duration_seconds = (ended - begun).total_seconds()
+
+    def _close(self, time: str, *, usage: Members | None = None, failed: bool = False) -> Call | None:
+        """State the call of the request that is open. Without its end, nothing says that it is complete."""
+        request, self._request = self._request, None
+        if request is None:
+            return None
+        if failed and not request.blocks:
+            call = self.history.failed_call(request.time, dict(_FAILED))
+        else:
+            message = {"type": "message", "content": request.blocks, "model": self.run.model}
+            call = add_answer(self.history, message | without_none(usage=usage or None), request.time or time)
+            call.complete = usage is not None and not failed
+        call.provider, call.model, call.tools = "anthropic", self.run.model, self._tools
+        return call
+
+    def _read_result(self, event: Members, call_id: str | None, time: str) -> None:
+        result = {"type": "tool_result", "tool_use_id": call_id, "content": event.get("content")}
+        add_message(self.history, [result | without_none(is_error=event.get("is_error"))], time)
+
+    def _read_other(self, event: Members, kind: str, time: str) -> None:
+        stop = as_text(as_dict(event.get("stop_reason")).get("type"))
+        if kind == "user.interrupt":
+            self._is_interrupted = True
+        elif kind == "session.error":
+            said = as_dict(event.get("error"))
+            self.run.error = {
+                "type": as_text(said.get("type")) or "error",
+                "message": as_text(said.get("message")) or "",
+            }
+        elif kind == "session.status_running":
+            self.run.status = "unknown"
+        elif kind == "session.status_idle" and stop in {"end_turn", "retries_exhausted"}:
+            self.run.status = "failed" if stop != "end_turn" else "interrupted" if self._is_interrupted else "completed"
+        elif kind == "session.status_terminated":
+            self.run.status = "failed"
+        elif kind == _COMPACTED:
+            self._close(time)
+            self.history.restart()
+
+    def finish(self) -> None:
+        """State what no call saw. An error that the session went on after is not the run's."""
+        self._close("")
+        self.history.finish()
+        if self.run.status != "failed":
+            self.run.error = None

@@ -1,0 +1,112 @@
+"""The lines of a journal: a record's data as bytes, framed by its number, time, kind and CRC.
+
+The data of a large record is encoded before it has a number (`encode_data`), without any lock and in short steps. Its
+CRC is combined with that of the bytes before it, so that nothing that is done with the number grows with the size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from zlib import crc32
+
+from trace_recorder.background_work import yield_to_others
+from trace_recorder.storage.journal_reader import LINE_BEGIN
+
+LARGE_DATA = 32 * 1024
+"""Data of more characters is worth encoding beforehand."""
+_STEP = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedData:
+    """A record's data, encoded, and its CRC-32."""
+
+    data: bytes
+    crc: int
+
+
+Data = str | EncodedData | Callable[[Sequence[int]], str]
+"""A record's data as JSON text on one line, or encoded; or a function that makes it from the CRCs before it."""
+
+Line = tuple[bytes, ...]
+"""The pieces of a line."""
+
+
+def encode_data(text: str) -> Data:
+    """Encode a record's data if it is large; other data is returned as it is."""
+    if len(text) <= LARGE_DATA:
+        return text
+    data = _without_line_begins(text).encode()
+    yield_to_others()
+    return EncodedData(data, crc32(data))
+
+
+def encode_lines(records: Iterable[tuple[str, Data]], seq: int, time: str, crcs: list[int]) -> Iterator[bytes]:
+    """Yield the lines of records, numbered from `seq` on, and add the CRC of each to `crcs`."""
+    return map(b"".join, lines_in_pieces(records, seq, time, crcs))
+
+
+def lines_in_pieces(records: Iterable[tuple[str, Data]], seq: int, time: str, crcs: list[int]) -> Iterator[Line]:
+    """Do the same, without copying what is encoded already."""
+    for kind, data in records:
+        head = f'{{"seq":{seq + len(crcs)},"time":"{time}","kind":"{kind}","data":'
+        if isinstance(data, EncodedData):
+            begin = head.encode()
+            crcs.append(combined_crc(crc32(begin), data.crc, len(data.data)))
+            yield begin, data.data, b',"crc":"%08x"}\n' % crcs[-1]
+            continue
+        text = data if isinstance(data, str) else data(crcs)
+        if LINE_BEGIN in text:
+            text = _without_line_begins(text)
+        line = f"{head}{text}".encode()
+        crcs.append(crc32(line))
+        yield (b'%s,"crc":"%08x"}\n' % (line, crcs[-1]),)
+
+
+def _without_line_begins(text: str) -> str:
+    """Return JSON text that does not look like a record: readers search damaged lines for them."""
+    for at in range(0, len(text), _STEP):
+        if text.find(LINE_BEGIN, at, at + _STEP + len(LINE_BEGIN)) >= 0:
+            return text.replace(LINE_BEGIN, "{ " + LINE_BEGIN[1:])
+        yield_to_others()
+    return text
+
+
+# ── the CRC-32 of two texts joined, as zlib's crc32_combine computes it ──────────────────────────────────────────────
+
+_POLYNOMIAL = 0xEDB88320
+_ONE = 1 << 31
+
+
+def combined_crc(first: int, second: int, length: int) -> int:
+    """Return the CRC-32 of two texts joined, from those of each and the length of the second in bytes."""
+    shift, power = _ONE, 3
+    while length:
+        if length & 1:
+            shift = _product(_POWERS[power & 31], shift)
+        length >>= 1
+        power += 1
+    return _product(shift, first) ^ second
+
+
+def _product(one: int, other: int) -> int:
+    """Multiply two polynomials over GF(2), modulo that of CRC-32; their highest coefficients come first."""
+    product, bit = 0, _ONE
+    while bit:
+        if one & bit:
+            product ^= other
+        bit >>= 1
+        other = (other >> 1) ^ _POLYNOMIAL if other & 1 else other >> 1
+    return product
+
+
+def _powers() -> Iterator[int]:
+    """Yield x to the power of 2, 4, 8, …, beginning with x itself."""
+    power = _ONE >> 1
+    for _ in range(32):
+        yield power
+        power = _product(power, power)
+
+
+_POWERS = tuple(_powers())
