@@ -79,10 +79,7 @@ class ViewerServer:
             Route(f"{run}/since", self._since),
             Route(f"{run}/file", self._file),
             Route(f"{run}/messages", self._of_run(_several("messages"))),
-            Route(
-                f"{run}/messages/{{number}}",
-                self._of_run(_one("messages", _message)),
-            ),
+            Route(f"{run}/messages/{{number}}", self._of_run(_one("messages", _message))),
             Route(f"{run}/interactions", self._of_run(_several("interactions"))),
             Route(f"{run}/interactions/{{number}}", self._of_run(_one("interactions", RunAnswers.interaction))),
             Route(f"{run}/interactions/{{number}}/raw", self._of_run(_one("interactions", RunAnswers.raw))),
