@@ -9,6 +9,7 @@ The module is not named `load`, so that no import can mistake it for the functio
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -29,6 +30,7 @@ from trace_recorder.values.trajectory import Gap, Status, Trajectory
 
 _BEGIN = b'{"seq":1,"time":"'
 """The first bytes of every journal. A journal may be cut off after any of them."""
+_DOCUMENT_BEGIN = b'"task":'
 _LINE_BEGIN = journal_reader.LINE_BEGIN.encode()
 _LARGE = 1024 * 1024
 """A larger file is looked through before it is read as a whole."""
@@ -80,6 +82,8 @@ def load_each(path: Path) -> Iterator[Trajectory]:
     if path.is_dir():
         raise TrajectoryFormatError(f"{path} is a directory. One of the .json files in it is expected.")
     source = import_module("trace_recorder.imports.foreign.source").Source(path)
+    if source.head.lstrip(b"\xef\xbb\xbf{ \r\n\t").startswith(_DOCUMENT_BEGIN):  # ours may be of any length
+        source.max_document_bytes = source.max_values = sys.maxsize
     try:
         own = _load_own(source)
     except NotOwnError as error:

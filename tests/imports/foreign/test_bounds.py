@@ -12,11 +12,12 @@ import pytest
 from tests.imports.foreign.files import runs_of
 from tests.imports.foreign.memory import measured
 from tests.imports.foreign.zip_files import DEFLATED, STORED, ZSTD, zip_of
-from trace_recorder import TrajectoryFormatError, load
+from trace_recorder import TrajectoryFormatError, TrajectoryRecorder, load
 from trace_recorder.imports.foreign import span_console
 from trace_recorder.imports.foreign.formats import Source, read_runs
 from trace_recorder.imports.foreign.inspect_ai.archive import Archive, MemberError
 from trace_recorder.imports.foreign.run import ForeignRun, Missing
+from trace_recorder.imports.foreign.source import MAX_VALUES
 from trace_recorder.imports.foreign.sqlite_file import opened
 from trace_recorder.values.json_text import NotJsonError, check_depth
 
@@ -218,3 +219,14 @@ def test_nonsense_is_refused_with_a_reason(tmp_path: Path, data: bytes) -> None:
         load(path)
     with pytest.raises(TrajectoryFormatError, match="in no format that is read"):
         runs_of(path)
+
+
+def test_a_document_of_ours_is_read_whatever_its_length(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    with TrajectoryRecorder(path, task="t", metadata={"large": "?"}) as recorder:
+        recorder.record_agent_step(1, "done")
+    path.with_suffix(".jsonl").unlink()
+    values = MAX_VALUES + 1
+    path.write_bytes(path.read_bytes().replace(b'"?"', b"[" + b"1," * values + b"1]"))
+
+    assert len(load(path).metadata["large"]) == values + 1
