@@ -61,7 +61,7 @@ def judge(kill: Kill, death: Death, directory: Path, *, timed: bool = False) -> 
     verdict.others += _ending(kill, death)
     documents = _documents(directory, verdict)
     journal = directory / "run.jsonl"
-    if journal.exists():
+    if journal.exists() and (journal.stat().st_size or death.reports):  # empty: killed before its first record
         trajectory = load(journal)
         on_file = {str(one.input_messages[-1].content): one for one in trajectory.llm_interactions}
         verdict.lost += (

@@ -6,9 +6,12 @@ import json
 from pathlib import Path
 from random import Random
 
+import pytest
+
 from tests.imports.foreign.files import real_files
 from tests.imports.foreign.fuzzing import corpus, leaked, planted, search
 from tests.secrets.corpus import keys
+from trace_recorder.imports.foreign.formats import masked_name
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.recording.imported_runs import import_file
 
@@ -38,3 +41,12 @@ def test_a_secret_in_an_id_or_a_path_is_in_no_name_and_a_second_import_finds_the
 
     assert leaked(path, [key], tmp_path / "out") == set()
     assert [done.done for done in import_file(Source(path), tmp_path / "out")] == ["unchanged"]
+
+
+@pytest.mark.parametrize(
+    "secret", ["machine h.example login me password fpD99aNimiE97w", "spring.password=V4nyVJ4ABkr2q3"]
+)
+def test_a_secret_before_the_suffix_of_a_file_s_name_is_masked(secret: str) -> None:
+    assert secret.rpartition(" ")[2].rpartition("=")[2] not in masked_name(f"{secret}.json")
+    assert masked_name(f"{secret}.json").endswith(".json")
+    assert masked_name("session.2.jsonl") == "session.2.jsonl"

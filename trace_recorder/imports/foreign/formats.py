@@ -102,10 +102,10 @@ def read_runs(source: Source) -> Iterator[ForeignRun]:
 
 
 def masked_name(name: str) -> str:
-    """Return the name of a file with secrets masked, also one before its suffix, which would be taken for its end."""
-    masked = default_redactor(name)
-    stem, dot, suffix = name.partition(".")
-    return masked if masked != name else default_redactor(stem) + dot + suffix
+    """Return the name of a file with secrets masked, also one before a suffix, which would be taken for its end."""
+    parts = ((name, "", ""), name.rpartition("."), name.partition("."))
+    masked = (default_redactor(stem) + dot + suffix for stem, dot, suffix in parts)
+    return next((found for found in masked if found != name), name)
 
 
 def _without_secret_name(identity: str, path: Path) -> str:
