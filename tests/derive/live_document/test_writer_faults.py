@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import resource
 import shutil
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -15,9 +17,10 @@ import pytest
 from tests.agreement import agrees, document, step_numbers
 from tests.chat_calls import asked, call, said
 from tests.interrupts import interrupted
+from tests.isolation.hooks import no_threads_of_ours
 from tests.journals import records_of
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.derive.live_document.writer import DocumentWriter
+from trace_recorder.derive.live_document.writer import MIN_FREE_FRAMES, DocumentWriter
 from trace_recorder.storage.journal import Journal
 from trace_recorder.values.jsonable import to_json
 
@@ -98,6 +101,31 @@ def test_recording_from_deep_in_a_recursion_leaves_the_files_in_agreement(tmp_pa
     assert agrees(recorder)
     assert len(lost) <= len(described) + len([gap for gap in trajectory.gaps if "step" in gap.what])
     assert [gap.what for gap in trajectory.gaps if "damaged" in gap.what] == []
+
+
+def test_a_nearly_full_stack_without_a_thread_costs_only_the_document(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where neither the stack nor a thread has room for the document, the step is on file, and the gap says so."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json")
+    recorder.start()
+    free = MIN_FREE_FRAMES - 100
+
+    def down(frames: int) -> None:
+        if frames:
+            down(frames - 1)
+        else:
+            step(recorder, 1)
+
+    with monkeypatch.context() as patch:
+        no_threads_of_ours(patch)
+        down(sys.getrecursionlimit() - len(inspect.stack(0)) - free)
+    recorder.finalize()
+
+    trajectory = load(recorder.trajectory_path)
+    assert [one.step_number for one in trajectory.agent_steps] == [1]
+    assert [gap.what for gap in trajectory.gaps] == ["write the document"]
+    assert agrees(recorder)
 
 
 @pytest.mark.parametrize(

@@ -252,9 +252,10 @@ class WriteScheduler:
         if stack_has_room(MIN_FREE_FRAMES):
             self._write(lambda: None)
         else:  # the agent is deep in a recursion, and this thread's stack has no room
-            written = Event()
-            start_thread(partial(self._write_aside, written), "trace_recorder document")
-            written.wait()
+            with self._guarded:
+                written = Event()
+                start_thread(partial(self._write_aside, written), "trace_recorder document")
+                written.wait()
 
     def _write_aside(self, written: Event) -> None:
         try:
