@@ -13,6 +13,7 @@ import contextlib
 import errno
 import os
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,8 @@ class Journal:
                 lines[0] = (b"\n", *lines[0])
             sizes = [sum(map(len, line)) for line in lines]
             pending, length, count = (seq, before, sizes), sum(sizes), len(lines)
-            write, text = _way_to_write([piece for line in lines for piece in line], length)
+            pieces = list(chain.from_iterable(lines))
+            write, text = (os.write, b"".join(pieces)) if length <= _JOINED_BYTES else _large_write(pieces)
             written = 0
             if self.next_seq == seq:  # otherwise a signal's handler, or a destructor, has appended in the meantime
                 break
@@ -148,9 +150,9 @@ class Journal:
 
     def _writable_fd(self) -> int:
         """The descriptor to write to. Where other code has closed it, the file is opened again."""
-        file = self._file or self._open
-        if not file.is_ours():
-            self._file = file = self._open_by_name(file)
+        file = self._file
+        if file is None or not file.is_ours():
+            self._file = file = self._open_by_name(self._open)
             warn_once("other code closed the descriptor of a journal (os.closerange does); it has been opened again")
         return file.number
 
@@ -218,11 +220,9 @@ class Journal:
             self._file = self._open_by_name(self._closed)
 
 
-def _way_to_write(pieces: list[bytes], size: int) -> tuple[Callable[[int, Any], int], Any]:
-    """Return the function that writes pieces by one call, and what it is to be given besides the descriptor."""
-    if len(pieces) == 1:
-        return os.write, pieces[0]
-    if size <= _JOINED_BYTES or len(pieces) > _MOST_PIECES or not hasattr(os, "writev"):
+def _large_write(pieces: list[bytes]) -> tuple[Callable[[int, Any], int], Any]:
+    """Return the function that writes large pieces by one call, and what it is to be given besides the descriptor."""
+    if len(pieces) > _MOST_PIECES or not hasattr(os, "writev"):
         return os.write, b"".join(pieces)
     return os.writev, pieces
 
