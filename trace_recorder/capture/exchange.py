@@ -24,7 +24,7 @@ from trace_recorder.capture import attempts, headers, stream_flusher, usage_warn
 from trace_recorder.capture.attempts import SentRequest
 from trace_recorder.capture.body_encoding import body_member, error_text, joined_bytes, text_member
 from trace_recorder.capture.decoding import decoder_of
-from trace_recorder.capture.response_parts import LARGE_BODY, ResponseParts
+from trace_recorder.capture.response_parts import LARGE_BODY, PART, ResponseParts
 from trace_recorder.derive.live_document.writer import When
 from trace_recorder.dialects.readers import join_stream, why_incomplete
 from trace_recorder.guard import is_recording, try_call
@@ -61,8 +61,9 @@ class Exchange(ResponseParts):
         """Write the request. `context` has the members that name its agent and step."""
         sent = self._sent
         self.run.unfinished.hold(self)
-        self.run.learn([*headers.secrets(sent.headers), *url_secrets(sent.url)], headers.cookies(sent.headers))
-        about = self._about() | without_none(
+        keys, cookies = headers.secrets(sent.headers)
+        self.run.learn([*keys, *url_secrets(sent.url)], cookies)
+        about = self._about | without_none(
             api=sent.endpoint.api,
             provider=sent.endpoint.provider,
             model=sent.endpoint.model,
@@ -144,7 +145,7 @@ class Exchange(ResponseParts):
         with self.run.guard("record a failed call"):
             if self._finish():
                 self._remember_failure()
-                about = self._about() | {"duration_seconds": self._seconds()}
+                about = self._about | {"duration_seconds": self._seconds()}
                 self.run.append("llm_error", about, members_to_json(describe_error(error)))
                 self.run.unfinished.release(self)
 
@@ -164,7 +165,7 @@ class Exchange(ResponseParts):
         if self._is_due(now):
             self.write_on()
         elif self._streams and not stream_flusher.is_watched(self):
-            with self._guarded:
+            with self.run.guard(PART):
                 stream_flusher.watch(self)
 
     def whole(self, content: bytes) -> None:
@@ -176,7 +177,7 @@ class Exchange(ResponseParts):
 
     def write_pending(self, *, last: bool = False) -> None:
         """Write what has been received; with `last`, also text that may be the beginning of a secret."""
-        with self.run.guard("record a part of a response"), self._held() as is_held:
+        with self.run.guard(PART), self._held() as is_held:
             self.run.unfinished.end_abandoned()
             if is_held and not self._done:
                 self.flush(last=last)
@@ -210,7 +211,7 @@ class Exchange(ResponseParts):
         if self._done or not self._streams or self._buffered + sum(map(len, self._written)) < LONG_STREAM:
             self.ended()
             return
-        with self.run.guard("record a part of a response"):
+        with self.run.guard(PART):
             self.flush(last=True)
         self._ended_at = time.perf_counter()
         self._assembly_done = done = Event()
@@ -278,7 +279,7 @@ class Exchange(ResponseParts):
         broken = error is not None and about["complete"] is False
         if broken:
             self._remember_failure()
-        about = self._about() | {"status": self._status, "duration_seconds": self._seconds(self._ended_at), **about}
+        about = self._about | {"status": self._status, "duration_seconds": self._seconds(self._ended_at), **about}
         more = without_none(
             headers=self._headers,
             error=describe_error(error) if error and broken else None,
@@ -290,7 +291,7 @@ class Exchange(ResponseParts):
     def _write_bare_ending(self, failure: Exception) -> None:
         """Write the end alone if the response cannot be written."""
         ended = {"headers": {}, "complete": False, "ended_by": "it could not be recorded", "text": ""}
-        about = {**self._about(), "status": self._status, "duration_seconds": self._seconds(), **ended}
+        about = {**self._about, "status": self._status, "duration_seconds": self._seconds(), **ended}
         try_call(lambda: self.run.append("llm_response", about), lambda _: None)
         raise failure
 
@@ -338,5 +339,6 @@ class Exchange(ResponseParts):
         """Mark the exchange as ended. Return whether it had not ended before."""
         first, self._done = not self._done and not self.run.abandoned, True
         self._watched_body = None
-        stream_flusher.forget(self)
+        if self._streams:
+            stream_flusher.forget(self)
         return first

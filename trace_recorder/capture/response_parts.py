@@ -32,6 +32,9 @@ LARGE_BODY = 48 * 1024
 LONGEST_LINE = 4 * 1024 * 1024
 """A stream is cut at the ends of lines, where no secret is cut in two; a line of more bytes is cut anywhere."""
 
+PART = "record a part of a response"
+"""What a failure to write a part is reported as."""
+
 
 class ResponseParts:
     """The received bytes of one response, and which of them are on file."""
@@ -57,10 +60,10 @@ class ResponseParts:
         self._part = BodyPart()
         self._parts = 0
         self._decoding_failed = False
-        self._guarded = run.guard("record a part of a response")
         self._first: float | None = None
         self._last: float | None = None
         self.interaction_id, self._attempt, self._inferred = attempts.identify(run, sent)
+        self._about: dict[str, Payload] = {"interaction_id": self.interaction_id, "attempt": self._attempt}
 
     def _is_due(self, now: float) -> bool:
         if self._streams:
@@ -81,7 +84,7 @@ class ResponseParts:
 
     def _take_encoded(self, now: float, data: bytes) -> None:
         """Decode a chunk and keep it. After one failure no further chunk can be decoded."""
-        with self._guarded, self._lock:
+        with self.run.guard(PART), self._lock:
             if self._decoding_failed or self._decode is None:
                 return
             self._decoding_failed = True
@@ -91,7 +94,7 @@ class ResponseParts:
 
     def write_on(self) -> None:
         """Write one part of the received bytes."""
-        with self._guarded:
+        with self.run.guard(PART):
             self._flush_part(last=False)
 
     def is_behind(self) -> bool:
@@ -134,7 +137,7 @@ class ResponseParts:
         is_last = last and len(data) == self._buffered and len(data) <= LARGEST
         part = self.run.mask_part(self._part, data[:LARGEST], last=is_last)
         about = {"status": self._status, "time_to_first_token_seconds": None, "bytes": part.size, "plain": True}
-        about = self._about() | about | {"zlib": packed(part.masked, 1)} | without_none(redacted=part.redacted or None)
+        about = self._about | about | {"zlib": packed(part.masked, 1)} | without_none(redacted=part.redacted or None)
 
         def taken() -> None:
             _, self._buffer[: len(pieces)], _ = stream_chunks.split_at(pieces, part.size)
@@ -181,11 +184,8 @@ class ResponseParts:
             "zlib": packed(masked, 6),
             **stream_chunks.describe_chunks(stream_chunks.split_at(self._buffer, end)[0], self._began, masked),
         } | without_none(continues=self._continues or None, redacted=redacted or None)
-        about = self._about() | about
+        about = self._about | about
         self.run.append("llm_stream", about, dump_members({"headers": self._headers}), partial(taken, masked, end))
-
-    def _about(self) -> dict[str, Payload]:
-        return {"interaction_id": self.interaction_id, "attempt": self._attempt}
 
     def _seconds(self, at: float | None = -1.0) -> float | None:
         if at is None:
