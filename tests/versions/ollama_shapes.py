@@ -15,7 +15,7 @@ from tests.versions.answers import (
     OLLAMA_SHOWN,
     OLLAMA_STREAM,
 )
-from tests.versions.shapes import Call, Make, iterated, own_transport, shapes
+from tests.versions.shapes import Call, Make, NotInThisVersionError, iterated, own_transport, shapes
 
 Payload = Any
 
@@ -34,6 +34,8 @@ def weather(city: str) -> str:
 
 
 def _chat_with_objects(client: Payload) -> Payload:
+    if not hasattr(import_module("ollama._types"), "JsonSchemaValue"):
+        raise NotInThisVersionError("schemas as a format")
     message = import_module("ollama").Message(role="user", content="hello")
     return partial(client.chat, messages=[message], tools=[weather], format=FORMAT)
 
