@@ -362,6 +362,12 @@ class TrajectoryRecorder:
         """A recorder is always true, so that `if self.trajectory_recorder:` asks whether there is one."""
         return True
 
+    def __deepcopy__(self, _: object = None) -> Self:
+        """Return the recorder itself: a copied agent records to the same run."""
+        return self
+
+    __copy__ = __deepcopy__
+
     def __repr__(self) -> str:
         return f"<TrajectoryRecorder {self._lifecycle}>"
 
