@@ -124,6 +124,7 @@ class Exchange(ResponseParts):
                 attempts.remember_redirect(self.run, self.interaction_id, self._attempt, self._sent, raw)
             media = self._headers.get("content-type", "").split(";")[0].strip().lower()
             self._streams = media in STREAM_TYPES or (status < 400 and media != "application/json" and self._asked())
+            self._due = self._limits.flush_bytes if self._streams else LARGE_BODY
             self._decode = decoder_of(self._headers.get("content-encoding", ""))
 
     def watch_body(self, body: object) -> None:
