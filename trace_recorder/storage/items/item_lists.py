@@ -110,14 +110,17 @@ class RequestItems:
         if known is not None:
             return known
         strings: dict[str, int] = {}
-        return self._add(key, "n", one_line(self._refer_to_strings(text, strings)), strings)
+        value = self._refer_to_strings(text, strings) if self._large else text
+        return self._add(key, "n", one_line(value), strings)
 
     def restored(self, text: str) -> str:
         """Return JSON text with its large strings in their places."""
-        return restore(text, self._large)
+        return restore(text, self._large) if self._large else text
 
     def size_of(self, text: str) -> int:
         """Return how many characters JSON text has with its large strings."""
+        if not self._large:
+            return len(text)
         marks = (self._large[mark[0]] for mark in marks_in(text) if mark[0] in self._large)
         return len(text) + sum(len(string.literal) for string in marks)
 
