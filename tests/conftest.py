@@ -1,7 +1,7 @@
 """What holds for every test: a clean environment, no recorder left over from the test before, repeatable properties.
 
 Two things that no test is about are made quick. Most of the time of making an HTTP client goes into reading two hundred
-certificates, which no test uses: here it reads one. A garbage collection goes through all that the SDKs have loaded: here
+certificates, which no test uses: here it reads one. A garbage collection goes through all that the SDKs loaded: here
 it spares what was loaded before the first test.
 
 `HYPOTHESIS_PROFILE=search` looks further, and at random; without it a property is tried with the same examples each
