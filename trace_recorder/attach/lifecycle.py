@@ -156,8 +156,10 @@ class Lifecycle:
         if self.ended and not self._warned:
             self._warned = True
             logger.warning("%s goes on unrecorded: its recorder has ended (%s)", who, self._path)
+        if self.ended or self.run is not None:
+            return None if self.ended else self.run
         with self.guard("begin the run"):
-            return None if self.ended else self.run_for("a captured call")
+            return self.run_for("a captured call")
         return None
 
     def is_running(self) -> bool:
