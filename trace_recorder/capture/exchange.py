@@ -19,12 +19,13 @@ from contextlib import contextmanager
 from functools import partial
 from weakref import ref
 
-from trace_recorder.background_work import Event, run_yielding, start_thread
+from trace_recorder.background_work import Event
 from trace_recorder.capture import attempts, headers, stream_flusher, usage_warning
 from trace_recorder.capture.attempts import SentRequest
 from trace_recorder.capture.body_encoding import body_member, error_text, joined_bytes, text_member
 from trace_recorder.capture.decoding import decoder_of
-from trace_recorder.capture.response_parts import LARGE_BODY, PART, ResponseParts
+from trace_recorder.capture.event_loops import run_in_thread
+from trace_recorder.capture.response_parts import LARGE_BODY, PART, SHORT, ResponseParts
 from trace_recorder.derive.live_document.writer import When
 from trace_recorder.dialects.readers import join_stream, why_incomplete
 from trace_recorder.guard import is_recording, try_call
@@ -123,6 +124,7 @@ class Exchange(ResponseParts):
                 attempts.remember_redirect(self.run, self.interaction_id, self._attempt, self._sent, raw)
             media = self._headers.get("content-type", "").split(";")[0].strip().lower()
             self._streams = media in STREAM_TYPES or (status < 400 and media != "application/json" and self._asked())
+            self._due = self._limits.flush_bytes if self._streams else LARGE_BODY
             self._decode = decoder_of(self._headers.get("content-encoding", ""))
 
     def watch_body(self, body: object) -> None:
@@ -152,7 +154,8 @@ class Exchange(ResponseParts):
     def chunk(self, data: bytes) -> None:
         """Take the next bytes of the response, as they came over the wire.
 
-        The caller waits for each chunk. Unless it has to be decoded, or a part is due, nothing here can fail or lock.
+        The caller waits for each chunk. Unless it has to be decoded, or to be watched, nothing here can fail or lock.
+        If a part is due then, the caller has it written (`write_due`).
         """
         if self._done or self.run.abandoned:
             return
@@ -162,9 +165,7 @@ class Exchange(ResponseParts):
             self._keep(now, data)
         else:
             self._take_encoded(now, data)
-        if self._is_due(now):
-            self.write_on()
-        elif self._streams and not stream_flusher.is_watched(self):
+        if self._streams and not stream_flusher.is_watched(self):
             with self.run.guard(PART):
                 stream_flusher.watch(self)
 
@@ -172,7 +173,7 @@ class Exchange(ResponseParts):
         """Record a response that is complete and decoded already."""
         self._decode = None
         self.chunk(content)
-        self.catch_up()
+        self.write_due()
         self.ended()
 
     def write_pending(self, *, last: bool = False) -> None:
@@ -186,7 +187,7 @@ class Exchange(ResponseParts):
     def end_with_run(self) -> None:
         """Record the end of a response that is still being received when the run ends."""
         with self._held() as is_held:
-            if is_held and self._status and self._assembly_done is None:
+            if is_held and self._status:  # a thread that assembles it holds the lock, and has been waited for
                 self._end("record a response that goes on", "the run ended", None)
 
     @contextmanager
@@ -203,27 +204,37 @@ class Exchange(ResponseParts):
         """Record that the response was received to its end."""
         self._end("record a response", None, None)
 
-    def ended_in_event_loop(self) -> None:
-        """Do the same in an event loop: a background thread assembles and writes a long stream.
+    async def write_due_in_event_loop(self) -> None:
+        """Write all parts that are due, in a thread if they are long, and wait for it."""
+        if self.is_short():
+            self.write_due()
+        else:
+            await run_in_thread(self.write_due, "response", self.is_awaited)
 
-        The text of the stream is on file before this returns.
+    async def ended_in_event_loop(self) -> None:
+        """Do the same as `ended` in an event loop: in a thread if the response is long.
+
+        A long stream is assembled after this has returned; its text is on file before.
         """
-        if self._done or not self._streams or self._buffered + sum(map(len, self._written)) < LONG_STREAM:
+        size = self._buffered + sum(map(len, self._written))
+        if self._done or self.run.abandoned or size <= SHORT or self.run.guard.strict:
             self.ended()
             return
-        with self.run.guard(PART):
-            self.flush(last=True)
         self._ended_at = time.perf_counter()
         self._assembly_done = done = Event()
-        try:
-            start_thread(partial(self._end_in_thread, done), "trace_recorder response")
-        except RuntimeError:  # the system has no more threads
-            self._assembly_done = None
-            self.ended()
+        end = partial(self._end_in_thread, done)
+        if self._streams and size >= LONG_STREAM:
+            await run_in_thread(self._write_rest, "response", self.is_awaited, end)
+        else:
+            await run_in_thread(end, "response", self.is_awaited)
+
+    def _write_rest(self) -> None:
+        with self.run.guard(PART):
+            self.flush(last=True)
 
     def _end_in_thread(self, done: Event) -> None:
         try:
-            run_yielding(self.ended, self.is_awaited)
+            self.ended()
         finally:
             done.set()
 

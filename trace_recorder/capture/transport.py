@@ -83,7 +83,7 @@ async def begin_in_event_loop(binding: Binding, request: Any, plain_body: type[I
     if write is None:
         return None
     try:
-        await run_in_thread(write, exchange.is_awaited)
+        await run_in_thread(write, "request", exchange.is_awaited)
     except BaseException as error:
         exchange.call_cancelled(error)
         raise

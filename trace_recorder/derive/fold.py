@@ -17,6 +17,7 @@ from itertools import count
 from operator import itemgetter
 from typing import Any, TypeVar
 
+from trace_recorder.background_work import yield_to_others
 from trace_recorder.derive.call_records import ENDINGS, CallRecords
 from trace_recorder.derive.derived_steps import is_step, step_of
 from trace_recorder.derive.interactions import asked_of, asks_for_stream, interaction_of
@@ -152,11 +153,8 @@ class Fold:
 
     # ── reading what was added ───────────────────────────────────────────────────────────────────────────────────
 
-    def read_pending(self, yield_to_others: Callable[[], None] | None = None) -> None:
-        """Read the requests, responses and tools that were added since the last call, in the order of their records.
-
-        `yield_to_others` is called after each request or response.
-        """
+    def read_pending(self) -> None:
+        """Read the requests, responses and tools that were added since the last call, in the order of their records."""
         pending, self._pending = self._pending, []
         for call, record in pending:
             if call is None:
@@ -167,8 +165,7 @@ class Fold:
                 try_call(self._read_request, _ignore, call, record)
             if call.is_manual or record.kind in ENDINGS:
                 try_call(self._read_response, partial(self.run.add_unusable, record), call, record)
-            if yield_to_others is not None:
-                yield_to_others()
+            yield_to_others()
 
     def _read_request(self, whole: CallRecords, record: Record) -> None:
         """Read what is new in a request, and assign the tool results that it carries to the calls they answer."""

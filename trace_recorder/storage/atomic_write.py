@@ -64,14 +64,15 @@ def write_all(fd: int, content: Iterable[bytes | Span]) -> None:
     waiting: list[bytes] = []
     size = 0
     for part in content:
-        if isinstance(part, bytes):
+        if type(part) is bytes:
             waiting.append(part)
             size += len(part)
-        if size >= _COPY_BYTES or not isinstance(part, bytes):
-            _write_buffers(fd, waiting)
-            waiting.clear()
-            size = 0
-        if not isinstance(part, bytes):
+            if size < _COPY_BYTES:
+                continue
+        _write_buffers(fd, waiting)
+        waiting.clear()
+        size = 0
+        if type(part) is Span:
             _copy_span(fd, part)
     _write_buffers(fd, waiting)
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import math
 from bisect import insort
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from trace_recorder.background_work import yield_to_others
 from trace_recorder.derive.call_records import CallRecords
 from trace_recorder.derive.derived_steps import is_step
 from trace_recorder.derive.fold import Fold, drain, unreadable_gaps
@@ -91,11 +91,8 @@ class Draft:
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def read_new_records(self, yield_to_others: Callable[[], None]) -> None:
-        """Read the complete records that were written since the last call. Raises StaleDraftError.
-
-        `yield_to_others` is called after each record.
-        """
+    def read_new_records(self) -> None:
+        """Read the complete records that were written since the last call. Raises StaleDraftError."""
         size = self._limits.read_bytes
         while data := self._file.read(size, self._offset):
             whole = data.rfind(b"\n") + 1
@@ -106,12 +103,12 @@ class Draft:
             self._size = self._interactions.size + self._steps.elements.size
             if self._size > self._limit:
                 self._switch_to_deltas()
-            self._update(yield_to_others, is_last=len(data) < size)
+            self._update(is_last=len(data) < size)
             if len(data) < size:
                 break
             size = self._limits.read_bytes if whole else size * 2
         if self._fold.changed:  # the file ended where a block did
-            self._update(yield_to_others, is_last=True)
+            self._update(is_last=True)
 
     def _add_record(self, record: Record | BadLine) -> None:
         """Add one record. Raises StaleDraftError if it belongs to an interaction or a step that is settled."""
@@ -130,13 +127,13 @@ class Draft:
 
     # ── interactions, and the steps derived from them ────────────────────────────────────────────────────────────
 
-    def _update(self, yield_to_others: Callable[[], None], *, is_last: bool) -> None:
+    def _update(self, *, is_last: bool) -> None:
         """Render what has changed, and settle what will not change any more.
 
         A stream that goes on is joined from its beginning, so it waits until all records have been read (`is_last`).
         """
         fold = self._fold
-        fold.read_pending(yield_to_others)
+        fold.read_pending()
         for step in drain(fold.tools.steps.changed):
             self._show_tool_step(step)
         for identity in drain(fold.changed):
