@@ -134,6 +134,7 @@ class Draft:
         """
         fold = self._fold
         fold.read_pending()
+        fold.match_tools()
         for step in drain(fold.tools.steps.changed):
             self._show_tool_step(step)
         for identity in drain(fold.changed):
@@ -148,7 +149,7 @@ class Draft:
                 fold.changed[identity] = None
                 continue
             one = fold.interaction(call)
-            if one is None or fold.is_duplicate(one):
+            if one is None or fold.duplicates.has(one):
                 self._hide(identity)
             elif identity not in self._carry_over.hidden:  # a hidden one is read, but not shown
                 self._show(identity, one, call)
@@ -158,7 +159,7 @@ class Draft:
         if self._carry_over.draft_count <= MAX_DRAFTS:
             self._settle_steps()
             self._settle()
-        fold.forget_oldest_ids()
+        fold.duplicates.forget_oldest()
         self._spill_settled()
 
     def _hide(self, identity: str) -> None:
@@ -166,7 +167,7 @@ class Draft:
 
         Raises StaleDraftError if it was shown already, or if others may have been read as deltas to it.
         """
-        is_late = identity in self._fold.duplicates and identity not in self._carry_over.hidden
+        is_late = identity in self._fold.duplicates.found and identity not in self._carry_over.hidden
         if identity in self._open_interactions or is_late:
             self._start_without(identity)
         self._fold.forget(identity, None)
@@ -176,7 +177,7 @@ class Draft:
         fold = self._fold
         if identity in self._carry_over.hidden:
             return
-        if identity in fold.duplicates:
+        if identity in fold.duplicates.found:
             self._start_without(identity)
         if identity not in self._carry_over.unsettled:  # what was settled too early is reopened all at once
             self._carry_over.unsettled |= fold.tools.unanswered() - {identity}
