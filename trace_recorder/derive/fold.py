@@ -22,7 +22,7 @@ from trace_recorder.background_work import yield_to_others
 from trace_recorder.derive.call_records import ENDINGS, CallRecords
 from trace_recorder.derive.derived_steps import is_step, step_of
 from trace_recorder.derive.duplicates import Duplicates
-from trace_recorder.derive.interactions import asked_of, asks_for_stream, interaction_of
+from trace_recorder.derive.interactions import asks_for_stream, interaction_of
 from trace_recorder.derive.message_prefix import Render
 from trace_recorder.derive.requests import MAX_PREFIXES, RequestReader
 from trace_recorder.derive.run_facts import RunFacts
@@ -92,9 +92,6 @@ class Fold:
         handle = _HANDLERS.get(record.kind)
         if handle is not None:
             try_call(handle, partial(self.run.add_unusable, record), self, record)
-
-    def _add_item(self, record: Record) -> None:
-        self.items.add_record(record)
 
     def _add_to_call(self, record: Record) -> None:
         identity = record.data["interaction_id"]
@@ -186,12 +183,12 @@ class Fold:
     def _match_request(self, identity: str, data: Mapping[str, Any], results: Sequence[ToolResult]) -> None:
         """Assign the tool results that a request carries to the calls that they answer."""
         self.tools.add_sub_agent(data.get("parent_execution_id"))
-        streams = asks_for_stream(data, asked_of(data))
+        streams = asks_for_stream(data)
         self.tools.read_request(identity, agent_key(data), results, streams=streams)
 
     def _read_response(self, whole: CallRecords, record: Record) -> None:
         """Read a response, and whether it was recorded twice; its tool calls are left to `match_tools`."""
-        call = whole.as_of(record)
+        call = whole if whole.newest is record else whole.as_of(record)
         one = self.interaction(call) if call is whole else self._build(call)
         if one is not None and self.duplicates.has(one):
             self._request_reader.forget(one.interaction_id)
@@ -352,7 +349,7 @@ def unreadable_gaps(interactions: Iterable[LLMInteraction]) -> list[Gap]:
 
 _HANDLERS: Mapping[str, Callable[[Fold, Record], object]] = {
     "start": lambda fold, record: fold.run.add_start(record),
-    "item": Fold._add_item,
+    "item": lambda fold, record: fold.items.add_record(record),
     "llm_request": Fold._add_to_call,
     "llm_stream": Fold._add_to_call,
     "llm_response": Fold._add_to_call,

@@ -95,7 +95,7 @@ class RequestReader:
         history = history or own_history
         if dialect is None or reader is None or not isinstance(items.get(history), list | dict):
             return None
-        numbers = array("q", (PREAMBLE, *self._items.numbers(history, items[history])))
+        numbers = _BEGINNING + self._items.numbers(history, items[history])
         request = _Request(dialect, reader, history, data["body"], items)
         prefix = self._take_prefix(request.key, numbers) or self._new_prefix(request)
         if not self._append_new(prefix, request, numbers):
@@ -198,5 +198,6 @@ def _remembered(prefixes: list[MessagePrefix], at_most: int) -> list[MessagePref
     return [*(prefix for prefix in prefixes[:1] if prefix.size <= MAX_PREFIX_BYTES), *others]
 
 
+_BEGINNING = array("q", [PREAMBLE])
 _size_of = attrgetter("size")
 _dump = make_json_writer(",", ":")

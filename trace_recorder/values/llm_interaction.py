@@ -234,10 +234,9 @@ class LLMInteraction(Struct, frozen=True):
         `messages` replaces the member `input_messages`, which then is not read, `response` and `request` those members.
         """
         reading = self.source.request() if messages is None else self.source.request_without_messages()
-        if not self.source.has_request():
-            messages = {}
-        elif messages is None:
-            messages = {"input_messages": [message.to_document() for message in reading.messages]}
+        if messages is None:
+            is_known = self.source.has_request()
+            messages = {"input_messages": [one.to_document() for one in reading.messages]} if is_known else {}
         document = {
             "timestamp": self.timestamp,
             "provider": self.provider,

@@ -59,7 +59,7 @@ class Renderer:
 
     def interaction(self, one: LLMInteraction, reading: IncrementalReading | None) -> RenderedText:
         """Render an interaction."""
-        if not one.source.has_request():
+        if reading is None and not one.source.has_request():
             text = dump(one.to_document())
             return RenderedText([text], len(text))
         if reading is None:
