@@ -29,8 +29,8 @@ class Duplicates:
     _manual: dict[str, dict[str, None]] = field(default_factory=dict)
 
     def has(self, one: LLMInteraction) -> bool:
-        """Whether an interaction was recorded by hand, and its response was captured before."""
-        return one.api is None and one.response.id in self._captured
+        """Whether the response of an interaction that was recorded by hand was captured before."""
+        return one.response.id in self._captured
 
     def add(self, one: LLMInteraction) -> Mapping[str, None]:
         """Add a response with an id; return the interactions recorded by hand of which it is the captured one."""
@@ -47,7 +47,7 @@ class Duplicates:
 
     def forget_oldest(self) -> None:
         """Keep the newest of the ids by which duplicates are recognised."""
-        if self._captured or self._manual:
+        if len(self._captured) + len(self._manual) > MAX_REMEMBERED_IDS:
             for ids in (self._captured, self._manual, self.found):
                 _keep_newest(ids)
 

@@ -22,7 +22,7 @@ from trace_recorder.background_work import yield_to_others
 from trace_recorder.derive.call_records import ENDINGS, CallRecords
 from trace_recorder.derive.derived_steps import is_step, step_of
 from trace_recorder.derive.duplicates import Duplicates
-from trace_recorder.derive.interactions import asks_for_stream, interaction_of
+from trace_recorder.derive.interactions import asked_of, asks_for_stream, interaction_of
 from trace_recorder.derive.message_prefix import Render
 from trace_recorder.derive.requests import MAX_PREFIXES, RequestReader
 from trace_recorder.derive.run_facts import RunFacts
@@ -183,14 +183,14 @@ class Fold:
     def _match_request(self, identity: str, data: Mapping[str, Any], results: Sequence[ToolResult]) -> None:
         """Assign the tool results that a request carries to the calls that they answer."""
         self.tools.add_sub_agent(data.get("parent_execution_id"))
-        streams = asks_for_stream(data)
+        streams = asks_for_stream(data, asked_of(data))
         self.tools.read_request(identity, agent_key(data), results, streams=streams)
 
     def _read_response(self, whole: CallRecords, record: Record) -> None:
         """Read a response, and whether it was recorded twice; its tool calls are left to `match_tools`."""
         call = whole if whole.newest is record else whole.as_of(record)
         one = self.interaction(call) if call is whole else self._build(call)
-        if one is not None and self.duplicates.has(one):
+        if one is not None and one.api is None and self.duplicates.has(one):
             self._request_reader.forget(one.interaction_id)
             one = None
         answered = one if one is not None and one.answered else None
@@ -310,7 +310,11 @@ class Fold:
     def recorded_step(self, step: RecordedStep) -> AgentStep:
         """Make a step that the agent recorded, with the interactions and tools of its block."""
         calls = [self.calls[identity] for identity in step.interactions if identity in self.calls]
-        made = [one for call in calls if (one := self.interaction(call)) is not None and not self.duplicates.has(one)]
+        made = [
+            one
+            for call in calls
+            if (one := self.interaction(call)) is not None and (one.api is not None or not self.duplicates.has(one))
+        ]
         attached = (execution for one in made for execution in self.tools.executions.get(one.interaction_id, ()))
         return step.step(made, self.tools.answers, [one for one in attached if one.requested_by])
 

@@ -23,7 +23,8 @@ def interaction_of(call: CallRecords) -> LLMInteraction:
     end: Mapping[str, Payload] = request_data if call.is_manual else ending.data if ending else {}
     first_token = (end or call.last_part).get("time_to_first_token_seconds")
     duration = end.get("duration_seconds")
-    model = asked_of(request_data).get("model") or request_data.get("model")
+    asked = asked_of(request_data)
+    model = asked.get("model") or request_data.get("model")
     ending_error = None
     if ending is not None and not call.is_manual:
         ending_error = _ending_error(ending, call.body_in_parts if call.streams else {})
@@ -44,7 +45,7 @@ def interaction_of(call: CallRecords) -> LLMInteraction:
         attempts=() if call.is_manual else _attempts(call, ending_error),
         duration_seconds=duration if type(duration) in _NUMBERS else None,
         time_to_first_token_seconds=first_token if type(first_token) in _NUMBERS else None,
-        stream=bool(end["stream"] if "stream" in end else asks_for_stream(request_data)),
+        stream=bool(end["stream"] if "stream" in end else asks_for_stream(request_data, asked)),
         complete=complete,
         ended_by=ended_by,
         parent_execution_id=request_data.get("parent_execution_id"),
@@ -71,9 +72,9 @@ def _undamaged_stream(call: CallRecords, end: Mapping[str, Payload]) -> JoinedSt
     return joined if joined is not None and joined.events == end.get("events") else None
 
 
-def asks_for_stream(request_data: Mapping[str, Payload]) -> bool:
+def asks_for_stream(request_data: Mapping[str, Payload], asked: Mapping[str, Payload]) -> bool:
     """Whether a request's data, or the members of its body, ask for a stream."""
-    return request_data.get("stream") is True or asked_of(request_data).get("stream") is True
+    return request_data.get("stream") is True or asked.get("stream") is True
 
 
 def asked_of(request_data: Mapping[str, Payload]) -> Mapping[str, Payload]:

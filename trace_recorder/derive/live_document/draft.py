@@ -149,7 +149,7 @@ class Draft:
                 fold.changed[identity] = None
                 continue
             one = fold.interaction(call)
-            if one is None or fold.duplicates.has(one):
+            if one is None or (one.api is None and fold.duplicates.has(one)):
                 self._hide(identity)
             elif identity not in self._carry_over.hidden:  # a hidden one is read, but not shown
                 self._show(identity, one, call)
@@ -357,18 +357,18 @@ class Draft:
 
     def layout(self) -> Layout:
         """Lay out the document's file; switch to deltas if it would be longer than the limit."""
+        outline = self._fold.run.outline(self._status, self._first)
         gaps = (
-            *self._fold.run.all_gaps(),
+            *outline.gaps,
             *self._gaps,
             *(gap for shown in self._open_interactions.values() for gap in shown.gaps),
         )
         metrics = self._call_figures.metrics(self._steps.figures, self._fold.run.redactions)
-        outline = replace(self._fold.run.outline(self._status, self._first), metrics=metrics, gaps=gaps)
+        outline = replace(outline, metrics=metrics, gaps=gaps)
         layout = Layout()
-        layout.put(b"{\n" + renderer.members(outline.head()) + b',\n"llm_interactions": [')
-        layout.place(self._interactions.elements)
-        layout.put(b'],\n"agent_steps": [')
-        layout.place(self._steps.elements.elements)
+        before = b"{\n" + renderer.members(outline.head()) + b',\n"llm_interactions": ['
+        layout.place(before, self._interactions.elements)
+        layout.place(b'],\n"agent_steps": [', self._steps.elements.elements)
         layout.put(b"],\n" + renderer.members(outline.tail(self.history)) + b"\n}\n")
         if layout.size <= self._limit:
             return layout
@@ -384,7 +384,10 @@ class Draft:
     def _spill_settled(self) -> None:
         """Move settled texts out of memory if there are too many: a long journal is read before anything is written."""
         arrays = (self._interactions, self._steps.elements)
-        if sum(array.unwritten_bytes() for array in arrays) > self._limits.memory_bytes:
+        if (
+            self._size > self._limits.memory_bytes
+            and sum(array.unwritten_bytes() for array in arrays) > self._limits.memory_bytes
+        ):
             self._spool.spill(arrays)
 
 
