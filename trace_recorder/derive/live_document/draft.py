@@ -138,9 +138,9 @@ class Draft:
         for step in drain(fold.tools.steps.changed):
             self._show_tool_step(step)
         for identity in drain(fold.changed):
-            fold.changed_steps.update(
-                (step, None) for step in fold.tools.steps_showing(identity) if isinstance(step, str)
-            )
+            if fold.steps_by_id or self._settled_step_ids:
+                showing = fold.tools.steps_showing(identity)
+                fold.changed_steps.update((step, None) for step in showing if isinstance(step, str))
             call = fold.calls.get(identity)
             if call is None:
                 self._change_settled(identity)
@@ -231,7 +231,9 @@ class Draft:
             if self._carry_over.draft_count <= MAX_DRAFTS
             else ()
         ):
-            if not self._open_step_of.keys().isdisjoint(self._fold.tools.steps_showing(identity)):
+            if self._open_step_of and not self._open_step_of.keys().isdisjoint(
+                self._fold.tools.steps_showing(identity)
+            ):
                 continue
             is_done = open_ones > self._limits.max_waiting or not self._is_waiting(shown)
             if is_done and not self._must_stay_open(identity, shown.step):

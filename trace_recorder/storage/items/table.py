@@ -70,7 +70,7 @@ class ItemTable:
 
     def element(self, number: int) -> Payload:
         """Return the value of an item. Raises KeyError if it is missing."""
-        return self._item(number)[0]
+        return (self._items.get(number) or self._item(number))[0]
 
     def _item(self, number: int) -> tuple[Payload, int]:
         return self._items[number]
