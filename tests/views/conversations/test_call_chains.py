@@ -129,7 +129,7 @@ def test_agents_have_conversations_of_their_own() -> None:
 
 
 def test_an_agent_goes_on_from_another_and_then_begins_anew() -> None:
-    """The chain that it went on from began with another agent; a prompt of its own without answers is compared to it."""
+    """The chain that it went on from began with another agent; its next prompt has the same messages."""
     first = [system("s"), "q"]
     second = [*first, assistant("done"), "more?"]
     made = run(
