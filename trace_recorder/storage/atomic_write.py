@@ -8,10 +8,10 @@ the old is copied by the system from file to file.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from zlib import crc32
 
 from trace_recorder.storage.atomic_rename import exchange_names
@@ -22,6 +22,9 @@ _COPY_BYTES = 1024 * 1024
 """How many bytes are copied at a time where the system cannot copy by itself."""
 _MAX_BUFFERS = 1000
 """How many buffers one `writev` gets; Linux accepts 1,024."""
+
+
+Named = TypeVar("Named")
 
 
 class Span(NamedTuple):
@@ -57,6 +60,26 @@ def replace_file(path: Path, content: Iterable[bytes | Span], *, sync: bool = Fa
             os.unlink(temporary)  # noqa: PTH108
         raise
     return fd
+
+
+def create_filled(
+    temporary: Path, fill: Callable[[int], None], take_name: Callable[[Path], Named]
+) -> tuple[int, Named]:
+    """Create a file, mode 0600, that has its content before it has its name: `take_name` renames it when it is filled.
+
+    Return the open descriptor, which appends, and what `take_name` returned. A process that is killed leaves the
+    temporary file at most. Raises OSError, and what the functions raise; there is no file then.
+    """
+    fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | BINARY, 0o600)
+    try:
+        fill(fd)
+        return fd, take_name(temporary)
+    except BaseException:
+        close_ignoring_errors(fd)
+        raise
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
 
 
 def write_all(fd: int, content: Iterable[bytes | Span]) -> None:
