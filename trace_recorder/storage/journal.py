@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_recorder.storage.atomic_rename import rename_exclusive
+from trace_recorder.storage.atomic_write import create_filled
 from trace_recorder.storage.file_descriptor import Descriptor, close_ignoring_errors
 from trace_recorder.storage.file_system import BINARY, lock, sync_directory, sync_file, warn_once
 from trace_recorder.storage.journal_lines import Data, lines_in_pieces
@@ -230,17 +231,12 @@ def _large_write(pieces: list[bytes]) -> tuple[Callable[[int, Any], int], Any]:
 def _create_locked(path: Path, fill: Callable[[int], None], *, sync: bool) -> int:
     """Create a file that is locked and filled before it has its name. Raises OSError."""
     temporary = path.with_name(f".{os.urandom(8).hex()}.tmp")
-    fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | BINARY, 0o600)
-    try:
+
+    def lock_and_fill(fd: int) -> None:
         lock(fd)
         fill(fd)
-        rename_exclusive(temporary, path)
-    except BaseException:
-        close_ignoring_errors(fd)
-        raise
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            temporary.unlink()
+
+    fd, _ = create_filled(temporary, lock_and_fill, lambda filled: rename_exclusive(filled, path))
     if sync:
         sync_directory(path.parent)
     return fd
