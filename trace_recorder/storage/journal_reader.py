@@ -100,7 +100,7 @@ def _read_damaged_line(line: bytes, offset: int, *, torn: bool) -> Iterator[Reco
 
 
 def _parse_record(line: bytes, offset: int) -> Record | None:
-    """Parse one line; None where it is no record, its CRC is another one, or it is nested too deeply for a document.
+    """Parse one line; None where it is no record, its CRC does not match, or it is nested too deeply.
 
     What msgspec refuses and Python's json reads is read by that: NaN, half of a surrogate pair.
     """
