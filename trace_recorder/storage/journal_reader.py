@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from zlib import crc32
 
+from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
 from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, check_depth
 from trace_recorder.values.messages import Payload
 
@@ -101,12 +102,13 @@ def _read_damaged_line(line: bytes, offset: int, *, torn: bool) -> Iterator[Reco
 
 def _parse_record(line: bytes, offset: int) -> Record | None:
     """Parse one line; None where it is no record, or its CRC does not match."""
-    facts = line[:-_CRC_LENGTH]
-    crc = crc32(facts)
+    if len(line) > MAX_UNINTERRUPTED_CHARS:
+        yield_to_others()
+    crc = crc32(memoryview(line)[:-_CRC_LENGTH])
     if line[-_CRC_LENGTH:] != b',"crc":"%08x"}' % crc or not line.startswith(_LINE_BEGIN):
         return None
     try:
-        fields = _decode(facts + b"}")
+        fields = _decode(b"".join((memoryview(line)[:-_CRC_LENGTH], b"}")))
         data, kind = fields["data"], fields["kind"]
         if isinstance(data, dict) and isinstance(kind, str):
             return Record(fields["seq"], fields["time"], kind, data, crc, offset, len(line))
@@ -122,6 +124,8 @@ def _decode(text: bytes) -> Payload:
     """
     if len(text) > 2 * MAX_DOCUMENT_DEPTH and text.count(b"[") + text.count(b"{") > MAX_DOCUMENT_DEPTH:
         check_depth(text.decode("utf-8", "surrogatepass"), MAX_DOCUMENT_DEPTH)
+    if len(text) > MAX_UNINTERRUPTED_CHARS:
+        yield_to_others()
     try:
         return _read_json(text)
     except (MsgspecError, UnicodeDecodeError):

@@ -10,11 +10,12 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import accumulate
-from typing import NoReturn
+from itertools import accumulate, count
+from typing import NoReturn, TypeVar
 
+from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, is_background, yield_to_others
 from trace_recorder.values.messages import Payload
 
 MAX_DEPTH = 200
@@ -22,6 +23,8 @@ MAX_DEPTH = 200
 
 MAX_DOCUMENT_DEPTH = MAX_DEPTH + 50
 """The deepest nesting of a document, which contains such JSON some levels down."""
+
+T = TypeVar("T")
 
 
 class NotJsonError(ValueError):
@@ -37,7 +40,30 @@ def _finite_number(text: str) -> float:
     return number if math.isfinite(number) else _refuse_constant(text)
 
 
+_values_read = count()
+_YIELD_VALUES = 64
+"""Other threads may run after this many numbers and objects."""
+
+
+def _yielding(read: Callable[[T], Payload]) -> Callable[[T], Payload]:
+    """Return a function that does the same and lets other threads run now and then."""
+
+    def read_and_yield(text: T) -> Payload:
+        if next(_values_read) % _YIELD_VALUES == 0:
+            yield_to_others()
+        return read(text)
+
+    return read_and_yield
+
+
 _decoder = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite_number)
+_yielding_decoder = json.JSONDecoder(
+    parse_constant=_refuse_constant,
+    parse_float=_yielding(_finite_number),
+    parse_int=_yielding(int),
+    object_hook=_yielding(dict),
+)
+"""Decodes the same, a tenth slower; for large texts in background threads."""
 _BLANK = " \t\n\r"
 _SPACE = re.compile(r"[ \t\n\r]*+")
 _TOKENS = {token: re.compile(rf"[ \t\n\r]*+{re.escape(token)}[ \t\n\r]*+") for token in "{[,:"}
@@ -63,9 +89,32 @@ def make_json_writer(between: str, behind_name: str, *, allow_nan: bool = True) 
     make = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
         return encoder.encode
-    encode_string = json.encoder.encode_basestring
-    encode = make(None, encoder.default, encode_string, None, behind_name, between, False, False, allow_nan)  # noqa: FBT003
-    return lambda value: "".join(encode(value, 0))
+    strings = json.encoder.encode_basestring, _encode_string
+    encode, encode_and_yield = (
+        make(None, encoder.default, one, None, behind_name, between, False, False, allow_nan)  # noqa: FBT003
+        for one in strings
+    )
+
+    def write(value: Payload) -> str:
+        if not is_background():
+            return "".join(encode(value, 0))
+        parts = encode_and_yield(value, 0)
+        yield_to_others()
+        return "".join(parts)
+
+    return write
+
+
+def _encode_string(text: str) -> str:
+    """Encode a string of JSON, a long one step by step."""
+    if len(text) <= MAX_UNINTERRUPTED_CHARS:
+        return json.encoder.encode_basestring(text)
+    parts = ['"']
+    for at in range(0, len(text), MAX_UNINTERRUPTED_CHARS):
+        parts.append(json.encoder.encode_basestring(text[at : at + MAX_UNINTERRUPTED_CHARS])[1:-1])
+        yield_to_others()
+    parts.append('"')
+    return "".join(parts)
 
 
 def parse(text: str, max_depth: int = MAX_DEPTH) -> Payload:
@@ -89,8 +138,19 @@ def replace_lone_surrogates(text: str) -> str:
 
 def refuse_lone_surrogates(text: str) -> None:
     """Raise NotJsonError if JSON text has half of a surrogate pair alone."""
-    if "\\" in text and ("\\ud" in text or "\\uD" in text) and any(found[1] for found in _SURROGATE.finditer(text)):
+    if "\\" in text and _has_surrogates(text) and any(found[1] for found in _SURROGATE.finditer(text)):
         raise NotJsonError("half of a surrogate pair is alone")
+
+
+def _has_surrogates(text: str) -> bool:
+    """Whether JSON text has escapes of surrogates. It is searched step by step."""
+    for at in range(0, len(text), MAX_UNINTERRUPTED_CHARS):
+        end = at + MAX_UNINTERRUPTED_CHARS
+        if text.find("\\", at, end) >= 0:
+            if text.find("\\ud", at, end + 2) >= 0 or text.find("\\uD", at, end + 2) >= 0:
+                return True
+            yield_to_others()
+    return False
 
 
 def check_depth(text: str, max_depth: int, at: int = 0, end: int = sys.maxsize) -> None:
@@ -99,11 +159,35 @@ def check_depth(text: str, max_depth: int, at: int = 0, end: int = sys.maxsize) 
     The time is linear in the text, whatever it is. Brackets that do not match are left to the decoder.
     """
     end = min(end, len(text))
-    if end - at <= 2 * max_depth or text.count("[", at, end) + text.count("{", at, end) <= max_depth:
+    if end - at <= 2 * max_depth:
         return
-    brackets = _STRING_OR_REST.sub("", text[at:end]).encode("ascii", "replace").translate(None, _NO_BRACKETS)
-    if max(accumulate(map(_LEVELS.__getitem__, brackets)), default=0) > max_depth:
-        raise NotJsonError(f"nested more than {max_depth} levels deep")
+    few = max_depth
+    for start in range(at, end, MAX_UNINTERRUPTED_CHARS):
+        stop = min(start + MAX_UNINTERRUPTED_CHARS, end)
+        few -= text.count("[", start, stop) + text.count("{", start, stop)
+        yield_to_others()
+    if few >= 0:
+        return
+    depth = 0
+    for brackets in _brackets(text, at, end):
+        levels = list(accumulate(map(_LEVELS.__getitem__, brackets), initial=depth))
+        if max(levels) > max_depth:
+            raise NotJsonError(f"nested more than {max_depth} levels deep")
+        depth = levels[-1]
+
+
+def _brackets(text: str, at: int, end: int) -> Iterator[bytes]:
+    """Yield the brackets that are not in strings, step by step."""
+    opening = ""
+    while at < end:
+        stop = min(at + MAX_UNINTERRUPTED_CHARS, end)
+        while stop < end and text[stop - 1] == "\\":  # not in the middle of an escape
+            stop += 1
+        bare = _STRING_OR_REST.sub("", f'{opening}{text[at:stop]}"\0')
+        opening = '"' if bare.endswith("\0") else ""  # a quote at the end closes the string in which the step ends
+        yield bare.encode("ascii", "replace").translate(None, _NO_BRACKETS)
+        yield_to_others()
+        at = stop
 
 
 def one_line(text: str) -> str:
@@ -185,8 +269,9 @@ def _elements(text: str, at: int) -> tuple[list[tuple[int, int]] | None, int]:
 
 
 def _value(text: str, at: int, kind: type = object, max_depth: int = MAX_DEPTH) -> tuple[Payload, int]:
+    decoder = _yielding_decoder if len(text) > MAX_UNINTERRUPTED_CHARS and is_background() else _decoder
     try:
-        value, end = _decoder.raw_decode(text, at)
+        value, end = decoder.raw_decode(text, at)
     except (ValueError, RecursionError) as error:
         raise NotJsonError(str(error)) from None
     if not isinstance(value, kind):

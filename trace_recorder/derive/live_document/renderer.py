@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from trace_recorder.background_work import yield_to_others
 from trace_recorder.derive.live_document.buffer import Edit
 from trace_recorder.derive.message_prefix import IncrementalReading
 from trace_recorder.values.json_text import make_json_writer
@@ -146,7 +147,9 @@ def message(one: Message) -> bytes:
 def dump(value: Payload) -> bytes:
     """Encode JSON as UTF-8. A lone surrogate, which a stream that was cut off may end in, is described."""
     try:
-        return _encode(value).encode()
+        text = _encode(value)
+        yield_to_others()
+        return text.encode()
     except UnicodeEncodeError:  # with the same separators: callers search in the text
         return _encode(json.loads(to_json(value))).encode()
 
