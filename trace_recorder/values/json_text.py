@@ -77,11 +77,13 @@ _HEX = "[0-9a-fA-F]"
 _SURROGATE = re.compile(rf"\\u[dD][89abAB]{_HEX}{{2}}\\u[dD][c-fC-F]{_HEX}{{2}}|(\\u[dD][89a-fA-F]{_HEX}{{2}})|\\.")
 
 
-def make_json_writer(between: str, behind_name: str, *, allow_nan: bool = True) -> Callable[[Payload], str]:
+def make_json_writer(
+    between: str, behind_name: str, *, allow_nan: bool = True, yields: bool = False
+) -> Callable[[Payload], str]:
     """Return a function that encodes values as `json.dumps(value, ensure_ascii=False)` does, with these separators.
 
     It does not check for cycles. It keeps the encoder, which `json.dumps` creates for each call: for a small value that
-    takes longer than the encoding.
+    takes longer than the encoding. With `yields`, a background thread lets others run during a long value.
     """
     encoder = json.JSONEncoder(
         ensure_ascii=False, separators=(between, behind_name), allow_nan=allow_nan, check_circular=False
@@ -89,20 +91,19 @@ def make_json_writer(between: str, behind_name: str, *, allow_nan: bool = True) 
     make = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
         return encoder.encode
-    strings = json.encoder.encode_basestring, _encode_string
     encode, encode_and_yield = (
-        make(None, encoder.default, one, None, behind_name, between, False, False, allow_nan)  # noqa: FBT003
-        for one in strings
+        make(None, encoder.default, encode_string, None, behind_name, between, False, False, allow_nan)  # noqa: FBT003
+        for encode_string in (json.encoder.encode_basestring, _encode_string)
     )
 
-    def write(value: Payload) -> str:
+    def write_and_yield(value: Payload) -> str:
         if not is_background():
             return "".join(encode(value, 0))
         parts = encode_and_yield(value, 0)
         yield_to_others()
         return "".join(parts)
 
-    return write
+    return write_and_yield if yields else lambda value: "".join(encode(value, 0))
 
 
 def _encode_string(text: str) -> str:
@@ -120,10 +121,13 @@ def _encode_string(text: str) -> str:
 def parse(text: str, max_depth: int = MAX_DEPTH) -> Payload:
     """Read JSON strictly: what every reader takes, so no NaN, no lone surrogate, no nesting beyond 200 levels.
 
-    Raises NotJsonError.
+    A background thread lets others run during a long text. Raises NotJsonError.
     """
     refuse_lone_surrogates(text)
-    value, end = _value(text, _skip(text, 0) if text[:1] in _BLANK else 0, max_depth=max_depth)
+    decoder = _yielding_decoder if len(text) > MAX_UNINTERRUPTED_CHARS and is_background() else _decoder
+    value, end = _decode(decoder, text, _skip(text, 0) if text[:1] in _BLANK else 0)
+    if end > max_depth:
+        check_depth(text, max_depth, 0, end)
     if end != len(text) and _skip(text, end) != len(text):
         raise NotJsonError("more text after the JSON value")
     return value
@@ -136,27 +140,30 @@ def replace_lone_surrogates(text: str) -> str:
     return _SURROGATE.sub(lambda found: "\\ufffd" if found[1] else found[0], text)
 
 
-def refuse_lone_surrogates(text: str) -> None:
-    """Raise NotJsonError if JSON text has half of a surrogate pair alone."""
-    if "\\" in text and _has_surrogates(text) and any(found[1] for found in _SURROGATE.finditer(text)):
+def refuse_lone_surrogates(text: str, pause: Callable[[], None] = yield_to_others) -> None:
+    """Raise NotJsonError if JSON text has half of a surrogate pair alone. `pause` is called between two steps."""
+    if "\\" in text and _has_surrogates(text, pause) and any(found[1] for found in _SURROGATE.finditer(text)):
         raise NotJsonError("half of a surrogate pair is alone")
 
 
-def _has_surrogates(text: str) -> bool:
-    """Whether JSON text has escapes of surrogates. It is searched step by step."""
+def _has_surrogates(text: str, pause: Callable[[], None]) -> bool:
+    """Whether JSON text has escapes of surrogates."""
     for at in range(0, len(text), MAX_UNINTERRUPTED_CHARS):
         end = at + MAX_UNINTERRUPTED_CHARS
         if text.find("\\", at, end) >= 0:
             if text.find("\\ud", at, end + 2) >= 0 or text.find("\\uD", at, end + 2) >= 0:
                 return True
-            yield_to_others()
+            pause()
     return False
 
 
-def check_depth(text: str, max_depth: int, at: int = 0, end: int = sys.maxsize) -> None:
+def check_depth(
+    text: str, max_depth: int, at: int = 0, end: int = sys.maxsize, pause: Callable[[], None] = yield_to_others
+) -> None:
     """Raise NotJsonError for nesting deeper than `max_depth`; a text with few brackets is accepted without a search.
 
-    The time is linear in the text, whatever it is. Brackets that do not match are left to the decoder.
+    The time is linear in the text, whatever it is. Brackets that do not match are left to the decoder. `pause` is
+    called between two steps.
     """
     end = min(end, len(text))
     if end - at <= 2 * max_depth:
@@ -165,7 +172,7 @@ def check_depth(text: str, max_depth: int, at: int = 0, end: int = sys.maxsize) 
     for start in range(at, end, MAX_UNINTERRUPTED_CHARS):
         stop = min(start + MAX_UNINTERRUPTED_CHARS, end)
         few -= text.count("[", start, stop) + text.count("{", start, stop)
-        yield_to_others()
+        pause()
     if few >= 0:
         return
     depth = 0
@@ -174,6 +181,7 @@ def check_depth(text: str, max_depth: int, at: int = 0, end: int = sys.maxsize) 
         if max(levels) > max_depth:
             raise NotJsonError(f"nested more than {max_depth} levels deep")
         depth = levels[-1]
+        pause()
 
 
 def _brackets(text: str, at: int, end: int) -> Iterator[bytes]:
@@ -186,7 +194,6 @@ def _brackets(text: str, at: int, end: int) -> Iterator[bytes]:
         bare = _STRING_OR_REST.sub("", f'{opening}{text[at:stop]}"\0')
         opening = '"' if bare.endswith("\0") else ""  # a quote at the end closes the string in which the step ends
         yield bare.encode("ascii", "replace").translate(None, _NO_BRACKETS)
-        yield_to_others()
         at = stop
 
 
@@ -249,7 +256,7 @@ def decode_json(data: bytes) -> str:
         text = data.decode()
     except UnicodeDecodeError as error:
         raise NotJsonError(str(error)) from None
-    refuse_lone_surrogates(text)
+    refuse_lone_surrogates(text, _go_on)
     return text
 
 
@@ -268,17 +275,25 @@ def _elements(text: str, at: int) -> tuple[list[tuple[int, int]] | None, int]:
     return spans if objects else None, at + 1
 
 
-def _value(text: str, at: int, kind: type = object, max_depth: int = MAX_DEPTH) -> tuple[Payload, int]:
-    decoder = _yielding_decoder if len(text) > MAX_UNINTERRUPTED_CHARS and is_background() else _decoder
-    try:
-        value, end = decoder.raw_decode(text, at)
-    except (ValueError, RecursionError) as error:
-        raise NotJsonError(str(error)) from None
+def _value(text: str, at: int, kind: type = object) -> tuple[Payload, int]:
+    """Read one value, without pauses: a lock may be held."""
+    value, end = _decode(_decoder, text, at)
     if not isinstance(value, kind):
         raise NotJsonError(f"a name is expected at character {at}")
-    if end - at > max_depth:
-        check_depth(text, max_depth, at, end)
+    if end - at > MAX_DEPTH:
+        check_depth(text, MAX_DEPTH, at, end, _go_on)
     return value, end
+
+
+def _decode(decoder: json.JSONDecoder, text: str, at: int) -> tuple[Payload, int]:
+    try:
+        return decoder.raw_decode(text, at)
+    except (ValueError, RecursionError) as error:
+        raise NotJsonError(str(error)) from None
+
+
+def _go_on() -> None:
+    """Do not pause."""
 
 
 def _skip(text: str, at: int, token: str = "") -> int:

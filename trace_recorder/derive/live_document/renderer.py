@@ -32,8 +32,8 @@ _STEP_RESPONSE = b'"llm_response": '
 _STEP_MESSAGES = b'"llm_messages": '
 _RESPONSE = b', "response": '
 _REQUEST = b'"request": '
-_encode = make_json_writer(", ", ": ")
-_encode_lines = make_json_writer(",\n", ": ")
+_encode = make_json_writer(", ", ": ", yields=True)
+_encode_lines = make_json_writer(",\n", ": ", yields=True)
 
 
 @dataclass(frozen=True, slots=True)
