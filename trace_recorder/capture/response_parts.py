@@ -7,6 +7,7 @@ without a lock; parts are taken from its beginning with the lock held.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -34,6 +35,9 @@ SHORT = 8 * 1024
 LONGEST_LINE = 4 * 1024 * 1024
 """A stream is cut at the ends of lines, where no secret is cut in two; a line of more bytes is cut anywhere."""
 
+PART = "record a part of a response"
+"""What a failure to write a part is reported as."""
+
 
 class ResponseParts:
     """The received bytes of one response, and which of them are on file."""
@@ -59,19 +63,18 @@ class ResponseParts:
         self._part = BodyPart()
         self._parts = 0
         self._decoding_failed = False
-        self._guarded = run.guard("record a part of a response")
         self._first: float | None = None
         self._last: float | None = None
         self.interaction_id, self._attempt, self._inferred = attempts.identify(run, sent)
+        self._about: dict[str, Payload] = {"interaction_id": self.interaction_id, "attempt": self._attempt}
 
     def is_due(self) -> bool:
         """Whether a part is to be written before the caller gets more: a chunk may contain several."""
         if self._done or not self._buffered:
             return False
-        if self._streams:
-            is_late = time.perf_counter() - self._flushed >= self._limits.flush_seconds
-            return is_late or self._buffered >= self._due
-        return self._buffered >= (self._due if self._parts else LARGE_BODY)
+        if self._buffered >= self._due:
+            return True
+        return self._streams and time.perf_counter() - self._flushed >= self._limits.flush_seconds
 
     def is_short(self) -> bool:
         """Whether what waits to be written is so short that an event loop may wait for it."""
@@ -94,7 +97,7 @@ class ResponseParts:
         if self._decoding_failed or self._decode is None:
             return
         decoded: bytes | None = None
-        with self._guarded:
+        with self.run.guard(PART):
             try:
                 decoded = self._decode(data)
             finally:
@@ -102,9 +105,11 @@ class ResponseParts:
             self._keep(now, decoded)
 
     def write_due(self) -> None:
-        """Write all parts that are due."""
-        while self.is_due():
-            with self._guarded:
+        """Write all parts that are due. What cannot be written is tried again when more has come."""
+        before = math.inf
+        while self.is_due() and self._buffered < before:
+            before = self._buffered
+            with self.run.guard(PART):
                 self._flush_part(last=False)
             yield_to_others()
 
@@ -140,7 +145,7 @@ class ResponseParts:
         part = self.run.mask_part(self._part, data[:LARGEST], last=is_last)
         yield_to_others()
         about = {"status": self._status, "time_to_first_token_seconds": None, "bytes": part.size, "plain": True}
-        about = self._about() | about | {"zlib": packed(part.masked, 1)} | without_none(redacted=part.redacted or None)
+        about = self._about | about | {"zlib": packed(part.masked, 1)} | without_none(redacted=part.redacted or None)
 
         def taken() -> None:
             _, self._buffer[: len(pieces)], _ = stream_chunks.split_at(pieces, part.size)
@@ -189,11 +194,8 @@ class ResponseParts:
             **stream_chunks.describe_chunks(stream_chunks.split_at(self._buffer, end)[0], self._began, masked),
         } | without_none(continues=self._continues or None, redacted=redacted or None)
         yield_to_others()
-        about = self._about() | about
+        about = self._about | about
         self.run.append("llm_stream", about, dump_members({"headers": self._headers}), partial(taken, masked, end))
-
-    def _about(self) -> dict[str, Payload]:
-        return {"interaction_id": self.interaction_id, "attempt": self._attempt}
 
     def _seconds(self, at: float | None = -1.0) -> float | None:
         if at is None:
