@@ -22,7 +22,7 @@ from trace_recorder.storage.redaction.body_parts import BodyPart
 from trace_recorder.storage.redaction.json_strings import decode_string, strings_at, without_escapes
 from trace_recorder.storage.redaction.known_values import KnownSecrets
 from trace_recorder.storage.redaction.partial_secrets import unfinished
-from trace_recorder.storage.redaction.split_secrets import Part
+from trace_recorder.storage.redaction.split_secrets import Part, lines_of
 from trace_recorder.storage.redaction.text_masking import EVERY, KNOWN, Sightings, default_redactor, mask_text
 
 Redactor = Callable[[str], str]
@@ -211,11 +211,14 @@ class Redaction:
         if not self._redactors:
             return data, 0, len(data)
         part = Part(data.decode("utf-8", "surrogateescape"))
+        yield_to_others()
         waiting = 0 if last else part.unfinished(self.unfinished)
         if waiting:
             part = Part(part.text[:-waiting])
             data = part.text.encode("utf-8", "surrogateescape")
+        yield_to_others()
         text, spelled = part.mask(self._sees_secrets, self._mask_secrets)
+        yield_to_others()
         masked, count = self._mask_lines(text)
         return masked.encode("utf-8", "surrogateescape"), spelled + count, len(data)
 
@@ -223,7 +226,7 @@ class Redaction:
         """Mask line by line: the strings of what is JSON in a line, or else the line."""
         if not self.sees(text):
             return text, 0
-        masked = [self.mask_line(line) for line in _LINES.findall(text)]
+        masked = [self.mask_line(line) for line in lines_of(text)]
         return "".join(line for line, _ in masked), sum(count for _, count in masked)
 
     def mask_part(self, before: BodyPart, data: bytes, *, last: bool) -> BodyPart:
@@ -267,7 +270,6 @@ _PLACEHOLDER = re.compile(r"@string:\d+")
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z_./-]{0,60}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _JSON_BEGIN = re.compile(r"[{\[]")
-_LINES = re.compile(r"[^\n]*\n|[^\n]+")
 _FIELD = re.compile(r"(?:event|id|retry|:|\s*$)")
 
 
