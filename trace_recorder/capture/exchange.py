@@ -77,7 +77,7 @@ class Exchange(ResponseParts):
         try:
             self.run.append_body("llm_request", about, said, sent.body)
         except NotJsonError:
-            self.run.append("llm_request", about, f"{said},{text_member(self.run.mask_bytes(sent.body))}")
+            self.run.append("llm_request", about, f"{said},{text_member(sent.body, self.run.mask_bytes)}")
 
     def is_large(self) -> bool:
         """Whether writing the request would delay an event loop. Never in a strict run, where it must raise at once."""
@@ -341,8 +341,8 @@ class Exchange(ResponseParts):
 
     def _plain_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
         why = why or self._missing()
-        body = body_member(self.run.mask_bytes(joined_bytes(self._buffer)))
-        return {"complete": why is None, **without_none(ended_by=why)}, body
+        body = body_member(joined_bytes(self._buffer), self.run.mask_bytes)
+        return {"complete": why is None, "ended_by": why}, body
 
     def _members_in_parts(self, why: str | None) -> tuple[dict[str, Payload], str]:
         self.flush(last=True)

@@ -46,6 +46,10 @@ class CallRecords:
     """Whether a stream was found that cannot be unpacked."""
     ending: Record | None
     """The record that ends the newest attempt; None while it is in flight."""
+    newest: Record
+    """The record that was added last."""
+    status: int
+    """The HTTP status of the newest attempt; 0 if it is not known."""
     first: Record
     """The record that begins it, or the first one that is there if that is missing."""
     is_manual: bool
@@ -79,6 +83,7 @@ class CallRecords:
         self._body_in_parts = None
         self._whole = None
         self._records.append(record)
+        self.newest = record
         if record.kind in ENDINGS:
             self.endings[record.data.get("attempt", 0)] = record
         elif record.kind == "llm_stream":
@@ -90,11 +95,13 @@ class CallRecords:
         self.first = (self.requests or [*self.endings.values()] or self.streams)[0]
         self.is_manual = self.first.kind == "llm_interaction"
         self.dialect = MANUAL if self.is_manual else data.get("api")
-        self.ending = self.endings.get(data["attempt"] if "attempt" in data else max(self.endings, default=0))
+        ending = self.endings.get(data["attempt"] if "attempt" in data else max(self.endings, default=0))
+        status = ending.data.get("status") if ending is not None else 0
+        self.ending, self.status = ending, status if isinstance(status, int) else 0
 
     def as_of(self, record: Record) -> CallRecords:
         """Return the interaction as it was when one of its records was added."""
-        if record is self._records[-1]:
+        if record is self.newest:
             return self
         earlier = CallRecords(self.interaction_id, self.items, self.first_seq, keeps_request=self._keeps_request)
         for one in self._records[: self._records.index(record) + 1]:
@@ -132,7 +139,7 @@ class CallRecords:
             return raw_body(self.request_data), {}
         parts: Mapping[str, Payload] = self.request_data["items"]
         numbers = {
-            name: part if isinstance(part, int) else self.items.numbers(name, part) for name, part in parts.items()
+            name: part if isinstance(part, int) else [*self.items.numbers(name, part)] for name, part in parts.items()
         }
         return self.request_data["body"], numbers
 
@@ -260,10 +267,7 @@ class CallRecords:
             return self.joined.body
         return raw_body({**data, **self.body_in_parts} if self.streams else data)
 
-    def _readable_response(self) -> Payload:
-        raw = self.raw_response()
-        if not isinstance(raw, str):
-            return raw
+    def _readable_text(self, raw: str) -> Payload:
         data = {**(self.ending.data if self.ending else {}), **self.body_in_parts}
         return raw if data.keys().isdisjoint({"text", "base64"}) else read_body(data)
 
@@ -271,8 +275,10 @@ class CallRecords:
         """The response as its dialect's reader reads it; NO_RESPONSE for an error, and while there is none."""
         if self.ending is None and not self.is_manual and not self.streams:
             return NO_RESPONSE
-        body, reader = self._readable_response(), reader_of(self.dialect)
-        if body is None or reader is None or http_status(self.ending) >= 400:
+        body, reader = self.raw_response(), reader_of(self.dialect)
+        if isinstance(body, str):
+            body = self._readable_text(body)
+        if body is None or reader is None or self.status >= 400:
             return NO_RESPONSE
         response = reader.read_response(body)
         if not response.tool_calls or not count_made_up(response.tool_calls):
@@ -291,9 +297,3 @@ def _inflated(parts: list[bytes]) -> list[bytes]:
         if left < 0 or not stream.eof:
             raise ValueError("a part of a stream is cut off, or too large")
     return inflated
-
-
-def http_status(ending: Record | None) -> int:
-    """Return the HTTP status of an ending; 0 if there is none."""
-    status = ending.data.get("status", 0) if ending else 0
-    return status if isinstance(status, int) else 0

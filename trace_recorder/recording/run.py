@@ -40,7 +40,7 @@ from trace_recorder.recording.unfinished import UnfinishedWork
 from trace_recorder.storage import paths
 from trace_recorder.storage.items.encoder import Encoded, ItemEncoder
 from trace_recorder.storage.journal import Journal
-from trace_recorder.storage.journal_lines import Data
+from trace_recorder.storage.journal_lines import Data, encode_data
 from trace_recorder.storage.redaction.body_parts import BodyPart
 from trace_recorder.storage.redaction.redactor import Redaction, masks_in
 from trace_recorder.values.final_status import FinalStatus
@@ -110,7 +110,7 @@ class Run:
         """Write the first record: the schema version, the process, and the caller's description of the run."""
         where = process_facts(self.trajectory_id, self.pid, parent)
         about, redacted = split_redacted(about)
-        self._begin = members_to_json(where | about), members_to_json(said), redacted
+        self._begin = members_to_json({**where, **about}), members_to_json(said), redacted
         with self._lock:
             self._prepare()
         self._update_document("start")
@@ -164,7 +164,7 @@ class Run:
                 self._append_encoded(kind, about, encoded, masked[-1], item_records(encoded.new, masked))
         if masked is None:  # what takes long is done while others record
             masked = self._redaction.mask_all(texts)
-            items = item_records(encoded.new, masked)
+            items = [(of, encode_data(data)) for of, data in item_records(encoded.new, masked)]
             with self._lock:
                 self._prepare()
                 self._append_encoded(kind, about, encoded, masked[-1], items)

@@ -8,10 +8,10 @@ the old is copied by the system from file to file.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from zlib import crc32
 
 from trace_recorder.storage.atomic_rename import exchange_names
@@ -22,6 +22,9 @@ _COPY_BYTES = 1024 * 1024
 """How many bytes are copied at a time where the system cannot copy by itself."""
 _MAX_BUFFERS = 1000
 """How many buffers one `writev` gets; Linux accepts 1,024."""
+
+
+Named = TypeVar("Named")
 
 
 class Span(NamedTuple):
@@ -59,20 +62,42 @@ def replace_file(path: Path, content: Iterable[bytes | Span], *, sync: bool = Fa
     return fd
 
 
+def create_filled(
+    temporary: Path, fill: Callable[[int], None], take_name: Callable[[Path], Named]
+) -> tuple[int, Named]:
+    """Create a file, mode 0600, that has its content before it has its name: `take_name` renames it when it is filled.
+
+    Return the open descriptor, which appends, and what `take_name` returned. A process that is killed leaves the
+    temporary file at most. Raises OSError, and what the functions raise; there is no file then.
+    """
+    fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | BINARY, 0o600)
+    try:
+        fill(fd)
+        return fd, take_name(temporary)
+    except BaseException:
+        close_ignoring_errors(fd)
+        raise
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+
+
 def write_all(fd: int, content: Iterable[bytes | Span]) -> None:
     """Write this content to an open file. Raises OSError."""
     waiting: list[bytes] = []
     size = 0
     for part in content:
-        if isinstance(part, bytes):
-            waiting.append(part)
-            size += len(part)
-        if size >= _COPY_BYTES or not isinstance(part, bytes):
-            _write_buffers(fd, waiting)
-            waiting.clear()
-            size = 0
-        if not isinstance(part, bytes):
-            _copy_span(fd, part)
+        long = part if isinstance(part, Span) and part.length >= _COPY_BYTES else None
+        if long is None:
+            waiting.append(_read_span(part) if isinstance(part, Span) else part)
+            size += len(waiting[-1])
+            if size < _COPY_BYTES:
+                continue
+        _write_buffers(fd, waiting)
+        waiting.clear()
+        size = 0
+        if long is not None:
+            _copy_span(fd, long)
     _write_buffers(fd, waiting)
 
 
@@ -88,24 +113,30 @@ def _write_buffers(fd: int, texts: Sequence[bytes]) -> None:
 
 
 def _copy_span(fd: int, span: Span) -> None:
+    """Copy a long range, by the system alone where it can."""
     done = 0
     while done < span.length:
-        copied = _send_file(fd, span, done)
+        rest = Span(span.fd, span.offset + done, min(span.length - done, _COPY_BYTES))
+        copied = _send_file(fd, rest)
         if not copied:
-            part = os.pread(span.fd, min(span.length - done, _COPY_BYTES), span.offset + done)
-            if not part:
-                raise OSError(f"{span.length - done} bytes are missing of the document's last writing")
-            _write_buffers(fd, [part])
-            copied = len(part)
+            _write_buffers(fd, [_read_span(rest)])
+            copied = rest.length
         done += copied
 
 
-def _send_file(fd: int, span: Span, done: int) -> int:
-    """Let the system copy, and return how many bytes; 0 where it cannot, or where reading and writing is cheaper."""
-    if span.length - done < _COPY_BYTES or not hasattr(os, "sendfile"):
+def _read_span(span: Span) -> bytes:
+    text = os.pread(span.fd, span.length, span.offset)
+    if len(text) < span.length:
+        raise OSError(f"{span.length - len(text)} bytes are missing of the document's last writing")
+    return text
+
+
+def _send_file(fd: int, span: Span) -> int:
+    """Let the system copy, and return how many bytes; 0 where it cannot."""
+    if not hasattr(os, "sendfile"):
         return 0
     try:
-        return os.sendfile(fd, span.fd, span.offset + done, span.length - done)
+        return os.sendfile(fd, span.fd, span.offset, span.length)
     except OSError:
         return 0  # not supported between these files, or no space: then writing fails too
 

@@ -100,29 +100,25 @@ def _read_damaged_line(line: bytes, offset: int, *, torn: bool) -> Iterator[Reco
 
 
 def _parse_record(line: bytes, offset: int) -> Record | None:
-    """Parse one line; None where it is no record, or its CRC does not match."""
+    """Parse one line; None where it is no record, its CRC is another one, or it is nested too deeply for a document.
+
+    What msgspec refuses and Python's json reads is read by that: NaN, half of a surrogate pair.
+    """
     facts = line[:-_CRC_LENGTH]
     crc = crc32(facts)
     if line[-_CRC_LENGTH:] != b',"crc":"%08x"}' % crc or not line.startswith(_LINE_BEGIN):
         return None
+    text = facts + b"}"
     try:
-        fields = _decode(facts + b"}")
+        if len(text) > 2 * MAX_DOCUMENT_DEPTH and text.count(b"[") + text.count(b"{") > MAX_DOCUMENT_DEPTH:
+            check_depth(text.decode("utf-8", "surrogatepass"), MAX_DOCUMENT_DEPTH)
+        try:
+            fields = _read_json(text)
+        except (MsgspecError, UnicodeDecodeError):
+            fields = json.loads(text.decode("utf-8", "surrogatepass"))
         data, kind = fields["data"], fields["kind"]
         if isinstance(data, dict) and isinstance(kind, str):
             return Record(fields["seq"], fields["time"], kind, data, crc, offset, len(line))
     except (ValueError, KeyError, TypeError, RecursionError):
         pass
     return None
-
-
-def _decode(text: bytes) -> Payload:
-    """Decode the JSON of a record. Raises ValueError, also for nesting beyond what a document may have.
-
-    What msgspec refuses and Python's json reads is read by that: NaN, half of a surrogate pair.
-    """
-    if len(text) > 2 * MAX_DOCUMENT_DEPTH and text.count(b"[") + text.count(b"{") > MAX_DOCUMENT_DEPTH:
-        check_depth(text.decode("utf-8", "surrogatepass"), MAX_DOCUMENT_DEPTH)
-    try:
-        return _read_json(text)
-    except (MsgspecError, UnicodeDecodeError):
-        return json.loads(text.decode("utf-8", "surrogatepass"))

@@ -22,9 +22,9 @@ from zlib import crc32
 from trace_recorder.errors import TrajectoryPathError
 from trace_recorder.guard import logger, try_call
 from trace_recorder.storage.atomic_rename import rename_exclusive
-from trace_recorder.storage.atomic_write import write_all
+from trace_recorder.storage.atomic_write import create_filled, write_all
 from trace_recorder.storage.file_descriptor import close_ignoring_errors
-from trace_recorder.storage.file_system import BINARY, sync_directory
+from trace_recorder.storage.file_system import sync_directory
 from trace_recorder.storage.journal import Journal
 from trace_recorder.storage.journal_lock import hold_lock
 from trace_recorder.storage.journal_reader import Record, read
@@ -170,26 +170,21 @@ def create_whole_journal(document: Path, lines: Iterable[bytes]) -> Path:
         temporary = document.with_name(f".{os.getpid()}.{crc}.tmp")
         with suppress(FileNotFoundError):
             temporary.unlink()
-        try:
-            _write_exclusive(temporary, lines)
-            for candidate in _numbered_paths(document):
-                if not os.path.lexists(candidate):
-                    with suppress(FileExistsError):
-                        rename_exclusive(temporary, journal_path_for(candidate))
-                        return candidate
-        except BaseException:
-            with suppress(OSError):
-                temporary.unlink()
-            raise
-    raise AssertionError("unreachable: numbers do not end")
-
-
-def _write_exclusive(path: Path, lines: Iterable[bytes]) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o600)
-    try:
-        write_all(fd, lines)
-    finally:
+        fd, taken = create_filled(
+            temporary, lambda number: write_all(number, lines), lambda filled: _take_free_name(filled, document)
+        )
         close_ignoring_errors(fd)
+        return taken
+
+
+def _take_free_name(journal: Path, document: Path) -> Path:
+    """Rename a file to the journal of the first run whose name is free; return the path of that run's document."""
+    for candidate in _numbered_paths(document):
+        if not os.path.lexists(candidate):
+            with suppress(FileExistsError):
+                rename_exclusive(journal, journal_path_for(candidate))
+                return candidate
+    raise AssertionError("unreachable: numbers do not end")
 
 
 def _create_files(document: Path, *, own: bool, sync: bool, child: bool, parent: str | None) -> tuple[Path, Journal]:

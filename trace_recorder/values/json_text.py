@@ -38,9 +38,13 @@ def _finite_number(text: str) -> float:
 
 
 _decoder = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite_number)
-_BLANK = " \t\n\r"
 _SPACE = re.compile(r"[ \t\n\r]*+")
-_TOKENS = {token: re.compile(rf"[ \t\n\r]*+{re.escape(token)}[ \t\n\r]*+") for token in "{[,:"}
+_COMMA, _LIST_BEGIN = (re.compile(rf"[ \t\n\r]*+{token}[ \t\n\r]*+") for token in (",", r"\["))
+_EMPTY_LIST, _LIST_END = (re.compile(rf"{begin}[ \t\n\r]*+\]") for begin in (r"\[", ""))
+_NAME = r'[ \t\n\r]*+("[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+")[ \t\n\r]*+:[ \t\n\r]*+'
+_FIRST_MEMBER, _NEXT_MEMBER = (re.compile(rf"[ \t\n\r]*+{token}{_NAME}") for token in (r"\{", ","))
+"""What is before the value of an object's first member, and of each of the others."""
+_EMPTY_OBJECT, _OBJECT_END = (re.compile(rf"[ \t\n\r]*+{end}[ \t\n\r]*+") for end in (r"\{[ \t\n\r]*+\}", r"\}"))
 STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _STRING_OR_REST = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 """A string, or the beginning of one to the end of the text: the search for strings never goes over a part twice."""
@@ -73,9 +77,11 @@ def parse(text: str, max_depth: int = MAX_DEPTH) -> Payload:
 
     Raises NotJsonError.
     """
-    refuse_lone_surrogates(text)
-    value, end = _value(text, _skip(text, 0) if text[:1] in _BLANK else 0, max_depth=max_depth)
-    if end != len(text) and _skip(text, end) != len(text):
+    if "\\" in text:
+        refuse_lone_surrogates(text)
+    space = _SPACE.match(text)
+    value, end = _value(text, space.end() if space else 0, max_depth)
+    if not _SPACE.fullmatch(text, end):
         raise NotJsonError("more text after the JSON value")
     return value
 
@@ -89,7 +95,7 @@ def replace_lone_surrogates(text: str) -> str:
 
 def refuse_lone_surrogates(text: str) -> None:
     """Raise NotJsonError if JSON text has half of a surrogate pair alone."""
-    if "\\" in text and ("\\ud" in text or "\\uD" in text) and any(found[1] for found in _SURROGATE.finditer(text)):
+    if ("\\ud" in text or "\\uD" in text) and any(found[1] for found in _SURROGATE.finditer(text)):
         raise NotJsonError("half of a surrogate pair is alone")
 
 
@@ -123,23 +129,16 @@ class Member:
 
 def split_members(text: str) -> list[Member]:
     """Split the text of a JSON object into its members, and lists of objects into elements. Raises NotJsonError."""
-    at = _skip(text, 0, "{")
     members: list[Member] = []
-    while text[at : at + 1] != "}":
-        if members:
-            at = _skip(text, at, ",")
-        start, (name, at) = at, _value(text, at, str)
-        name_text, at = text[start:at], _skip(text, at, ":")
-        begin, elements = at, None
-        if text[at : at + 1] == "[":
-            elements, at = _elements(text, at)
-        else:
-            _, at = _value(text, at)
-        members.append(Member(name, name_text, text[begin:at], elements))
-        if text[at : at + 1] in _BLANK:
-            at = _skip(text, at)
-    if at + 1 != len(text) and _skip(text, at + 1) != len(text):
-        raise NotJsonError("more text after the JSON object")
+    at, next_member = 0, _FIRST_MEMBER
+    while found := next_member.match(text, at):
+        name, begin = found[1], found.end()
+        elements, at = _elements(text, begin) if text.startswith("[", begin) else (None, _value(text, begin)[1])
+        plain_name = name[1:-1] if "\\" not in name else str(_value(name, 0)[0])
+        members.append(Member(plain_name, name, text[begin:at], elements))
+        next_member = _NEXT_MEMBER
+    if not (_OBJECT_END if members else _EMPTY_OBJECT).fullmatch(text, at):
+        raise NotJsonError(f"a member of an object, or its end, is expected at character {at}")
     return members
 
 
@@ -148,15 +147,13 @@ def split_added_elements(data: bytes) -> list[str] | None:
     try:
         text = decode_json(data)
         elements: list[str] = []
-        at = _skip(text, 0)
-        while at < len(text):
-            start = _skip(text, at, ",")
-            _, end = _value(text, start)
-            elements.append(text[start:end])
-            at = _skip(text, end)
+        at = 0
+        while found := _COMMA.match(text, at):
+            _, at = _value(text, found.end())
+            elements.append(text[found.end() : at])
     except NotJsonError:
         return None
-    return elements
+    return elements if _SPACE.fullmatch(text, at) else None
 
 
 def decode_json(data: bytes) -> str:
@@ -165,7 +162,8 @@ def decode_json(data: bytes) -> str:
         text = data.decode()
     except UnicodeDecodeError as error:
         raise NotJsonError(str(error)) from None
-    refuse_lone_surrogates(text)
+    if "\\" in text:
+        refuse_lone_surrogates(text)
     return text
 
 
@@ -173,32 +171,25 @@ def _elements(text: str, at: int) -> tuple[list[tuple[int, int]] | None, int]:
     """Return the spans of a list's elements, None for a list without objects; and the end of the list."""
     spans: list[tuple[int, int]] = []
     objects = False
-    at = _skip(text, at, "[")
-    while text[at : at + 1] != "]":
-        if spans:
-            at = _skip(text, at, ",")
-        value, end = _value(text, at)
+    if empty := _EMPTY_LIST.match(text, at):
+        return None, empty.end()
+    next_element = _LIST_BEGIN
+    while found := next_element.match(text, at):
+        value, at = _value(text, found.end())
         objects = objects or isinstance(value, dict | list)
-        spans.append((at, end))
-        at = _skip(text, end) if text[end : end + 1] in _BLANK else end
-    return spans if objects else None, at + 1
+        spans.append((found.end(), at))
+        next_element = _COMMA
+    end = _LIST_END.match(text, at)
+    if end is None:
+        raise NotJsonError(f"an element of a list, or its end, is expected at character {at}")
+    return spans if objects else None, end.end()
 
 
-def _value(text: str, at: int, kind: type = object, max_depth: int = MAX_DEPTH) -> tuple[Payload, int]:
+def _value(text: str, at: int, max_depth: int = MAX_DEPTH) -> tuple[Payload, int]:
     try:
         value, end = _decoder.raw_decode(text, at)
     except (ValueError, RecursionError) as error:
         raise NotJsonError(str(error)) from None
-    if not isinstance(value, kind):
-        raise NotJsonError(f"a name is expected at character {at}")
     if end - at > max_depth:
         check_depth(text, max_depth, at, end)
     return value, end
-
-
-def _skip(text: str, at: int, token: str = "") -> int:
-    """Skip white space, then `token`, then white space. Raises NotJsonError if there is another token."""
-    found = (_TOKENS[token] if token else _SPACE).match(text, at)
-    if found is None:
-        raise NotJsonError(f"{token!r} is expected at character {at}")
-    return found.end()

@@ -44,7 +44,11 @@ class ToolCall(Struct, frozen=True):
         if self.given is not None:
             return self.given
         document = {"call_id": self.call_id, "name": self.name, "arguments": self.arguments}
-        return document | without_none(call_id_made_up=self.call_id_made_up or None, extra=self.extra or None)
+        if self.call_id_made_up:
+            document["call_id_made_up"] = True
+        if self.extra:
+            document["extra"] = self.extra
+        return document
 
 
 class ToolResult(Struct, frozen=True):
@@ -104,13 +108,18 @@ class Message(Struct, frozen=True):
         """Render for the document: `role` and `content`, and what else is known."""
         if self.given is not None:
             return self.given
-        return {"role": self.role, "content": self.content} | without_none(
-            tool_calls=[call.to_document() for call in self.tool_calls] or None,
-            call_id=self.call_id,
-            name=self.name,
-            reasoning=self.reasoning,
-            extra=self.extra or None,
-        )
+        document: dict[str, Payload] = {"role": self.role, "content": self.content}
+        if self.tool_calls:
+            document["tool_calls"] = [call.to_document() for call in self.tool_calls]
+        if self.call_id is not None:
+            document["call_id"] = self.call_id
+        if self.name is not None:
+            document["name"] = self.name
+        if self.reasoning is not None:
+            document["reasoning"] = self.reasoning
+        if self.extra:
+            document["extra"] = self.extra
+        return document
 
 
 class Tool(Struct, frozen=True):
@@ -253,14 +262,17 @@ class LLMResponse(Struct, frozen=True):
         if usage := self.usage.to_document():
             document["usage"] = usage
         document["tool_calls"] = [call.to_document() for call in self.tool_calls] or None
-        several = len(self.choices) > 1 or any(choice.extra for choice in self.choices)
-        return document | without_none(
-            reasoning=self.reasoning,
-            blocks=[block.to_document() for block in self.interleaved] or None,
-            id=self.id,
-            choices=[choice.to_document() for choice in self.choices] if several else None,
-            extra=self.extra or None,
-        )
+        if self.reasoning is not None:
+            document["reasoning"] = self.reasoning
+        if self.interleaved:
+            document["blocks"] = [block.to_document() for block in self.interleaved]
+        if self.id is not None:
+            document["id"] = self.id
+        if len(self.choices) > 1 or any(choice.extra for choice in self.choices):
+            document["choices"] = [choice.to_document() for choice in self.choices]
+        if self.extra:
+            document["extra"] = self.extra
+        return document
 
 
 NO_RESPONSE = LLMResponse(given={})
@@ -278,6 +290,14 @@ class RequestReading(Struct, frozen=True):
     parameters: dict[str, Payload] = field(default_factory=dict)
     model: str | None = None
     instructions: int = 0
+
+    def to_document(self) -> dict[str, Payload]:
+        """Render for the document what is in it besides messages."""
+        return without_none(
+            parameters=self.parameters or None,
+            tools=[tool.raw for tool in self.tools] or None,
+            instructions=self.instructions or None,
+        )
 
 
 class JoinedStream(Struct, frozen=True):

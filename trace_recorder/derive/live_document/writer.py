@@ -164,7 +164,10 @@ class _LastFile:
 
     def changed(self) -> bool:
         """Whether another party has written to it or closed its descriptor."""
-        return self._file is not None and (not self._file.is_ours() or _state(self._file) != self._seen)
+        try:
+            return self._file is not None and _state(self._file) != self._seen
+        except OSError:
+            return True
 
     def close(self) -> None:
         """Close it. Raises OSError if the system reports only now that a write failed."""

@@ -122,12 +122,11 @@ class Redaction:
 
         A redactor of the user's sees values only, not the names of members. A string that it changed counts as one.
         """
-        return self._mask_strings(text, None if self._looks_at_all else self._see(text))
+        seen = None if self._looks_at_all else self._see(text)
+        return self._mask_strings(text, seen) if seen is None or seen.is_any() else (text, 0)
 
     def _mask_strings(self, text: str, seen: Sightings | None) -> tuple[str, int]:
         """Mask the strings in which something was seen, or all of them."""
-        if seen and not seen.is_any():
-            return text, 0
         places = seen.places() if seen else None
         parts: list[str] = []
         done = count = 0
@@ -165,7 +164,11 @@ class Redaction:
             return [(text, 0) for text in texts]
         seen.places()
         ends = list(accumulate((len(text) + 1 for text in texts), initial=0))
-        return [self._mask_strings(text, seen.part(*span)) for text, span in zip(texts, pairwise(ends), strict=True)]
+        parts = [seen.part(*span) for span in pairwise(ends)]
+        return [
+            self._mask_strings(text, part) if part.is_any() else (text, 0)
+            for text, part in zip(texts, parts, strict=True)
+        ]
 
     def sees(self, text: str) -> bool:
         """Whether to examine every string: a sign or a secret is there, or may be, written with escapes."""
@@ -178,20 +181,20 @@ class Redaction:
         """Return what may be secret in JSON text, which may have escapes. A long text is searched in pieces."""
         if not self._redactors:
             return Sightings("")
-        if len(text) <= MAX_UNINTERRUPTED_CHARS + _OVERLAP:
-            return self._see_at_once(text)
+        if len(text) > MAX_UNINTERRUPTED_CHARS + _OVERLAP:
+            return self._see_in_pieces(text)
+        plainer, escapes = without_escapes(text) if "\\" in text else (text, [])
+        seen = Sightings(plainer, EVERY if default_redactor in self._redactors else KNOWN, self._known)
+        if escapes and seen.is_any():
+            seen.move_behind_escapes(escapes)
+        return seen
+
+    def _see_in_pieces(self, text: str) -> Sightings:
         seen = Sightings("")
         for at in range(0, len(text), MAX_UNINTERRUPTED_CHARS):
             yield_to_others()
             begin = max(0, at - _OVERLAP)
-            seen.add(self._see_at_once(text[begin : at + MAX_UNINTERRUPTED_CHARS]), begin)
-        return seen
-
-    def _see_at_once(self, text: str) -> Sightings:
-        plainer, escapes = without_escapes(text)
-        seen = Sightings(plainer, EVERY if default_redactor in self._redactors else KNOWN, self._known)
-        if escapes and seen.is_any():
-            seen.move_behind_escapes(escapes)
+            seen.add(self._see(text[begin : at + MAX_UNINTERRUPTED_CHARS]), begin)
         return seen
 
     def mask_stream(self, data: bytes, *, last: bool = True) -> tuple[bytes, int, int]:
