@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from tests.cli.invoking import invoke, recorded
 from tests.cli.program import program
+from tests.data.recorded import captured
 from trace_recorder import TraceRecorderError, Trajectory, TrajectoryFormatError, load
 from trace_recorder.derive.document import from_document
 from trace_recorder.derive.validate import validate
@@ -184,6 +185,37 @@ def test_a_directory_full_of_bad_files_hides_no_run(place: Path) -> None:
     assert [one.name for one in load("good.json").rewards] == ["one"]
     assert '"the good one"' in (place / "out.jsonl").read_text()
     assert (place / "out" / "good.json").is_file()
+
+
+def test_a_member_that_no_view_can_read_is_named(place: Path) -> None:
+    """An export of a damaged document says which file and which member, and what to do; the other runs are written."""
+    damaged = json.loads(captured(place / "whole").read_bytes())
+    damaged["llm_interactions"][0]["attempts"][0]["timestamp"] = "yesterday"
+    Path("odd.json").write_text(json.dumps(damaged))
+    Path("good.json").write_bytes(calling())
+    result = invoke("export", "odd.json", "good.json", "-f", "atif", "-o", "out")
+
+    assert result.exit_code == 1
+    assert result.stderr.startswith("trace-recorder: odd.json cannot be exported, as it is damaged: document: ")
+    assert "attempts[0].timestamp: " in result.stderr
+    assert "`trace-recorder validate` lists all of it" in result.stderr
+    assert Path("out/good.json").is_file()
+
+
+def test_a_file_of_another_tool_is_named_by_its_format(place: Path) -> None:
+    """`validate` says which tool's file it looks like, and what reads it, and not that no line is a record."""
+    line = {"type": "session", "version": 3, "id": "s", "timestamp": "2026-01-01T00:00:00Z", "cwd": "/"}
+    Path("theirs.jsonl").write_text(json.dumps(line) + "\n")
+    result = invoke("validate", "theirs.jsonl", "--json")
+
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)[0]["findings"] == [
+        {
+            "severity": "error",
+            "where": "file",
+            "what": "it is no run of this package: it looks like pi, which `trace-recorder import` reads",
+        }
+    ]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -77,7 +77,7 @@ class Exchange(ResponseParts):
         try:
             self.run.append_body("llm_request", about, said, sent.body)
         except NotJsonError:
-            self.run.append("llm_request", about, f"{said},{text_member(self.run.mask_bytes(sent.body))}")
+            self.run.append("llm_request", about, f"{said},{text_member(sent.body, self.run.mask_bytes)}")
 
     def is_large(self) -> bool:
         """Whether writing the request would delay an event loop. Never in a strict run, where it must raise at once."""
@@ -124,6 +124,7 @@ class Exchange(ResponseParts):
                 attempts.remember_redirect(self.run, self.interaction_id, self._attempt, self._sent, raw)
             media = self._headers.get("content-type", "").split(";")[0].strip().lower()
             self._streams = media in STREAM_TYPES or (status < 400 and media != "application/json" and self._asked())
+            self._due = self._limits.flush_bytes if self._streams else LARGE_BODY
             self._decode = decoder_of(self._headers.get("content-encoding", ""))
 
     def watch_body(self, body: object) -> None:
@@ -325,7 +326,10 @@ class Exchange(ResponseParts):
         """Return why a stream is incomplete. After the protocol's own end, nothing is missing of what was decoded."""
         if joined is not None and joined.ended and not self._decoding_failed:
             return None
-        return why or self._missing() or (why_incomplete(joined) if self._status < 300 else None)
+        known = why_incomplete(joined) if self._status < 300 else None
+        if joined is not None and joined.error is not None:  # at which an SDK closes the stream
+            return known or why
+        return why or self._missing() or known
 
     def _joined(self) -> JoinedStream | None:
         with self.run.guard("put a stream together"):
@@ -337,8 +341,8 @@ class Exchange(ResponseParts):
 
     def _plain_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
         why = why or self._missing()
-        body = body_member(self.run.mask_bytes(joined_bytes(self._buffer)))
-        return {"complete": why is None, **without_none(ended_by=why)}, body
+        body = body_member(joined_bytes(self._buffer), self.run.mask_bytes)
+        return {"complete": why is None, "ended_by": why}, body
 
     def _members_in_parts(self, why: str | None) -> tuple[dict[str, Payload], str]:
         self.flush(last=True)

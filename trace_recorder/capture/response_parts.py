@@ -7,6 +7,7 @@ without a lock; parts are taken from its beginning with the lock held.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -71,10 +72,9 @@ class ResponseParts:
         """Whether a part is to be written before the caller gets more: a chunk may contain several."""
         if self._done or not self._buffered:
             return False
-        if self._streams:
-            is_late = time.perf_counter() - self._flushed >= self._limits.flush_seconds
-            return is_late or self._buffered >= self._due
-        return self._buffered >= (self._due if self._parts else LARGE_BODY)
+        if self._buffered >= self._due:
+            return True
+        return self._streams and time.perf_counter() - self._flushed >= self._limits.flush_seconds
 
     def is_short(self) -> bool:
         """Whether what waits to be written is so short that an event loop may wait for it."""
@@ -105,8 +105,10 @@ class ResponseParts:
             self._keep(now, decoded)
 
     def write_due(self) -> None:
-        """Write all parts that are due."""
-        while self.is_due():
+        """Write all parts that are due. What cannot be written is tried again when more has come."""
+        before = math.inf
+        while self.is_due() and self._buffered < before:
+            before = self._buffered
             with self.run.guard(PART):
                 self._flush_part(last=False)
             yield_to_others()
@@ -141,6 +143,7 @@ class ResponseParts:
             return
         is_last = last and len(data) == self._buffered and len(data) <= LARGEST
         part = self.run.mask_part(self._part, data[:LARGEST], last=is_last)
+        yield_to_others()
         about = {"status": self._status, "time_to_first_token_seconds": None, "bytes": part.size, "plain": True}
         about = self._about | about | {"zlib": packed(part.masked, 1)} | without_none(redacted=part.redacted or None)
 
@@ -182,6 +185,7 @@ class ResponseParts:
         masked, redacted, end = self.run.mask_stream(data, last=last)
         if not end:
             return
+        yield_to_others()
         about = {
             "status": self._status,
             "time_to_first_token_seconds": self._seconds(self._first),
@@ -189,6 +193,7 @@ class ResponseParts:
             "zlib": packed(masked, 6),
             **stream_chunks.describe_chunks(stream_chunks.split_at(self._buffer, end)[0], self._began, masked),
         } | without_none(continues=self._continues or None, redacted=redacted or None)
+        yield_to_others()
         about = self._about | about
         self.run.append("llm_stream", about, dump_members({"headers": self._headers}), partial(taken, masked, end))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
@@ -58,12 +59,29 @@ def _raise_unreadable(path: Path, done: str, error: Exception) -> NoReturn:
 
 
 def error_message(path: Path, error: Exception, done: str = "read") -> str:
-    """Return why a file cannot be read, or otherwise processed."""
+    """Return why a file cannot be read, or otherwise processed. Of a damaged file, say what is damaged first."""
     if isinstance(error, OSError) and error.strerror:
         return f"{path}: {error.strerror}"
     if isinstance(error, TraceRecorderError):
         return str(error)
+    damage = try_call(partial(_damage_of, path), lambda _: None) if isinstance(error, _DAMAGES) else None
+    if damage:
+        return f"{path} cannot be {done}, as it is damaged: {damage}. `trace-recorder validate` lists all of it."
     return f"{path} cannot be {done}: {type(error).__name__}: {error}"
+
+
+_DAMAGES = (KeyError, IndexError, TypeError, ValueError, AttributeError)
+"""What reading a member of another form raises."""
+_SHOWN_ERRORS = 3
+"""How many errors of a damaged file are named."""
+
+
+def _damage_of(path: Path) -> str:
+    """Return the first errors that validation finds in a run's files: where each is, and what."""
+    from trace_recorder.derive.validate import validate  # noqa: PLC0415 - it imports pydantic
+
+    errors = (finding for finding in validate(path).findings if finding.severity == "error")
+    return "; ".join(f"{finding.where}: {finding.what}" for finding in islice(errors, _SHOWN_ERRORS))
 
 
 def find_runs(paths: Iterable[Path]) -> Iterator[Path]:

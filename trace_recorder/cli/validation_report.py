@@ -13,17 +13,27 @@ from pathlib import Path
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.derive.validate import Finding, Report, validate
 from trace_recorder.guard import try_call
+from trace_recorder.imports.loader import foreign_format
 from trace_recorder.values.messages import Payload
 
 
 def report(file: Path) -> Report:
-    """Validate a file. That it cannot be read, or that reading it raises, is a finding too."""
+    """Validate a file. That it cannot be read, cannot be checked, or is of another tool is a finding too."""
 
     def failed(error: Exception) -> Report:
         why = error.strerror if isinstance(error, OSError) else f"it cannot be checked: {type(error).__name__}: {error}"
         return Report(file, (Finding("error", "file", why or str(error)),))
 
-    return try_call(lambda: validate(file), failed)
+    return try_call(lambda: _or_of_another_tool(validate(file)), failed)
+
+
+def _or_of_another_tool(found: Report) -> Report:
+    """Return a report that names the format of another tool's file, in place of everything that is wrong with it."""
+    format_name = None if found.ok or found.records else foreign_format(found.path)
+    if format_name is None:
+        return found
+    what = f"it is no run of this package: it looks like {format_name}, which `trace-recorder import` reads"
+    return Report(found.path, (Finding("error", "file", what),))
 
 
 def as_json(report: Report) -> dict[str, Payload]:

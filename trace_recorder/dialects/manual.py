@@ -71,6 +71,8 @@ def message_of(given: Payload) -> Message:
     """Read one message as the agent passed it."""
     if not isinstance(given, dict):
         return Message("user", content_of(given), given={"role": "user", "content": given})
+    if given.keys() == _PLAIN:
+        return Message(role_of(given["role"]), content_of(given["content"]), given=given)
     calls = [call for call in (given.get("tool_call"), *as_list(given.get("tool_calls"))) if is_nonempty(call)]
     result = as_dict(given.get("tool_result"))
     answer = as_text(result.get("result")) or as_text(result.get("error"))
@@ -84,6 +86,10 @@ def message_of(given: Payload) -> Message:
         as_dict(given.get("extra")),
         given=given,
     )
+
+
+_PLAIN = frozenset({"role", "content"})
+"""The members of most messages; such a message is read in one step."""
 
 
 def read_tool(given: Payload) -> Tool:
@@ -145,31 +151,30 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 def _is_of_document(body: Mapping[str, Payload]) -> bool:
     """Whether a response has the document's members; it may have its `choices` too, which are not those of an SDK."""
-    return "content" in body and "stop_reason" not in body and not any(name in body for name in _ELSEWHERE)
+    return "content" in body and "stop_reason" not in body and _ELSEWHERE.isdisjoint(body)
 
 
-_ELSEWHERE = ("output", "candidates", "done")
+_ELSEWHERE = frozenset({"output", "candidates", "done"})
 """Members of SDK responses that no response of the document has."""
 
 
 def read_flat_response(body: dict[str, Payload]) -> LLMResponse:
     """Read a response with members that have the document's names."""
-    members = Members(body)
-    calls = tuple(read_tool_call(call) for call in as_list(members.take("tool_calls")))
-    content = members.text("content")
-    reasoning = members.text("reasoning") or members.text("reasoning_content")
+    calls = tuple([read_tool_call(call) for call in as_list(body.get("tool_calls"))])
+    content = as_text(body.get("content"))
+    reasoning = as_text(body.get("reasoning")) or as_text(body.get("reasoning_content"))
     return LLMResponse(
         content,
         reasoning,
         calls,
-        members.text("finish_reason") or members.text("stop_reason"),
+        as_text(body.get("finish_reason")) or as_text(body.get("stop_reason")),
         read_usage(as_dict(body.get("usage"))),
-        members.text("model"),
-        members.text("id"),
-        tuple(_read_choice(choice) for choice in as_list(body.get("choices")) if isinstance(choice, dict)),
+        as_text(body.get("model")),
+        as_text(body.get("id")),
+        tuple([_read_choice(choice) for choice in as_list(body.get("choices")) if isinstance(choice, dict)]),
         as_dict(body.get("extra")),
         given=_shown_response(body, calls),
-        interleaved=read_blocks(body.get("blocks"), content, reasoning),
+        interleaved=read_blocks(body["blocks"], content, reasoning) if "blocks" in body else (),
     )
 
 
@@ -195,13 +200,19 @@ def _shown_response(body: dict[str, Payload], calls: Sequence[ToolCall]) -> dict
         **shown,
         **({"usage": counted} if counted else {}),
         "tool_calls": [call.to_document() for call in calls] or None,
-        **{name: value for name, value in body.items() if name not in {*shown, "usage", "tool_calls"}},
+        **{name: value for name, value in body.items() if name not in _USUAL},
     }
+
+
+_USUAL = frozenset({"content", "model", "finish_reason", "usage", "tool_calls"})
+"""The members of a response that the document shows first."""
 
 
 def read_usage(given: Mapping[str, Payload]) -> Usage:
     """Read token counts under the document's names, or OpenAI's. A 0 is a count; what is absent is unknown."""
-    members = Members(dict(given))
+    if not given:
+        return Usage()
+    members = Members(given)
     return Usage(
         members.first_integer("input_tokens", "prompt_tokens"),
         members.first_integer("output_tokens", "completion_tokens"),

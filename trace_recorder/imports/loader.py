@@ -131,6 +131,22 @@ def _load_foreign(source: _Source, otherwise: TrajectoryFormatError) -> Iterator
         yield load_lines(foreign.journal_lines(run), source.path)
 
 
+def foreign_format(path: Path) -> str | None:
+    """Return the name of the format of another tool's file; None for a file of ours, and where no format is known.
+
+    Raises OSError.
+    """
+    source = import_module("trace_recorder.imports.foreign.source").Source(path)
+    try:
+        _load_own(source)
+    except NotOwnError:
+        found: str | None = import_module("trace_recorder.imports.foreign.formats").format_of(source)
+        return found
+    except TrajectoryFormatError:
+        return None
+    return None
+
+
 def load_lines(lines: Iterable[bytes], path: Path) -> Trajectory:
     """Load the lines of a journal that is in no file; `path` is named in messages."""
     fold = Fold()

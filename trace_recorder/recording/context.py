@@ -1,9 +1,9 @@
 """Steps and sub-agents: the current step and agent, kept in a context variable.
 
-A step context is set until its block is left. Contexts are copied into tasks, and into threads that are started with a
-copied context; so each of ten concurrent sub-agents has its own. A step context belongs to one run and does not apply
-to records of another recorder. Each record of a step has the step's id, so that a process that is killed during a step
-loses nothing; the fold collects them.
+A step context applies until its block is left, in whichever context that happens (`open_blocks.py`). Contexts are
+copied into tasks, and into threads that are started with a copied context; so each of ten concurrent sub-agents has its
+own. A step context belongs to one run and does not apply to records of another recorder. Each record of a step has the
+step's id, so that a process that is killed during a step loses nothing; the fold collects them.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
@@ -20,6 +18,7 @@ from typing import Self
 
 from trace_recorder.errors import RecorderStateError
 from trace_recorder.guard import is_recording
+from trace_recorder.recording.open_blocks import OpenBlock, OpenBlocks
 from trace_recorder.recording.run import Run
 from trace_recorder.values.final_status import status_from_exception
 from trace_recorder.values.jsonable import (
@@ -37,15 +36,14 @@ _OF_AGENT = ("agent", "agent_id", "parent_agent_id", "parent_execution_id")
 
 @dataclass(frozen=True, slots=True)
 class StepContext:
-    """The step and the agent that are current in a run; `outer` is the context before, of the same run or another."""
+    """The step and the agent that are current in a run."""
 
     run: Run
     about: Mapping[str, Payload]
-    outer: StepContext | None
 
 
-_step_context: ContextVar[StepContext | None] = ContextVar("trace_recorder_step_context", default=None)
-_execution: ContextVar[tuple[Run, str] | None] = ContextVar("trace_recorder_execution", default=None)
+_step_contexts: OpenBlocks[StepContext] = OpenBlocks("trace_recorder_step_context")
+_executions: OpenBlocks[tuple[Run, str]] = OpenBlocks("trace_recorder_execution")
 
 
 class ToolBody:
@@ -53,31 +51,29 @@ class ToolBody:
 
     def __init__(self, run: Run | None, execution_id: str | None) -> None:
         self._of = None if run is None or execution_id is None else (run, execution_id)
-        self._token: Token[tuple[Run, str] | None] | None = None
+        self._block: OpenBlock[tuple[Run, str]] | None = None
 
     def __enter__(self) -> None:
         if self._of is not None:
-            self._token = _execution.set(self._of)
+            self._block = _executions.enter(self._of)
 
     def __exit__(self, *_: object) -> None:
-        token, self._token = self._token, None
-        if token is not None:
-            with suppress(ValueError):  # a block in an async generator may be left in another context
-                _execution.reset(token)
+        if self._block is not None:
+            _executions.leave(self._block)
 
 
 def current_execution(run: Run) -> str | None:
     """Return the id of the tool execution that is running in this context; None if there is none of this run."""
-    of, identity = _execution.get() or (None, None)
-    return identity if of is run else None
+    block = _executions.innermost()
+    return block.value[1] if block is not None and block.value[0] is run else None
 
 
 def context_of(run: Run | None) -> Mapping[str, Payload]:
     """Return the members of a record that name the current agent and step of a run."""
-    at = _step_context.get()
-    while at is not None and at.run is not run:
-        at = at.outer
-    return {} if at is None else at.about
+    block = _step_contexts.newest.get()
+    while block is not None and not (block.is_open and block.value.run is run):
+        block = block.outer
+    return {} if block is None else block.value.about
 
 
 def agent_of(run: Run) -> dict[str, Payload]:
@@ -114,12 +110,12 @@ def record_or_defer(closing: Run | None, record: Callable[[], None]) -> None:
 class _Block:
     """A `with` block, sync or async, that sets the step context while it is open."""
 
-    __slots__ = ("__weakref__", "_entered", "_run", "_token")
+    __slots__ = ("__weakref__", "_block", "_entered", "_run")
 
     def __init__(self, run: Run | None) -> None:
         self._run = run
         self._entered = False
-        self._token: Token[StepContext | None] | None = None
+        self._block: OpenBlock[StepContext] | None = None
 
     def _begin(self, run: Run) -> Mapping[str, Payload]:
         """Record the beginning of the block; return the step context for its body."""
@@ -134,14 +130,12 @@ class _Block:
         self._entered = True
         if self._run is not None:
             about = self._begin(self._run)
-            self._token = _step_context.set(StepContext(self._run, about, _step_context.get()))
+            self._block = _step_contexts.enter(StepContext(self._run, about))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        token, self._token = self._token, None
-        if token is not None:
-            with suppress(ValueError):  # a block in an async generator may be left in another context
-                _step_context.reset(token)
+        if self._block is not None:
+            _step_contexts.leave(self._block)
         self._end(error)
 
     async def __aenter__(self) -> Self:

@@ -8,10 +8,10 @@ the old is copied by the system from file to file.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from zlib import crc32
 
 from trace_recorder.storage.atomic_rename import exchange_names
@@ -22,6 +22,9 @@ _COPY_BYTES = 1024 * 1024
 """How many bytes are copied at a time where the system cannot copy by itself."""
 _MAX_BUFFERS = 1000
 """How many buffers one `writev` gets; Linux accepts 1,024."""
+
+
+Named = TypeVar("Named")
 
 
 class Span(NamedTuple):
@@ -59,21 +62,42 @@ def replace_file(path: Path, content: Iterable[bytes | Span], *, sync: bool = Fa
     return fd
 
 
+def create_filled(
+    temporary: Path, fill: Callable[[int], None], take_name: Callable[[Path], Named]
+) -> tuple[int, Named]:
+    """Create a file, mode 0600, that has its content before it has its name: `take_name` renames it when it is filled.
+
+    Return the open descriptor, which appends, and what `take_name` returned. A process that is killed leaves the
+    temporary file at most. Raises OSError, and what the functions raise; there is no file then.
+    """
+    fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | BINARY, 0o600)
+    try:
+        fill(fd)
+        return fd, take_name(temporary)
+    except BaseException:
+        close_ignoring_errors(fd)
+        raise
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+
+
 def write_all(fd: int, content: Iterable[bytes | Span]) -> None:
     """Write this content to an open file. Raises OSError."""
     waiting: list[bytes] = []
     size = 0
     for part in content:
-        piece = part if isinstance(part, bytes) or part.length >= _COPY_BYTES else _read_span(part)
-        if isinstance(piece, bytes):
-            waiting.append(piece)
-            size += len(piece)
-        if size >= _COPY_BYTES or not isinstance(piece, bytes):
-            _write_buffers(fd, waiting)
-            waiting.clear()
-            size = 0
-        if not isinstance(piece, bytes):
-            _copy_span(fd, piece)
+        long = part if isinstance(part, Span) and part.length >= _COPY_BYTES else None
+        if long is None:
+            waiting.append(_read_span(part) if isinstance(part, Span) else part)
+            size += len(waiting[-1])
+            if size < _COPY_BYTES:
+                continue
+        _write_buffers(fd, waiting)
+        waiting.clear()
+        size = 0
+        if long is not None:
+            _copy_span(fd, long)
     _write_buffers(fd, waiting)
 
 

@@ -128,6 +128,17 @@ def test_agents_have_conversations_of_their_own() -> None:
     assert relations(made) == [("begins", None), ("begins", None)]
 
 
+def test_an_agent_goes_on_from_another_and_then_begins_anew() -> None:
+    """The chain that it went on from began with another agent; its next prompt has the same messages."""
+    first = [system("s"), "q"]
+    second = [*first, assistant("done"), "more?"]
+    made = run(
+        call(first, "done", agent="planner"), call(second, "yes"), call(first, "again"), call([system("s"), "x"], "no")
+    )
+
+    assert relations(made) == [("begins", None), ("extends", "llm_1"), ("rewrites", None), ("rewrites", None)]
+
+
 def test_embeddings_are_no_turns() -> None:
     """A call that is no conversation is separate."""
     assert turns_of(run(call([], None, api="embeddings"))) == []

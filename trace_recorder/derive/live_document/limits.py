@@ -31,7 +31,7 @@ class DocumentLimits:
     min_open: int = 8
     max_waiting: int = 256
     read_bytes: int = 128 * 1024
-    memory_bytes: int = 512 * 1024
+    memory_bytes: int = 4 * 1024 * 1024
     cached_item_bytes: int = MAX_CACHED_BYTES
     max_prefixes: int = MAX_PREFIXES
     max_tools_per_step: int = MAX_TOOLS_PER_STEP

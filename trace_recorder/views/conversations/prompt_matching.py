@@ -118,15 +118,19 @@ class AgentHistory:
         """
         for one in reversed(messages):
             start = self._chain_of_message.get(one.key)
-            if start is not None and _similar(self._instructions[start], instructions):
+            if start is not None and self._has_similar_instructions(start, instructions):
                 return start
-        if self.last is not None and instructions and _similar(self._instructions[self.last.chain_start], instructions):
+        if self.last is not None and instructions and self.has_similar_instructions(self.last, instructions):
             return self.last.chain_start
         return None
 
     def has_similar_instructions(self, turn: Turn, instructions: str) -> bool:
         """Whether the chain of a turn had similar instructions: a clock in them may differ."""
-        return _similar(self._instructions.get(turn.chain_start, instructions), instructions)
+        return self._has_similar_instructions(turn.chain_start, instructions)
+
+    def _has_similar_instructions(self, chain_start: Turn, instructions: str) -> bool:
+        """Whether a chain had similar instructions, or began with another agent, whose history has them."""
+        return _similar(self._instructions.get(chain_start, instructions), instructions)
 
     def are_known(self, messages: Sequence[NormalizedMessage], repeats: RepeatedAnswers) -> list[bool]:
         """Say of each message of a prompt whether an earlier prompt had it."""
