@@ -143,7 +143,7 @@ class Run:
                 data = record_data(dump_members(about), said, redacted + count)
             seq = self._journal.next_seq
             try:
-                self._journal.append_all([(kind, data)], now())
+                self._journal.append(kind, data, now())
             finally:
                 if written is not None and self._journal.next_seq > seq:
                     written()
