@@ -21,8 +21,7 @@ from typing import Any, TypeVar
 from trace_recorder.background_work import yield_to_others
 from trace_recorder.derive.call_records import ENDINGS, CallRecords
 from trace_recorder.derive.derived_steps import is_step, step_of
-from trace_recorder.derive.duplicates import Duplicates
-from trace_recorder.derive.interactions import asked_of, asks_for_stream, interaction_of
+from trace_recorder.derive.interactions import Duplicates, asked_of, asks_for_stream, interaction_of
 from trace_recorder.derive.message_prefix import Render
 from trace_recorder.derive.requests import MAX_PREFIXES, RequestReader
 from trace_recorder.derive.run_facts import RunFacts

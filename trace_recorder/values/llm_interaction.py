@@ -22,8 +22,7 @@ from trace_recorder.values.messages import (
     without_none,
 )
 from trace_recorder.values.shared_sequence import SharedSequence
-from trace_recorder.values.short_html import folded_rows, table
-from trace_recorder.values.short_repr import call_repr
+from trace_recorder.values.short_forms import call_repr, folded_rows, table
 from trace_recorder.values.structs import Struct, equal_but, field
 
 _OMITTED_WHERE_UNKNOWN = ("agent_id", "parent_agent_id", "parent_execution_id")

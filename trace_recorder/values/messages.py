@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from trace_recorder.values.short_html import folded_rows, table
+from trace_recorder.values.short_forms import folded_rows, table
 from trace_recorder.values.structs import Struct, field
 
 Payload = Any

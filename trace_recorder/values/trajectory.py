@@ -20,8 +20,7 @@ from trace_recorder.values.history_deltas import MessageDeltas
 from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult, without_none
 from trace_recorder.values.shared_sequence import SharedSequence
-from trace_recorder.values.short_html import MAX_ROWS, folded_rows, table
-from trace_recorder.values.short_repr import call_repr
+from trace_recorder.values.short_forms import MAX_ROWS, call_repr, folded_rows, table
 from trace_recorder.values.structs import Struct, equal_but
 
 SCHEMA_VERSION = 1

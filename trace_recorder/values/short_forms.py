@@ -1,12 +1,14 @@
-"""The HTML of a value for a notebook's cell: one small table, in which recorded text is only ever text.
+"""The short forms of a value that may be large: its `repr`, and its HTML for a notebook's cell.
 
-Every text is escaped, shortened, and isolated from the direction of the text around it (`<bdi>`). There is no script,
-no link and no image, whatever was recorded.
+A `repr` is one line of bounded length, with counts in place of lists. HTML is one small table, in which recorded text
+is only ever text: every text is escaped, shortened, and isolated from the direction of the text around it (`<bdi>`).
+There is no script, no link and no image, whatever was recorded.
 """
 
 from __future__ import annotations
 
 import json
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
@@ -49,3 +51,14 @@ def _cell(value: object) -> str:
 
 def _encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
+
+
+_short = reprlib.Repr()
+_short.maxlevel, _short.maxstring, _short.maxother = 2, 80, 80
+
+
+def call_repr(name: str, members: Mapping[str, object], counts: Iterable[tuple[int, str]]) -> str:
+    """Return `Name(member=value, …, 2 things)`, with long values cut in the middle."""
+    shown = [f"{member}={_short.repr(value)}" for member, value in members.items()]
+    shown += [f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts]
+    return f"{name}({', '.join(shown)})"
