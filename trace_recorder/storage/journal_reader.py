@@ -11,12 +11,12 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 from zlib import crc32
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
 from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, check_depth
 from trace_recorder.values.messages import Payload
+from trace_recorder.values.structs import Struct
 
 SCHEMA = "trace-recorder/journal"
 VERSION = 1
@@ -42,7 +42,7 @@ except ImportError:  # in another interpreter, which has the standard library al
     _read_json, MsgspecError = json.loads, ValueError  # type: ignore[assignment, misc]
 
 
-class Record(NamedTuple):
+class Record(Struct, frozen=True, gc=False):
     """One line of a journal. `offset` and `length` are its place in the file, in bytes, without the newline."""
 
     seq: int
@@ -101,7 +101,7 @@ def _read_damaged_line(line: bytes, offset: int, *, torn: bool) -> Iterator[Reco
 
 
 def _parse_record(line: bytes, offset: int) -> Record | None:
-    """Parse one line; None where it is no record, its CRC is another one, or it is nested too deeply for a document.
+    """Parse one line; None where it is no record, its CRC does not match, or it is nested too deeply.
 
     What msgspec refuses and Python's json reads is read by that: NaN, half of a surrogate pair.
     """
