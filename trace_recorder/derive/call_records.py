@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
+from trace_recorder.background_work import yield_to_others
 from trace_recorder.derive.message_prefix import IncrementalReading, newest_results
 from trace_recorder.derive.record_bodies import raw_body, read_body
 from trace_recorder.dialects.call_ids import count_made_up
@@ -256,8 +256,9 @@ class CallRecords:
 
     def stream_error(self) -> Payload:
         """The provider's error event in the stream. A stream without the word "error" is not joined for this."""
-        data = self.stream_bytes() if self.streams else None
-        return self.joined.error if data is not None and _contains(data, b"error") and self.joined is not None else None
+        parts = self._parts(self.request_data.get("attempt", 0)) or ()
+        says_so = _contains((text for text, _ in parts), b"error")
+        return self.joined.error if says_so and self.joined is not None else None
 
     def raw_response(self) -> Payload:
         """The JSON that came, or its text. Of a stream: as it was assembled on file, or else as it is joined now."""
@@ -289,11 +290,13 @@ class CallRecords:
         return reader.read_response(body, self._made_up_ids())
 
 
-def _contains(data: bytes, word: bytes) -> bool:
-    """Whether a word is in a text, which is searched step by step."""
-    for at in range(0, len(data), MAX_UNINTERRUPTED_CHARS):
-        if data.find(word, at, at + MAX_UNINTERRUPTED_CHARS + len(word) - 1) >= 0:
+def _contains(texts: Iterable[bytes], word: bytes) -> bool:
+    """Whether a word is in a text, which is given in parts. Other threads may run between two of them."""
+    end = b""
+    for text in texts:
+        if text.find(word) >= 0 or (end + text[: len(word)]).find(word) >= 0:
             return True
+        end = (end + text)[1 - len(word) :] if len(text) < len(word) else text[1 - len(word) :]
         yield_to_others()
     return False
 

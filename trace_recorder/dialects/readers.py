@@ -11,6 +11,7 @@ from functools import cache
 from importlib import import_module
 from typing import Protocol, cast
 
+from trace_recorder.background_work import yield_to_others
 from trace_recorder.dialects.split_messages import MergeRule
 from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.messages import JoinedStream, LLMResponse, Message, Payload, RequestReading
@@ -71,7 +72,10 @@ def join_stream(api: str | None, data: bytes) -> JoinedStream | None:
     reader = reader_of(api)
     if reader is None:
         return None
-    joined = reader.join_stream(data.decode("utf-8", "replace"))
+    yield_to_others()
+    text = data.decode("utf-8", "replace")
+    yield_to_others()
+    joined = reader.join_stream(text)
     text = _dump([joined.body, joined.error])
     try:
         text.encode()
