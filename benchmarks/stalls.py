@@ -5,8 +5,8 @@ of each kind of call, unrecorded and recorded in turn, in one process. The calls
 an SDK holds the loop with its own reading of a large answer. The server is a process of its own.
 
 Gaps are measured by the clock, and by the time that this process had of the processor meanwhile, which other work on
-the machine hardly changes. The third measure is the longest piece of work in the loop's own thread: the most processor
-time of that thread between two returns to the loop.
+the machine hardly changes. Two further measures are the longest pieces of work, in processor time of the thread that
+does them: in the loop's own thread between two returns to the loop, and in the recorder's threads between two pauses.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -32,6 +33,7 @@ import httpx
 from benchmarks.measuring import peak_memory, sizes
 from benchmarks.workloads import LINES
 from trace_recorder import TrajectoryRecorder
+from trace_recorder.background_work import run_yielding
 
 ROOT = Path(__file__).resolve().parent.parent
 MB = 1_000_000
@@ -192,13 +194,32 @@ def _pieces(found: list[float]) -> Iterator[None]:
         asyncio.Handle._run = run  # type: ignore[method-assign]
 
 
+@contextmanager
+def _background_pieces(found: list[float]) -> Iterator[None]:
+    """Note how much processor time the recorder's threads take between two pauses, the first included."""
+    last = threading.local()
+    before = run_yielding.__defaults__
+
+    def pause(seconds: float) -> None:
+        found.append(time.thread_time() - getattr(last, "paused", 0.0))
+        time.sleep(seconds)
+        last.paused = time.thread_time()
+
+    run_yielding.__defaults__ = (*(before or ())[:-1], pause)
+    try:
+        yield
+    finally:
+        run_yielding.__defaults__ = before
+
+
 async def _call(client: httpx.AsyncClient, url: str, body: bytes, rest: float) -> dict[str, float]:
     """One call; the largest gaps while it was made, and in the `rest` after it, when a document may be written."""
     late: list[Gap] = []
     pieces: list[float] = []
+    background = [0.0]
     async with _heartbeat(late):
         began = time.perf_counter()
-        with _pieces(pieces):
+        with _pieces(pieces), _background_pieces(background):
             await client.post(url, content=body)
             took = time.perf_counter() - began
             during = len(late) + 1
@@ -206,7 +227,7 @@ async def _call(client: httpx.AsyncClient, url: str, body: bytes, rest: float) -
     gaps = {"stall": late[:during], "after": late[during:]}
     found = {name: max((gap.clock for gap in some), default=0.0) for name, some in gaps.items()}
     found |= {f"{name}_cpu": max((gap.cpu for gap in some), default=0.0) for name, some in gaps.items()}
-    return found | {"piece": max(pieces), "wall": took}
+    return found | {"piece": max(pieces), "background": max(background), "wall": took}
 
 
 def _body(case: Case) -> bytes:
@@ -229,9 +250,7 @@ async def _measure(case: Case, base: str, *, recorded: bool) -> dict[str, float]
                 client, f"{base}/{case.kind}/{case.size}/v1/{endpoint}", _body(case), 1.0 + case.size / MB / 10
             )
         if recorded:
-            began = time.perf_counter()
             recorder.finalize(success=True)
-            found["finalize"] = time.perf_counter() - began
         return found | sizes(Path(directory)) | {"peak": peak_memory()}
 
 
@@ -242,7 +261,7 @@ def _in_a_process(name: str, url: str, *, recorded: bool) -> dict[str, float]:
 
 
 def _table(names: list[str], rounds: int) -> Iterator[str]:
-    columns = "largest gap, ms", "of CPU", "after it", "of CPU", "in the loop's thread", "the call, ms", "finalize, ms"
+    columns = "largest gap, ms", "of CPU", "after it", "of CPU", "in the loop's thread", "in others", "the call, ms"
     yield f"| call | | {' | '.join(columns)} | peak MB | journal KB |"
     yield f"|---|---|{'---:|' * (len(columns) + 2)}"
     with _serving() as url:
@@ -253,7 +272,7 @@ def _table(names: list[str], rounds: int) -> Iterator[str]:
 
 
 def _figures(laps: tuple[dict[str, float], ...]) -> Iterator[str]:
-    times = "stall", "stall_cpu", "after", "after_cpu", "piece", "wall", "finalize"
+    times = "stall", "stall_cpu", "after", "after_cpu", "piece", "background", "wall"
     for name, unit in (*((name, MS) for name in times), ("peak", MB), ("journal", 1000)):
         yield f"{min(lap.get(name, 0.0) for lap in laps) / unit:.1f}"
 

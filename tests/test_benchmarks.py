@@ -58,6 +58,17 @@ def test_goals_are_told_of_what_was_measured_alone() -> None:
     ]
 
 
+def test_the_end_of_a_run_by_hand_has_a_row_for_each_history() -> None:
+    """What `finalize` costs is a ratio, for calls and steps; both files together grow with what is new."""
+    command = [sys.executable, "-m", "benchmarks.by_hand", "--turns", "20", "--tries", "1"]
+    printed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=300).stdout
+    rows = [line.strip("| ").split(" | ") for line in printed.splitlines()[2:]]
+
+    assert [row[0] for row in rows] == ["calls, auto", "calls, delta", "steps, auto", "steps, delta"]
+    assert all(float(ratio.removesuffix(" x")) > 0 for row in rows for ratio in (row[1], row[3]))
+    assert float(rows[1][-1]) < 0.5
+
+
 def test_reading_has_a_row_for_each_run_and_each_command() -> None:
     """What reading costs are tables of ratios: in Python, of the commands on one run, and on many."""
     command = [sys.executable, "-m", "benchmarks.reading", "--tries", "1", "--calls", "20", "--turns", "10"]

@@ -9,7 +9,7 @@ import sys
 from tests.processes import ROOT
 
 MOST_CALLS_FOR_THE_FACTS = 150
-MOST_CALLS = 440
+MOST_CALLS = 410
 """With the document, which is written for each call at most."""
 
 

@@ -2,99 +2,112 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Literal
 
 import pytest
-from msgspec.structs import replace
 
-from trace_recorder.derive.tool_executions import derive_steps
-from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction
-from trace_recorder.values.messages import NO_RESPONSE, LLMResponse, Payload, RequestReading, ToolCall, ToolResult
+from tests.journals import TIME, folded, journal_of
+from trace_recorder.values.messages import Payload, ToolCall, ToolResult
 from trace_recorder.values.trajectory import AgentStep
+
+Ending = Literal["whole", "none", "cut off", "refused", "failed"]
+REFUSAL = {"error": {"type": "rate_limit", "message": "slow"}}
 
 
 @dataclass(frozen=True)
-class Source:
-    """What an interaction is made of here: nothing but the results that its request contains."""
+class Call:
+    """A call that brings `results`, by call id, and asks for `calls`."""
 
-    new_tool_results: list[ToolResult] = field(default_factory=list)
+    number: int
+    calls: tuple[str, ...] = ()
+    results: tuple[tuple[str, str], ...] = ()
+    agent: str | None = None
+    ending: Ending = "whole"
+    api: str = "openai-chat"
 
-    def request(self) -> RequestReading:
-        return RequestReading()
+    def records(self) -> list[tuple[str, Payload]]:
+        """The records of the call."""
+        identity = {"interaction_id": f"llm_{self.number}", "attempt": 0}
+        brought = [{"role": "tool", "tool_call_id": name, "content": said} for name, said in self.results]
+        messages = {"model": "m", "messages": [{"role": "user", "content": f"call {self.number}"}, *brought]}
+        agent = {"agent": self.agent} if self.agent else {}
+        request = {**identity, **agent, "api": self.api, "items": {}, "body": messages}
+        return [("llm_request", request), *[(kind, {**identity, **data}) for kind, data in self._end()]]
 
-    def raw_request(self) -> Payload:
-        return None
-
-    raw_response = raw_stream = raw_request
-
-
-def call(
-    number: int, *calls: str, results: dict[str, object] | None = None, agent: str | None = None, **rest: object
-) -> LLMInteraction:
-    """An interaction that contains `results`, by call id, and asks for `calls`."""
-    asked = tuple(ToolCall(identity, f"tool-{identity}", {}) for identity in calls)
-    members: dict[str, object] = {
-        "response": LLMResponse("x", tool_calls=asked),
-        "api": "openai-chat",
-        "agent": agent,
-        **rest,
-    }
-    brought = [ToolResult(identity, None, None, result) for identity, result in (results or {}).items()]
-    return LLMInteraction(f"llm_{number}", f"2025-06-12T22:05:{number:02}+00:00", "p", "m", Source(brought), **members)  # type: ignore[arg-type]
+    def _end(self) -> list[tuple[str, Payload]]:
+        asked = [
+            {"id": name, "type": "function", "function": {"name": f"tool-{name}", "arguments": "{}"}}
+            for name in self.calls
+        ]
+        message = {"role": "assistant", "content": "x", **({"tool_calls": asked} if asked else {})}
+        answer = {"id": f"r{self.number}", "model": "m", "choices": [{"index": 0, "message": message}]}
+        endings: dict[Ending, list[tuple[str, Payload]]] = {
+            "whole": [("llm_response", {"status": 200, "complete": True, "body": answer})],
+            "cut off": [("llm_response", {"status": 200, "complete": False, "body": answer})],
+            "refused": [("llm_response", {"status": 429, "complete": True, "body": REFUSAL})],
+            "failed": [("llm_error", {"error": {"type": "TimeoutError", "message": "slow"}})],
+            "none": [],
+        }
+        return endings[self.ending]
 
 
-def answers(*interactions: LLMInteraction) -> list[dict[str, object]]:
+def call(number: int, *calls: str, results: dict[str, str] | None = None, agent: str | None = None) -> Call:
+    """A call that brings `results`, by call id, and asks for `calls`."""
+    return Call(number, calls, tuple((results or {}).items()), agent)
+
+
+def steps_of(*calls: Call) -> list[AgentStep]:
+    """The steps of a journal of these calls."""
+    return list(folded(journal_of(*(record for one in calls for record in one.records()))).agent_steps)
+
+
+def answers(*calls: Call) -> list[dict[str, Payload]]:
     """The results of each derived step, by call id."""
-    return [{one.call_id: one.result for one in step.tool_results} for step in derive_steps(interactions)]
+    return [{one.call_id: one.result for one in step.tool_results} for step in steps_of(*calls)]
 
 
 def test_a_call_is_a_step() -> None:
     """A step says when, what was answered, what was asked of tools, what came back, and by which call it is known."""
-    first = call(1, "a", agent="researcher")
-    second = call(2, results={"a": "found"}, agent="researcher")
+    step, last = steps_of(call(1, "a", agent="researcher"), call(2, results={"a": "found"}, agent="researcher"))
 
-    step, last = derive_steps([first, second])
-
+    assert step.interaction is not None
+    assert last.interaction is not None
     assert step == AgentStep(
         step_number=1,
-        timestamp=first.timestamp,
+        timestamp=TIME,
         state="calling_tool",
-        llm_response=first.response,
+        llm_response=step.interaction.response,
         tool_calls=(ToolCall("a", "tool-a", {}),),
         tool_results=(ToolResult("a", "tool-a", None, "found"),),
         agent="researcher",
+        interaction=step.interaction,
         derived=True,
     )
-    assert (step.interaction, last.interaction, last.step_number, last.state) == (first, second, 2, "completed")
+    assert (step.interaction.interaction_id, last.interaction.interaction_id) == ("llm_1", "llm_2")
+    assert (last.step_number, last.state) == (2, "completed")
 
 
 @pytest.mark.parametrize(
-    ("members", "state"),
+    ("ending", "state", "error"),
     [
-        ({}, "completed"),
-        ({"response": NO_RESPONSE}, "thinking"),
-        ({"complete": False}, "thinking"),
-        ({"error": ErrorInfo("rate_limit", "slow", 429), "response": NO_RESPONSE}, "error"),
-        ({"error": ErrorInfo("overloaded", "stream")}, "error"),
+        ("whole", "completed", None),
+        ("none", "thinking", None),
+        ("cut off", "thinking", None),
+        ("refused", "error", "rate_limit: slow"),
+        ("failed", "error", "TimeoutError: slow"),
     ],
 )
-def test_the_state_is_that_of_the_call(members: dict[str, object], state: str) -> None:
-    """A call in flight or broken off is thinking, one that failed is an error."""
-    [step] = derive_steps([call(1, **members)])  # type: ignore[arg-type]
+def test_the_state_is_that_of_the_call(ending: Ending, state: str, error: str | None) -> None:
+    """A call in flight or broken off is thinking, one that failed is an error, of which the step says which it was."""
+    [step] = steps_of(Call(1, ending=ending))
 
-    assert step.state == state
-
-
-def test_the_error_of_a_call_is_the_step_s() -> None:
-    """A step of a failed call says which error it was."""
-    [step] = derive_steps([call(1, error=ErrorInfo("rate_limit", "slow", 429), response=NO_RESPONSE)])
-
-    assert (step.error, step.tool_calls) == ("rate_limit: slow", ())
+    assert (step.state, step.error, step.tool_calls) == (state, error, ())
 
 
 def test_embeddings_are_no_steps() -> None:
     """A call that decides nothing is not numbered."""
-    steps = derive_steps([call(1), call(2, api="embeddings"), call(3)])
+    steps = steps_of(call(1), Call(2, api="embeddings"), call(3))
 
     assert [(step.step_number, step.interaction and step.interaction.interaction_id) for step in steps] == [
         (1, "llm_1"),
@@ -104,24 +117,28 @@ def test_embeddings_are_no_steps() -> None:
 
 def test_results_find_their_calls() -> None:
     """Parallel calls, answered together and in another order, have each its own."""
-    assert answers(call(1, "a", "b", "c"), call(2, results={"c": 3, "a": 1})) == [{"a": 1, "c": 3}, {}]
+    assert answers(call(1, "a", "b", "c"), call(2, results={"c": "3", "a": "1"})) == [{"a": "1", "c": "3"}, {}]
 
 
 def test_a_result_that_comes_later_is_found() -> None:
     """A result need not come with the next call."""
-    assert answers(call(1, "a"), call(2, "b"), call(3, results={"b": 2, "a": 1})) == [{"a": 1}, {"b": 2}, {}]
+    assert answers(call(1, "a"), call(2, "b"), call(3, results={"b": "2", "a": "1"})) == [{"a": "1"}, {"b": "2"}, {}]
 
 
 def test_a_result_without_its_call_is_nobody_s() -> None:
     """A history that begins in the middle answers calls that were never seen."""
-    assert answers(call(1, results={"x": 0}), call(2, "a"), call(3, results={"a": 1, "y": 2})) == [{}, {"a": 1}, {}]
+    assert answers(call(1, results={"x": "0"}), call(2, "a"), call(3, results={"a": "1", "y": "2"})) == [
+        {},
+        {"a": "1"},
+        {},
+    ]
 
 
 def test_ids_that_come_again_are_each_answered_once() -> None:
     """Where a provider gives no ids, made-up ones repeat: the newest open call of that id is meant."""
-    assert answers(call(1, "call_0"), call(2, "call_0", results={"call_0": 1}), call(3, results={"call_0": 2})) == [
-        {"call_0": 1},
-        {"call_0": 2},
+    assert answers(call(1, "call_0"), call(2, "call_0", results={"call_0": "1"}), call(3, results={"call_0": "2"})) == [
+        {"call_0": "1"},
+        {"call_0": "2"},
         {},
     ]
 
@@ -147,41 +164,53 @@ def test_an_answered_call_stays_answered() -> None:
 
 def test_a_request_that_is_sent_again_changes_nothing() -> None:
     """The user's own retry contains the same results again."""
-    again = call(2, results={"a": 1})
+    assert answers(
+        call(1, "a"), call(2, results={"a": "1"}), call(3, results={"a": "1"}), call(4, results={"a": "late"})
+    ) == [{"a": "1"}, {}, {}, {}]
 
-    assert answers(call(1, "a"), again, again, call(3, results={"a": "late"})) == [{"a": 1}, {}, {}, {}]
 
-
-def unnamed(number: int, *calls: ToolCall, results: tuple[ToolResult, ...] = ()) -> LLMInteraction:
-    """An interaction with made-up ids of its calls, which contains `results`."""
-    made = tuple(replace(one, call_id=f"call_{place}", call_id_made_up=True) for place, one in enumerate(calls))
-    return replace(call(number), source=Source(list(results)), response=LLMResponse("x", tool_calls=made))  # type: ignore[arg-type]
+def unnamed(number: int, *names: str, results: tuple[tuple[str, str, str], ...] = ()) -> list[tuple[str, Payload]]:
+    """The records of a call to Gemini, which gives calls no ids: each result has the agent's own id, name and value."""
+    identity = {"interaction_id": f"llm_{number}", "attempt": 0}
+    brought = [
+        {"functionResponse": {"id": own, "name": name, "response": {"result": said}}} for own, name, said in results
+    ]
+    contents = [{"role": "user", "parts": [{"text": f"call {number}"}, *brought]}]
+    parts = [{"functionCall": {"name": name, "args": {}}} for name in names] or [{"text": "done"}]
+    answer = {"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}]}
+    return [
+        ("llm_request", {**identity, "api": "google-generate", "items": {}, "body": {"contents": contents}}),
+        ("llm_response", {**identity, "status": 200, "complete": True, "body": answer}),
+    ]
 
 
 def test_calls_that_the_agent_has_named_are_answered() -> None:
     """Where the provider gives no ids and the agent its own, a result is the next open call's of its name."""
-    look, count = ToolCall("", "look", {}), ToolCall("", "count", {})
-    first = (
-        ToolResult("own-2", "count", None, 2),
-        ToolResult("own-1", "look", None, 1),
-        ToolResult("own-3", "look", None, 3),
-    )
-    second = ToolResult("own-4", "look", None, 4)
+    first = (("own-2", "count", "2"), ("own-1", "look", "1"), ("own-3", "look", "3"))
+    records = [
+        *unnamed(1, "look", "count", "look"),
+        *unnamed(2, "look", results=first),
+        *unnamed(3, results=(*first, ("own-4", "look", "4"))),
+    ]
 
-    assert answers(
-        unnamed(1, look, count, look),
-        unnamed(2, look, results=first),
-        unnamed(3, results=(*first, second)),
-    ) == [{"call_0": 1, "call_1": 2, "call_2": 3}, {"call_0": 4}, {}]
+    steps = folded(journal_of(*records)).agent_steps
+
+    assert [{one.call_id: one.result for one in step.tool_results} for step in steps] == [
+        {"call_0": "1", "call_1": "2", "call_2": "3"},
+        {"call_0": "4"},
+        {},
+    ]
 
 
 def test_what_was_never_asked_for_answers_no_call_with_an_id() -> None:
     """A result of an unknown id, of the name of an open call to which the provider gave an id, is nobody's."""
-    of_another = replace(call(2), source=Source([ToolResult("y", "tool-a", None, 0)]))  # type: ignore[arg-type]
+    stray = unnamed(2, results=(("y", "tool-a", "0"),))
 
-    assert answers(call(1, "a"), of_another) == [{}, {}]
+    steps = folded(journal_of(*call(1, "a").records(), *stray)).agent_steps
+
+    assert [step.tool_results for step in steps] == [(), ()]
 
 
 def test_no_calls_are_no_steps() -> None:
     """A run without calls has no steps."""
-    assert derive_steps([]) == []
+    assert steps_of() == []

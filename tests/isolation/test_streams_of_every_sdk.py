@@ -201,3 +201,39 @@ def test_what_had_come_of_a_stream_is_on_file(tmp_path: Path, name: str, asynchr
     assert one.ended_by in ({"CancelledError"} if asynchronous else {"the caller closed it", "it was abandoned"})
     assert (one.error.type if one.error else None) == ("CancelledError" if asynchronous else None)
     assert validate(recorder.trajectory_path).ok
+
+
+OVERLOADED = {"type": "overloaded_error", "message": "overloaded"}
+ERRORS: dict[Callable[[str, bool], Payload], bytes] = {
+    of_openai: named({"type": "error", "error": OVERLOADED, "message": "overloaded", "code": None, "param": None}),
+    of_anthropic: named({"type": "error", "error": OVERLOADED}),
+    of_google: b'data: {"error": {"code": 503, "message": "overloaded", "status": "UNAVAILABLE"}}\r\n\r\n',
+    of_ollama: b'{"error": "overloaded"}\n',
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_an_error_event_in_a_stream_is_why_it_ended(tmp_path: Path, name: str) -> None:
+    """The caller has the exception that the SDK makes of it; on file are what had come and the provider's error."""
+    method = METHODS[name]
+    answer = Answer([*method.answer.chunks[:-1], ERRORS[method.make]], 200, method.answer.headers)
+
+    def raised(wrap: Callable[[Payload], object], url: str) -> tuple[object, ...]:
+        client = method.make(url, False)
+        wrap(client)
+        try:
+            return (*map(type, pieces_of(method.call(client))),)
+        except Exception as error:  # noqa: BLE001 - whatever the caller would get is what is compared
+            return type(error), str(error)
+        finally:
+            (client if hasattr(client, "close") else client._client).close()
+
+    with serving(answer) as server:
+        unwrapped = raised(lambda _: None, server.url)
+    with serving(answer) as server, TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
+        assert raised(recorder.wrap, server.url) == unwrapped
+
+    [one] = load(recorder.trajectory_path).llm_interactions
+    assert one.error is not None
+    assert (one.response.content, one.error.message) == ("hi", "overloaded")
+    assert (one.complete, one.ended_by) == (False, "the stream carried an error")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import gc
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 
@@ -110,3 +111,37 @@ def test_an_announced_tool_ends_with_its_generator(recorder: TrajectoryRecorder,
     assert [(one["execution_id"], one.get("result")) for one in results] == [("tool_1", None), ("tool_2", "later")]
     [one] = load(recorder.trajectory_path).llm_interactions
     assert (one.agent, one.parent_execution_id) == ("writer", None)
+
+
+@pytest.mark.parametrize("leave", [None, closed_by_another_task, broken_out_of])
+def test_what_was_started_in_a_block_stays_in_it(recorder: TrajectoryRecorder, leave: Left | None) -> None:
+    """Tasks, callbacks and threads with a copied context: also when the block was left meanwhile, wherever."""
+    started: list[asyncio.Future[None]] = []
+    left = asyncio.Event()
+    contexts: list[contextvars.Context] = []
+
+    async def work() -> None:
+        await left.wait()
+        ask(recorder, "task")
+
+    async def research() -> AsyncIterator[None]:
+        with recorder.agent("researcher"), recorder.step():
+            started.append(asyncio.ensure_future(work()))
+            contexts.append(contextvars.copy_context())
+            yield
+
+    async def lead() -> None:
+        if leave is not None:
+            await leave(research())
+        else:
+            async for _ in research():
+                pass
+        left.set()
+        await asyncio.gather(*started)
+        await asyncio.get_running_loop().run_in_executor(None, contexts[0].run, ask, recorder, "thread")
+        ask(recorder, "lead")
+
+    asyncio.run(lead())
+
+    inside = ("researcher", None, 1)
+    assert where(recorder) == {"task": inside, "thread": inside, "lead": (None, None, None)}

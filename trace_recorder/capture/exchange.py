@@ -326,7 +326,10 @@ class Exchange(ResponseParts):
         """Return why a stream is incomplete. After the protocol's own end, nothing is missing of what was decoded."""
         if joined is not None and joined.ended and not self._decoding_failed:
             return None
-        return why or self._missing() or (why_incomplete(joined) if self._status < 300 else None)
+        known = why_incomplete(joined) if self._status < 300 else None
+        if joined is not None and joined.error is not None:  # at which an SDK closes the stream
+            return known or why
+        return why or self._missing() or known
 
     def _joined(self) -> JoinedStream | None:
         with self.run.guard("put a stream together"):

@@ -143,6 +143,7 @@ class ResponseParts:
             return
         is_last = last and len(data) == self._buffered and len(data) <= LARGEST
         part = self.run.mask_part(self._part, data[:LARGEST], last=is_last)
+        yield_to_others()
         about = {"status": self._status, "time_to_first_token_seconds": None, "bytes": part.size, "plain": True}
         about = self._about | about | {"zlib": packed(part.masked, 1)} | without_none(redacted=part.redacted or None)
 
@@ -184,6 +185,7 @@ class ResponseParts:
         masked, redacted, end = self.run.mask_stream(data, last=last)
         if not end:
             return
+        yield_to_others()
         about = {
             "status": self._status,
             "time_to_first_token_seconds": self._seconds(self._first),
@@ -191,6 +193,7 @@ class ResponseParts:
             "zlib": packed(masked, 6),
             **stream_chunks.describe_chunks(stream_chunks.split_at(self._buffer, end)[0], self._began, masked),
         } | without_none(continues=self._continues or None, redacted=redacted or None)
+        yield_to_others()
         about = self._about | about
         self.run.append("llm_stream", about, dump_members({"headers": self._headers}), partial(taken, masked, end))
 

@@ -105,14 +105,12 @@ def _exchange(
     """Return the exchange of a request, before anything of it is written."""
     if binding.provider:
         endpoint = replace(endpoint, provider=binding.provider)
-    body = _content(request, run, plain_body)
+    body = b"".join(request.stream) if isinstance(request.stream, plain_body) else _content(request, run)
     return Exchange(run, SentRequest(endpoint, request.method, str(request.url), request.headers.raw, body))
 
 
-def _content(request: Any, run: Run, plain_body: type[Iterable[bytes]]) -> bytes:
-    """Return the body of a request; empty if it is only generated while it is sent."""
-    if isinstance(request.stream, plain_body):
-        return b"".join(request.stream)
+def _content(request: Any, run: Run) -> bytes:
+    """Return the body of a request that is no plain one; empty if it is only generated while it is sent."""
     with run.guard("record the body of a request"):
         content: bytes = request.content
         return content

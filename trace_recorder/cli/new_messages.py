@@ -4,23 +4,20 @@ A prompt is compared with an earlier one of its chain of calls (`views/conversat
 the one with which it has the most messages in common. Of its other messages, the model's own answer and the tool
 results have been shown before. What is left is new. What two prompts begin with is shared, and not compared.
 
-Two messages are equal where all their members are, but for cache marks, which move from call to call. The looser
-equality in `views/conversations/normalized_messages.py` finds which call is continued; here a message that was changed
-in any way is shown.
+A message that was changed in any way, but for cache marks, is shown (`views/content/distinct_messages.py`).
 """
 
 from __future__ import annotations
 
-import json
 import operator
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from trace_recorder.cli.text_layout import pluralize, text_of
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolResult
 from trace_recorder.values.shared_sequence import SharedSequence
-from trace_recorder.views.content.cache_marks import without_cache_marks
+from trace_recorder.views.content.distinct_messages import DistinctMessages, messages_beyond
 from trace_recorder.views.content.parts import text_of as said_in
 
 MAX_EARLIER_PROMPTS = 8
@@ -86,8 +83,7 @@ class Prompts:
     def __init__(self) -> None:
         self._earlier: dict[Hashable, deque[_EarlierPrompt]] = defaultdict(lambda: deque(maxlen=MAX_EARLIER_PROMPTS))
         self._results: set[tuple[str, str]] = set()
-        self._keys: dict[int, tuple[Message, int]] = {}
-        self._keys_by_text: dict[str, int] = {}
+        self._distinct = DistinctMessages()
 
     def add_shown_results(self, results: Iterable[ToolResult]) -> None:
         """Remember tool results that have been shown."""
@@ -121,23 +117,8 @@ class Prompts:
 
     def _compare(self, messages: SharedSequence[Message], before: _EarlierPrompt) -> _Comparison:
         begin = messages.shared_length(before.messages)
-        left = Counter(map(self._key, before.messages[begin:]))
-        beyond = []
-        for message in messages[begin:]:
-            key = self._key(message)
-            if left[key]:
-                left[key] -= 1
-            else:
-                beyond.append(message)
-        return _Comparison(before, len(messages) - len(beyond), beyond, left.total())
-
-    def _key(self, message: Message) -> int:
-        """Identify a message by all its members; computed once for each message that prompts share."""
-        known = self._keys.get(id(message))
-        if known is None:
-            key = self._keys_by_text.setdefault(_text(message), len(self._keys_by_text))
-            known = self._keys[id(message)] = message, key
-        return known[1]
+        beyond, left = messages_beyond(messages[begin:], before.messages[begin:], self._distinct.number_of)
+        return _Comparison(before, len(messages) - len(beyond), beyond, left)
 
     def _describe(self, before: _EarlierPrompt, beyond: list[Message], count: int, gone: int) -> NewMessages:
         is_answer = [_repeats(message, before.answer) for message in beyond]
@@ -154,10 +135,6 @@ class Prompts:
         parts += [f"{len(new)} new"] * bool(new and parts)
         summary = ": ".join(filter(None, (pluralize(count, "message"), ", ".join(parts))))
         return NewMessages(summary + (f"; {gone} of {before.name} gone" if gone else ""), new)
-
-
-def _text(message: Message) -> str:
-    return json.dumps(without_cache_marks(message.to_document()), sort_keys=True)
 
 
 def _repeats(message: Message, answer: LLMResponse | None) -> bool:

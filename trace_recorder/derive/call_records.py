@@ -11,6 +11,7 @@ import base64
 import zlib
 from collections.abc import Mapping
 
+from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
 from trace_recorder.derive.message_prefix import IncrementalReading, newest_results
 from trace_recorder.derive.record_bodies import raw_body, read_body
 from trace_recorder.dialects.call_ids import count_made_up
@@ -217,8 +218,10 @@ class CallRecords:
         if parts is None or ending.data["parts"] != len(parts):
             return {}
         data = b"".join(text for text, _ in parts)
+        yield_to_others()
         try:
             text = data.decode()
+            yield_to_others()
             return {"body": parse(text)}
         except UnicodeDecodeError:
             return {"base64": base64.b64encode(data).decode()}
@@ -236,7 +239,7 @@ class CallRecords:
         parts = [record.data for record in self.streams if record.data.get("attempt", 0) == attempt]
         parts = [data for data in parts if bool(data.get("plain")) is plain]
         try:
-            inflated = _inflated([base64.b64decode(data.get("zlib", "")) for data in parts])
+            inflated = _inflated([_unpacked(data) for data in parts])
             return list(zip(inflated, parts, strict=True)) or None
         except (ValueError, TypeError, zlib.error):
             self.is_damaged = True
@@ -254,7 +257,7 @@ class CallRecords:
     def stream_error(self) -> Payload:
         """The provider's error event in the stream. A stream without the word "error" is not joined for this."""
         data = self.stream_bytes() if self.streams else None
-        return self.joined.error if data is not None and b"error" in data and self.joined is not None else None
+        return self.joined.error if data is not None and _contains(data, b"error") and self.joined is not None else None
 
     def raw_response(self) -> Payload:
         """The JSON that came, or its text. Of a stream: as it was assembled on file, or else as it is joined now."""
@@ -286,11 +289,26 @@ class CallRecords:
         return reader.read_response(body, self._made_up_ids())
 
 
+def _contains(data: bytes, word: bytes) -> bool:
+    """Whether a word is in a text, which is searched step by step."""
+    for at in range(0, len(data), MAX_UNINTERRUPTED_CHARS):
+        if data.find(word, at, at + MAX_UNINTERRUPTED_CHARS + len(word) - 1) >= 0:
+            return True
+        yield_to_others()
+    return False
+
+
+def _unpacked(data: Mapping[str, Payload]) -> bytes:
+    yield_to_others()
+    return base64.b64decode(data.get("zlib", ""))
+
+
 def _inflated(parts: list[bytes]) -> list[bytes]:
     """Unpack the parts of a stream. Raises ValueError if they grow beyond the limits."""
     left = max(MAX_STREAM_BYTES, MAX_EXPANSION * sum(map(len, parts)))
     inflated = []
     for part in parts:
+        yield_to_others()
         stream = zlib.decompressobj()
         inflated.append(stream.decompress(part, left + 1))
         left -= len(inflated[-1])

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from trace_recorder.derive.derived_steps import OpenCalls, is_step, step_of
-from trace_recorder.derive.tool_matching import PendingCalls, RecordedStep, ToolExecution
+from trace_recorder.derive.derived_steps import is_step
+from trace_recorder.derive.open_calls import OpenCalls
+from trace_recorder.derive.tool_matching import RecordedStep, ToolExecution
 from trace_recorder.derive.tool_steps import ToolSteps
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import ToolCall, ToolResult
-from trace_recorder.values.trajectory import AgentStep
 
 
 @dataclass(slots=True)
@@ -47,7 +47,6 @@ class ToolExecutions:
     changed: dict[str, None] = field(default_factory=dict)
     changed_steps: dict[str, None] = field(default_factory=dict)
     _open_calls: OpenCalls = field(default_factory=OpenCalls)
-    _pending_calls: PendingCalls = field(default_factory=PendingCalls)
     _running: dict[str, ToolExecution] = field(default_factory=dict)
     _open_streams: dict[str, DuringStream] = field(default_factory=dict)
 
@@ -77,10 +76,8 @@ class ToolExecutions:
 
     def read_response(self, one: LLMInteraction, first_seq: int, late: DuringStream) -> None:
         """Read the calls of a response. It may have asked for what is in `late`."""
-        if one.response.tool_calls:
-            self._open_calls.add(one.interaction_id, one.agent_id or one.agent, one.response.tool_calls)
         if is_step(one):
-            self._pending_calls.add(one, first_seq, self.step_of_interaction.get(one.interaction_id))
+            self._open_calls.add(one, first_seq, self.step_of_interaction.get(one.interaction_id))
             for execution in late.executions.values():
                 self._find_late(execution, one.interaction_id)
             for agent, result in late.results:
@@ -98,7 +95,7 @@ class ToolExecutions:
             if step is not None:
                 step.executions.append(execution)
         if execution.requested_by is None:
-            self._pending_calls.match(execution)
+            self._open_calls.match(execution)
             self._attach(execution, execution.attached_to or self._latest_before(execution))
             for during in () if execution.requested_by else self._open_streams.values():
                 during.executions[identity] = execution
@@ -106,7 +103,7 @@ class ToolExecutions:
             execution.result_data = record.data
             del self._running[identity]
             if execution.failed:
-                self._pending_calls.reopen(execution)
+                self._open_calls.reopen(execution)
         self._mark_changed(execution)
 
     def claim(self, calls: Iterable[ToolCall]) -> None:
@@ -118,7 +115,7 @@ class ToolExecutions:
 
         Return it, for another interaction that may have asked for it.
         """
-        self._pending_calls.close(identity)
+        self._open_calls.close(identity)
         executions = {execution.identity: execution for execution in self.executions.pop(identity, ())}
         for execution in executions.values():
             self._mark_changed(execution)
@@ -131,9 +128,10 @@ class ToolExecutions:
         answered = self.answers.get(identity, {}).keys()
         for held in (self.answers, self.executions, self.step_of_interaction, self._open_streams):
             held.pop(identity, None)
-        self._pending_calls.close(identity)
         if one is not None:
-            self._open_calls.forget(identity, one.agent_id or one.agent, one.response.tool_calls, answered)
+            self._open_calls.forget(identity, answered)
+        else:
+            self._open_calls.close(identity)
 
     def unanswered(self) -> set[str]:
         """Return the ids of the interactions that were forgotten before each of their calls was answered."""
@@ -163,7 +161,7 @@ class ToolExecutions:
             answers = self.answers.setdefault(requested_by, {})
             if result.call_id not in answers:
                 answers[result.call_id] = result
-                self._pending_calls.close(requested_by, result.call_id)
+                self._open_calls.close(requested_by, result.call_id)
                 self.steps.mark_changed(self.executions.get(requested_by, ()))
                 self.changed[requested_by] = None
         return unclaimed
@@ -171,7 +169,7 @@ class ToolExecutions:
     def _find_late(self, execution: ToolExecution, identity: str) -> None:
         """Find the call of a tool that ran before the end of the stream that may have asked for it."""
         if execution.requested_by is None:
-            self._pending_calls.match(execution)
+            self._open_calls.match(execution)
             self._attach(execution, identity if self._latest_before(execution) == identity else execution.attached_to)
             self._mark_changed(execution)
 
@@ -204,15 +202,4 @@ class ToolExecutions:
         self.steps.place(execution, elsewhere=elsewhere)
 
     def _latest_before(self, execution: ToolExecution) -> str | None:
-        return None if "step_id" in execution.call_data else self._pending_calls.latest(execution)
-
-
-def derive_steps(interactions: Sequence[LLMInteraction]) -> list[AgentStep]:
-    """Derive the steps of interactions that have no journal and did not overlap."""
-    tools = ToolExecutions()
-    for number, one in enumerate(interactions):
-        agent = one.agent_id or one.agent
-        tools.read_request(one.interaction_id, agent, one.source.new_tool_results, streams=False)
-        tools.read_response(one, number, DuringStream())
-    deciding = filter(is_step, interactions)
-    return [step_of(at, one, tools.answers.get(one.interaction_id, {})) for at, one in enumerate(deciding, start=1)]
+        return None if "step_id" in execution.call_data else self._open_calls.latest(execution)

@@ -1,16 +1,14 @@
 """Which tool ran for which call, and the steps that the agent recorded.
 
-The agent may name the call that a tool runs for. Otherwise the call is found among the unanswered calls of the same
-agent, those of the same step first and those of the newest response first: the one with the same name and arguments,
-else the only one with the same name. A call with a failed tool may be retried. A tool that matches no call was asked
-for by no model; its call id is made up.
+The call that a tool ran for is found among the open calls (`open_calls.py`). A tool that matches no call was asked for
+by no model; its call id is made up.
 
 Where tools that ran outside of every other step are shown is decided in `tool_steps.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
@@ -96,89 +94,6 @@ def _error_text(error: Mapping[str, Payload]) -> str:
     """Return an error of a tool as text. That of an imported run may have no type."""
     kind, message = error.get("type"), error.get("message")
     return str(message) if kind == "" else f"{kind}: {message}"
-
-
-@dataclass(slots=True)
-class _PendingResponse:
-    """The calls of one response that are not answered yet."""
-
-    interaction_id: str
-    first_seq: int
-    step: str | None
-    calls: dict[str, ToolCall]
-
-
-class PendingCalls:
-    """The tool calls for which a tool may still run. Methods are called in the order of the records."""
-
-    def __init__(self) -> None:
-        self._open: dict[Hashable, dict[str, _PendingResponse]] = {}
-        self._latest: dict[Hashable, str] = {}
-
-    def add(self, one: LLMInteraction, first_seq: int, step: str | None) -> None:
-        """Add the calls of an interaction's response. `first_seq` is the number of the interaction's first record."""
-        calls = one.response.tool_calls
-        by_id = {call.call_id or f"#{number}": call for number, call in enumerate(calls)}
-        key = one.agent_id or one.agent
-        self._latest[key] = one.interaction_id
-        if by_id:
-            self._open.setdefault(key, {})[one.interaction_id] = _PendingResponse(
-                one.interaction_id, first_seq, step, by_id
-            )
-
-    def close(self, interaction_id: str, call_id: str | None = None) -> None:
-        """Close a call, or all calls of an interaction: the model got their results."""
-        for agent, pending in list(self._open.items()):
-            if interaction_id in pending:
-                if call_id is not None:
-                    pending[interaction_id].calls.pop(call_id, None)
-                if call_id is None or not pending[interaction_id].calls:
-                    del pending[interaction_id]
-                if not pending:
-                    del self._open[agent]
-
-    def match(self, execution: ToolExecution) -> None:
-        """Find the call that a tool runs for. No other tool can run for it then."""
-        found = self._stated(execution) if "call_id" in execution.call_data else self._same(execution)
-        if found is not None:
-            pending, key = found
-            execution.requested_by, execution.requested_call = pending.interaction_id, pending.calls.pop(key)
-
-    def reopen(self, execution: ToolExecution) -> None:
-        """Make the call of a failed tool available again, until it is answered."""
-        pending = self._open.get(agent_key(execution.call_data), {}).get(execution.requested_by or "")
-        if pending is not None and execution.requested_call is not None:
-            pending.calls[execution.requested_call.call_id] = execution.requested_call
-
-    def latest(self, execution: ToolExecution) -> str | None:
-        """Return the last interaction of the agent that runs a tool."""
-        return self._latest.get(agent_key(execution.call_data))
-
-    def _stated(self, execution: ToolExecution) -> tuple[_PendingResponse, str] | None:
-        key = execution.call_data["call_id"]
-        own = self._candidates(execution)
-        others = [pending for of_agent in self._open.values() for pending in reversed(of_agent.values())]
-        return next(((pending, key) for pending in (*own, *others) if key in pending.calls), None)
-
-    def _same(self, execution: ToolExecution) -> tuple[_PendingResponse, str] | None:
-        arguments = execution.call_data.get("arguments")
-        named = [
-            (pending, key)
-            for pending in self._candidates(execution)
-            for key, call in pending.calls.items()
-            if call.name == execution.name
-        ]
-        for pending, key in named:
-            if pending.calls[key].arguments == arguments:
-                return pending, key
-        return named[0] if len(named) == 1 else None
-
-    def _candidates(self, execution: ToolExecution) -> Iterator[_PendingResponse]:
-        """The pending responses of a tool's agent: those of its step first, and the newest first."""
-        of_agent = reversed(self._open.get(agent_key(execution.call_data), {}).values())
-        newest_first = [pending for pending in of_agent if pending.first_seq < execution.first_seq]
-        step = execution.call_data.get("step_id")
-        return iter(sorted(newest_first, key=lambda pending: pending.step != step))
 
 
 def tool_calls_and_results(

@@ -1,24 +1,29 @@
 """Steps and sub-agents: the current step and agent, kept in a context variable.
 
-A step context applies until its block is left, in whichever context that happens (`open_blocks.py`). Contexts are
-copied into tasks, and into threads that are started with a copied context; so each of ten concurrent sub-agents has its
-own. A step context belongs to one run and does not apply to records of another recorder. Each record of a step has the
-step's id, so that a process that is killed during a step loses nothing; the fold collects them.
+A step context applies until its block is left, and to what was started in it, tasks and threads with a copied context,
+also afterwards. So each of ten concurrent sub-agents has its own. It belongs to one run and does not apply to records
+of another recorder. Each record of a step has the step's id, so that a process that is killed during a step loses
+nothing; the fold collects them.
+
+A block may be left in another context than it was entered in, as in an async generator that another task closes. The
+context in which it was entered cannot be changed from there, so the block is marked, and the task or the thread that
+entered it passes over it. A block may also be left before one that was entered later, as in generators that take turns.
 """
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Any, Generic, Self, TypeVar
 
 from trace_recorder.errors import RecorderStateError
 from trace_recorder.guard import is_recording
-from trace_recorder.recording.open_blocks import OpenBlock, OpenBlocks
 from trace_recorder.recording.run import Run
 from trace_recorder.values.final_status import status_from_exception
 from trace_recorder.values.jsonable import (
@@ -31,7 +36,75 @@ from trace_recorder.values.jsonable import (
 )
 from trace_recorder.values.messages import Payload, without_none
 
+T = TypeVar("T")
+Owner = tuple[int, int | None]
+"""A thread, and the task that runs in it, if any."""
+
 _OF_AGENT = ("agent", "agent_id", "parent_agent_id", "parent_execution_id")
+
+
+@dataclass(slots=True, eq=False)
+class OpenBlock(Generic[T]):
+    """One block: what it stands for, and who entered it."""
+
+    value: T
+    owner: Owner
+    left_elsewhere: bool = False
+    token: Token[Any] | None = None
+
+
+class OpenBlocks(Generic[T]):
+    """The open blocks of one kind."""
+
+    def __init__(self, name: str) -> None:
+        self._blocks: ContextVar[tuple[OpenBlock[T], ...]] = ContextVar(name, default=())
+
+    def enter(self, value: T) -> OpenBlock[T]:
+        """Open a block in this context; return it, for `leave`."""
+        block = OpenBlock(value, _current_owner())
+        block.token = self._blocks.set((*self.around(), block))
+        return block
+
+    def leave(self, block: OpenBlock[T]) -> None:
+        """Close a block in this context, and in that in which it was entered."""
+        token, block.token = block.token, None
+        others = tuple(one for one in self._blocks.get() if one is not block)
+        if token is not None:
+            try:
+                self._blocks.reset(token)
+            except ValueError:  # it was entered in another context
+                block.left_elsewhere = True
+        self._blocks.set(others)
+
+    def around(self) -> tuple[OpenBlock[T], ...]:
+        """Return the blocks that are open in this context, the innermost last."""
+        blocks = self._blocks.get()
+        for block in blocks:
+            if block.left_elsewhere:
+                break
+        else:
+            return blocks
+        owner = _current_owner()
+        return tuple(block for block in blocks if not (block.left_elsewhere and block.owner == owner))
+
+    def innermost(self) -> T | None:
+        """Return what the innermost open block stands for; None outside of all."""
+        blocks = self.around()
+        return blocks[-1].value if blocks else None
+
+
+def _current_owner() -> Owner:
+    task = _current_task("asyncio") or _current_task("trio.lowlevel")
+    return threading.get_ident(), None if task is None else id(task)
+
+
+def _current_task(module: str) -> object:
+    """Return the current task of an event loop's module, if that is imported and a loop runs here."""
+    library = sys.modules.get(module)
+    try:
+        return None if library is None else library.current_task()
+    except RuntimeError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,22 +131,23 @@ class ToolBody:
             self._block = _executions.enter(self._of)
 
     def __exit__(self, *_: object) -> None:
-        if self._block is not None:
-            _executions.leave(self._block)
+        block, self._block = self._block, None
+        if block is not None:
+            _executions.leave(block)
 
 
 def current_execution(run: Run) -> str | None:
     """Return the id of the tool execution that is running in this context; None if there is none of this run."""
-    block = _executions.innermost()
-    return block.value[1] if block is not None and block.value[0] is run else None
+    of, identity = _executions.innermost() or (None, None)
+    return identity if of is run else None
 
 
 def context_of(run: Run | None) -> Mapping[str, Payload]:
     """Return the members of a record that name the current agent and step of a run."""
-    block = _step_contexts.newest.get()
-    while block is not None and not (block.is_open and block.value.run is run):
-        block = block.outer
-    return {} if block is None else block.value.about
+    for block in reversed(_step_contexts.around()):
+        if block.value.run is run:
+            return block.value.about
+    return {}
 
 
 def agent_of(run: Run) -> dict[str, Payload]:
@@ -134,8 +208,9 @@ class _Block:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if self._block is not None:
-            _step_contexts.leave(self._block)
+        block, self._block = self._block, None
+        if block is not None:
+            _step_contexts.leave(block)
         self._end(error)
 
     async def __aenter__(self) -> Self:

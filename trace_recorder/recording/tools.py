@@ -16,8 +16,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
 from trace_recorder.guard import try_call
-from trace_recorder.recording.context import ToolBody, context_of, merge_facts, record_or_defer
-from trace_recorder.recording.open_blocks import OpenBlock, OpenBlocks
+from trace_recorder.recording.context import OpenBlock, OpenBlocks, ToolBody, context_of, merge_facts, record_or_defer
 from trace_recorder.recording.run import Run
 from trace_recorder.recording.stand_ins import outcome_of, standing_in
 from trace_recorder.values.jsonable import describe_error, json_key, members_to_json, to_jsonable, to_jsonable_of_type
@@ -138,8 +137,9 @@ class AnnouncedExecution(Execution):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._inside is not None:
             self._inside.__exit__()
-        if self._block is not None:
-            _announced.leave(self._block)
+        block, self._block = self._block, None
+        if block is not None:
+            _announced.leave(block)
         super().__exit__(kind, error, at)
 
     def _claim(self, name: str) -> bool:
@@ -202,8 +202,8 @@ class _ToolFunction:
     def execution(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Execution:
         """Return the execution of a call; inside a `tool_call` block of the same name, that of the block."""
         announced = _announced.innermost()
-        if announced is not None and announced.value._claim(self.name):
-            return _ClaimedExecution(announced.value)
+        if announced is not None and announced._claim(self.name):
+            return _ClaimedExecution(announced)
         run = self.open_run()
         if run is None:
             return Execution(None, self.name)

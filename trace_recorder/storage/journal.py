@@ -63,7 +63,7 @@ class Journal:
         """
         return cls(_create_locked(path, lambda _: None, sync=sync), path, sync=sync)
 
-    def append(self, kind: str, data: str, time: str) -> tuple[int, int]:
+    def append(self, kind: str, data: Data, time: str) -> tuple[int, int]:
         """Write one record as `append_all` does, and return its (seq, crc)."""
         return self.append_all([(kind, data)], time)
 

@@ -29,7 +29,7 @@ from trace_recorder.values.structs import Struct, equal_but, field
 _OMITTED_WHERE_UNKNOWN = ("agent_id", "parent_agent_id", "parent_execution_id")
 
 
-class ErrorInfo(Struct, frozen=True):
+class ErrorInfo(Struct, frozen=True, gc=False):
     """An error: its class or the provider's name for it, its message, and the HTTP status where there was one."""
 
     type: str
@@ -41,7 +41,7 @@ class ErrorInfo(Struct, frozen=True):
         return {"type": self.type, "message": self.message} | without_none(status=self.status)
 
 
-class Attempt(Struct, frozen=True):
+class Attempt(Struct, frozen=True, gc=False):
     """One HTTP exchange of an interaction. `inferred` is True if it was assigned to the interaction by inference."""
 
     number: int
@@ -114,7 +114,7 @@ class WithoutRawData:
         return
 
 
-class LLMInteraction(Struct, frozen=True):
+class LLMInteraction(Struct, frozen=True, gc=False):
     """One request to a model with its response.
 
     `api` is the wire dialect ("openai-chat", …), None if it was recorded by hand. `complete` is False while the call is

@@ -25,7 +25,7 @@ def without_none(**members: Payload) -> dict[str, Payload]:
     return members
 
 
-class ToolCall(Struct, frozen=True):
+class ToolCall(Struct, frozen=True, gc=False):
     """A model asks for a tool. `arguments` is the parsed object, or the raw text where it is no JSON object.
 
     `call_id` is empty only inside a reader; where the provider gives none, one is made up and
@@ -51,7 +51,7 @@ class ToolCall(Struct, frozen=True):
         return document
 
 
-class ToolResult(Struct, frozen=True):
+class ToolResult(Struct, frozen=True, gc=False):
     """What came back from a tool: `result` as the Python object's JSON, or `error` as text.
 
     `sent` is what the agent passed on to the model, where that is known and not the same as `result`. `timestamp` is
@@ -81,7 +81,7 @@ class ToolResult(Struct, frozen=True):
         return document | more | without_none(extra=self.extra or None)
 
 
-class Message(Struct, frozen=True):
+class Message(Struct, frozen=True, gc=False):
     """One message of a conversation, in the one form that all providers share.
 
     `content` is a str where the message is one text; otherwise the list of its parts, in order: text as
@@ -122,7 +122,7 @@ class Message(Struct, frozen=True):
         return document
 
 
-class Tool(Struct, frozen=True):
+class Tool(Struct, frozen=True, gc=False):
     """A tool that was offered to the model. `raw` is its declaration as it was sent."""
 
     name: str
@@ -131,7 +131,7 @@ class Tool(Struct, frozen=True):
     raw: Payload = None
 
 
-class Usage(Struct, frozen=True):
+class Usage(Struct, frozen=True, gc=False):
     """Tokens as the provider counts them; None is unknown.
 
     Providers differ in whether `input_tokens` includes the cached ones (OpenAI, Google: yes; Anthropic: no): the
@@ -176,7 +176,7 @@ class Usage(Struct, frozen=True):
 BlockType = Literal["reasoning", "text", "tool_call", "other"]
 
 
-class Block(Struct, frozen=True):
+class Block(Struct, frozen=True, gc=False):
     """One block of an answer, in its place among the others.
 
     `text` is the reasoning or the text; it is empty for reasoning that the provider hides. A tool call is identified by
@@ -201,7 +201,7 @@ def _default_blocks(said: LLMResponse | Choice) -> tuple[Block, ...]:
     return (*reasoning, *content, *(Block("tool_call", call_id=call.call_id) for call in said.tool_calls))
 
 
-class Choice(Struct, frozen=True):
+class Choice(Struct, frozen=True, gc=False):
     """One of the answers of a response. `extra` holds what else it has, such as `logprobs` and `token_ids`."""
 
     index: int
@@ -228,7 +228,7 @@ class Choice(Struct, frozen=True):
         )
 
 
-class LLMResponse(Struct, frozen=True):
+class LLMResponse(Struct, frozen=True, gc=False):
     """What the model said: the first choice's content, reasoning, tool calls and finish reason, and all `choices`.
 
     `blocks` are its parts in their order; `interleaved` are stored only if that order is not reasoning, content, tool
@@ -279,7 +279,7 @@ NO_RESPONSE = LLMResponse(given={})
 """The response of a call that has none; the document shows it as `{}`."""
 
 
-class RequestReading(Struct, frozen=True):
+class RequestReading(Struct, frozen=True, gc=False):
     """A request as a reader understands it: `parameters` is every member that is neither messages nor tools.
 
     The first `instructions` messages apply to this request only: a request that continues it does not repeat them.
@@ -300,7 +300,7 @@ class RequestReading(Struct, frozen=True):
         )
 
 
-class JoinedStream(Struct, frozen=True):
+class JoinedStream(Struct, frozen=True, gc=False):
     """A stream put together: `body` has the shape of the provider's answer without streaming.
 
     `ended` is whether the protocol's own end was seen ([DONE], message_stop, done: true, a finish reason); None where

@@ -33,7 +33,7 @@ Status = Literal["running", "completed", "failed", "interrupted", "unknown"]
 History = Literal["inline", "delta"]
 
 
-class AgentStep(Struct, frozen=True):
+class AgentStep(Struct, frozen=True, gc=False):
     """One decision of the agent, as it recorded it, or `derived` from an interaction where it records none.
 
     `interaction` is the one that it is derived from; for a `with recorder.step()` block, the agent's last one in the

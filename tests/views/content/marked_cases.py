@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.wire.corpus import load
 from trace_recorder import Trajectory
-from trace_recorder.derive.tool_executions import derive_steps
+from trace_recorder.derive.derived_steps import step_of
 from trace_recorder.dialects.json_access import json_value
 from trace_recorder.dialects.readers import join_stream, reader_of
 from trace_recorder.values.llm_interaction import LLMInteraction
@@ -99,7 +99,7 @@ def run(api: str, request: Payload, response: Payload) -> Trajectory:
         response=reader.read_response(response),
         duration_seconds=0.25,
     )
-    return Trajectory("t1", "try", llm_interactions=[one], agent_steps=derive_steps([one]))
+    return Trajectory("t1", "try", llm_interactions=[one], agent_steps=[step_of(1, one, {})])
 
 
 # ── of our own ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
 from trace_recorder.derive.live_document.buffer import Edit
 from trace_recorder.derive.message_prefix import IncrementalReading
 from trace_recorder.values.json_text import make_json_writer
@@ -32,8 +33,8 @@ _STEP_MESSAGES = b'"llm_messages": '
 _RESPONSE = b', "response": '
 _REQUEST = b'"request": '
 _FROM_NOTHING = b'"since": null, "kept": 0, "messages": ['
-_encode = make_json_writer(", ", ": ")
-_encode_lines = make_json_writer(",\n", ": ")
+_encode = make_json_writer(", ", ": ", yields=True)
+_encode_lines = make_json_writer(",\n", ": ", yields=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,10 @@ def message(one: Message) -> bytes:
 def dump(value: Payload) -> bytes:
     """Encode JSON as UTF-8. A lone surrogate, which a stream that was cut off may end in, is described."""
     try:
-        return _encode(value).encode()
+        text = _encode(value)
+        if len(text) > MAX_UNINTERRUPTED_CHARS:
+            yield_to_others()
+        return text.encode()
     except UnicodeEncodeError:  # with the same separators: callers search in the text
         return _encode(json.loads(to_json(value))).encode()
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import TypeVar, cast, get_args
 
-from trace_recorder.derive.tool_executions import derive_steps
+from trace_recorder.derive.derived_steps import is_step, step_of
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.atif import extra_members as members
 from trace_recorder.imports.atif.responses import error_of
@@ -141,7 +141,7 @@ def _extra_members(readers: Sequence[TrajectoryReader], model: str | None) -> di
 
 def _steps(interactions: Sequence[LLMInteraction]) -> Iterator[AgentStep]:
     """Yield the steps that the agent recorded itself, or else one for each call."""
-    derived = derive_steps(interactions)
+    derived = [step_of(number, one, {}) for number, one in enumerate(filter(is_step, interactions), start=1)]
     sources = [one.source for one in interactions if isinstance(one.source, AtifSource)]
     if not any(source.recorded_steps for source in sources):
         yield from (replace(step, tool_results=_tool_results(step)) for step in derived)

@@ -22,7 +22,7 @@ from trace_recorder.storage.redaction.body_parts import BodyPart
 from trace_recorder.storage.redaction.json_strings import decode_string, strings_at, without_escapes
 from trace_recorder.storage.redaction.known_values import KnownSecrets
 from trace_recorder.storage.redaction.partial_secrets import unfinished
-from trace_recorder.storage.redaction.split_secrets import Part
+from trace_recorder.storage.redaction.split_secrets import Part, lines_of
 from trace_recorder.storage.redaction.text_masking import EVERY, KNOWN, Sightings, default_redactor, mask_text
 
 Redactor = Callable[[str], str]
@@ -70,6 +70,8 @@ class Redaction:
             for name, value in environment.items()
             if self._redactors and _SECRET_NAME.search(name) and name not in _DIRECTORIES
         )
+        self._harmless: tuple[list[str], object] = [], None
+        """The last text of a request, if nothing was seen in it, and the known values of that time."""
 
     def learn(self, keys: Iterable[str], cookies: Iterable[str] = ()) -> list[str]:
         """Mask these values from now on; return the keys that are new and are masked wherever they occur.
@@ -156,19 +158,23 @@ class Redaction:
         return self.mask_plain(value, kinds)
 
     def mask_all(self, texts: list[str]) -> list[tuple[str, int]]:
-        """Mask several JSON texts, each as `mask` does."""
+        """Mask several JSON texts, each as `mask` does. The last one is often the same as the time before."""
         if self._looks_at_all or sum(map(len, texts)) > MAX_UNINTERRUPTED_CHARS:
             return [self.mask(text) for text in texts]
-        seen = self._see("\n".join(texts))  # one look at all of a small request
+        last = texts[-1:], self._known.all
+        searched = texts[:-1] if last == self._harmless else texts
+        seen = self._see("\n".join(searched))  # one look at all of a small request
         if not seen.is_any():
+            self._harmless = last
             return [(text, 0) for text in texts]
         seen.places()
-        ends = list(accumulate((len(text) + 1 for text in texts), initial=0))
+        ends = list(accumulate((len(text) + 1 for text in searched), initial=0))
         parts = [seen.part(*span) for span in pairwise(ends)]
-        return [
+        masked = [
             self._mask_strings(text, part) if part.is_any() else (text, 0)
-            for text, part in zip(texts, parts, strict=True)
+            for text, part in zip(searched, parts, strict=True)
         ]
+        return masked if searched is texts else [*masked, (texts[-1], 0)]
 
     def sees(self, text: str) -> bool:
         """Whether to examine every string: a sign or a secret is there, or may be, written with escapes."""
@@ -205,11 +211,14 @@ class Redaction:
         if not self._redactors:
             return data, 0, len(data)
         part = Part(data.decode("utf-8", "surrogateescape"))
+        yield_to_others()
         waiting = 0 if last else part.unfinished(self.unfinished)
         if waiting:
             part = Part(part.text[:-waiting])
             data = part.text.encode("utf-8", "surrogateescape")
+        yield_to_others()
         text, spelled = part.mask(self._sees_secrets, self._mask_secrets)
+        yield_to_others()
         masked, count = self._mask_lines(text)
         return masked.encode("utf-8", "surrogateescape"), spelled + count, len(data)
 
@@ -217,7 +226,7 @@ class Redaction:
         """Mask line by line: the strings of what is JSON in a line, or else the line."""
         if not self.sees(text):
             return text, 0
-        masked = [self.mask_line(line) for line in _LINES.findall(text)]
+        masked = [self.mask_line(line) for line in lines_of(text)]
         return "".join(line for line, _ in masked), sum(count for _, count in masked)
 
     def mask_part(self, before: BodyPart, data: bytes, *, last: bool) -> BodyPart:
@@ -261,7 +270,6 @@ _PLACEHOLDER = re.compile(r"@string:\d+")
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z_./-]{0,60}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _JSON_BEGIN = re.compile(r"[{\[]")
-_LINES = re.compile(r"[^\n]*\n|[^\n]+")
 _FIELD = re.compile(r"(?:event|id|retry|:|\s*$)")
 
 

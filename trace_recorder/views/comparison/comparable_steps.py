@@ -8,7 +8,6 @@ calls share the others; where a history is changed near its beginning, what foll
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -19,6 +18,7 @@ from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCa
 from trace_recorder.values.shared_sequence import SharedSequence
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.comparison.left_aside import Ignored, LeftAside
+from trace_recorder.views.content.distinct_messages import messages_beyond
 from trace_recorder.views.conversations.call_chains import agent_key
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps_and_calls
 
@@ -125,15 +125,9 @@ class ComparableSteps:
         self, messages: SharedSequence[Message], before: _EarlierPrompt | None, kept: int
     ) -> tuple[list[Message], int]:
         """Return the messages that the prompt before does not have, and how many of its messages are gone."""
-        left = Counter(map(self._message_digest, before.messages[kept:] if before else ()))
-        count, beyond = len(messages) - kept, []
-        for message in messages[kept:]:
-            digest = self._message_digest(message) if left else b""
-            if left.get(digest):
-                left[digest] -= 1
-            else:
-                beyond.append(message)
-        return beyond, left.total() if kept or len(beyond) < count else 0
+        others = before.messages[kept:] if before else ()
+        beyond, left = messages_beyond(messages[kept:], others, self._message_digest)
+        return beyond, left if kept or len(beyond) < len(messages) - kept else 0
 
     def _is_known(self, message: Message, before: _EarlierPrompt | None) -> bool:
         """Whether a new message is the answer of the call before, or the result of a call that was compared."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from trace_recorder.values.messages import Payload, Tool, ToolCall, ToolResult, without_none
+from trace_recorder.values.messages import Message, Payload, Tool, ToolCall, ToolResult, without_none
+from trace_recorder.views.content.parts import text_of_message
 
 
 def function_of(tool: Tool) -> dict[str, Payload]:
@@ -43,6 +44,12 @@ def arguments_text(call: ToolCall) -> str:
 
 
 def result_text(result: ToolResult) -> str:
-    """Return what a tool gave as text: what it returned, a value as JSON, or else its error."""
-    said = result.sent or (result.error if result.result is None else result.result)
+    """Return what a tool gave as text: what the model was shown of it, or what it returned, or else its error.
+
+    What was shown has the text that its message has; any other value that is no text is JSON.
+    """
+    if isinstance(result.sent, str | list):
+        return text_of_message(Message("tool", result.sent))
+    said = result.error if result.result is None else result.result
+    said = said if result.sent is None else result.sent
     return said if isinstance(said, str) else "" if said is None else json.dumps(said, ensure_ascii=False)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from trace_recorder.dialects.blocks import Blocks, is_reference
 from trace_recorder.dialects.json_access import map_inside
 from trace_recorder.values.messages import Message, Payload
+from trace_recorder.values.structs import replace
 
 _DATA_URI = re.compile(r"data:([^;,]*)(;[^,]*)?,", re.ASCII)
 _STANDARD = str.maketrans("-_", "+/", " \t\r\n")
@@ -103,6 +104,28 @@ def text_of_parts(parts: Iterable[Part]) -> str:
 def lines_of(message: Message) -> str:
     """Return what a message says, each of its texts on a line of its own: so are a tool's answers shown."""
     return "\n".join(part.text for part in parts_of(message) if isinstance(part, Text))
+
+
+def text_of_message(message: Message) -> str:
+    """Return a tool message as text: its texts, or all of it as JSON where it has other parts."""
+    if isinstance(message.content, list) and len([*parts_of(message)]) != len(_text_parts(message)):
+        return json.dumps(message.content, ensure_ascii=False)
+    return "\n".join(_text_parts(message))
+
+
+def _text_parts(message: Message) -> list[str]:
+    """Return the texts of a message, part by part."""
+    return [text_of(replace(message, content=[part], extra={})) for part in _listed(message) if _is_text(part)]
+
+
+def _listed(message: Message) -> list[Payload]:
+    if message.content is None:
+        return []
+    return message.content if isinstance(message.content, list) else [message.content]
+
+
+def _is_text(part: Payload) -> bool:
+    return isinstance(part, str) or (isinstance(part, dict) and isinstance(part.get("text"), str))
 
 
 def part_of(part: Payload) -> Part:

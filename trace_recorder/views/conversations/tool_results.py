@@ -8,7 +8,6 @@ no tool calls: its results are in the next message, whatever the role of that is
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,7 +16,6 @@ from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCa
 from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.openai_functions import result_text
-from trace_recorder.views.content.parts import parts_of, text_of
 from trace_recorder.views.conversations.call_chains import Turn, turns_of
 from trace_recorder.views.conversations.chained_call import choice_of
 from trace_recorder.views.conversations.step_matching import step_of_turns
@@ -90,28 +88,6 @@ def message_of(result: ToolResult) -> Message:
     """Make a tool message of a result."""
     extra: dict[str, Payload] = {"is_error": True} if result.success is False else {}
     return Message("tool", result_text(result), call_id=result.call_id, name=result.name, extra=extra)
-
-
-def text_of_message(message: Message) -> str:
-    """Return a tool message as text: its texts, or all of it as JSON where it has other parts."""
-    if isinstance(message.content, list) and len([*parts_of(message)]) != len(text_parts(message)):
-        return json.dumps(message.content, ensure_ascii=False)
-    return "\n".join(text_parts(message))
-
-
-def text_parts(message: Message) -> list[str]:
-    """Return the texts of a message, part by part."""
-    return [text_of(replace(message, content=[part], extra={})) for part in _listed(message) if _is_text(part)]
-
-
-def _listed(message: Message) -> list[Payload]:
-    if message.content is None:
-        return []
-    return message.content if isinstance(message.content, list) else [message.content]
-
-
-def _is_text(part: Payload) -> bool:
-    return isinstance(part, str) or (isinstance(part, dict) and isinstance(part.get("text"), str))
 
 
 # ── what the agent recorded ──────────────────────────────────────────────────────────────────────────────────────────

@@ -15,8 +15,9 @@ from typing import Literal, TypedDict, overload
 from trace_recorder.values.messages import Message, Payload
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.kinds import NAMES, THOUGHTS
+from trace_recorder.views.content.parts import text_of_message
 from trace_recorder.views.conversations.call_chains import answer_of
-from trace_recorder.views.conversations.tool_results import AnsweredTurn, answered_turns, text_of_message
+from trace_recorder.views.conversations.tool_results import AnsweredTurn, answered_turns
 from trace_recorder.views.left_out import (
     ARGUMENTS,
     SIDES,

@@ -1,0 +1,93 @@
+"""What `finalize` costs for calls and steps that are recorded by hand: `python -m benchmarks.by_hand`.
+
+Each call of a run repeats its whole history. The CPU time of `finalize` is a ratio of the time that `json.loads` takes
+for the lines of the journal, in the same process; of several runs the quickest counts. What `finalize` has to do
+depends on how far the document's thread came during the run. "All of it" is the most that it can be: the document is
+written from the whole journal at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from trace_recorder import TrajectoryRecorder
+from trace_recorder.derive.live_document.writer import DocumentWriter
+
+KINDS = ("calls", "steps")
+HISTORIES = ("auto", "delta")
+
+
+def seconds(act: Callable[[], object]) -> float:
+    """The time of the processor that something takes, in all threads."""
+    began = time.process_time()
+    act()
+    return time.process_time() - began
+
+
+def record(directory: Path, kind: str, history: Any, turns: int) -> TrajectoryRecorder:
+    """A run of turns of 3.5 KB, all but its end."""
+    recorder = TrajectoryRecorder(directory / "run.json", task="by hand", history=history)
+    recorder.start()
+    messages: list[Any] = []
+    for number in range(turns):
+        messages.append({"role": "user", "content": f"{number} " + "question of it " * 120})
+        response = {"content": f"{number} " + "answer to it " * 130, "model": "m", "usage": {"input_tokens": 9}}
+        if kind == "calls":
+            recorder.record_llm_interaction(messages, response, "openai", "m")
+        else:
+            recorder.record_agent_step(number + 1, "completed", messages, response)
+        messages.append({"role": "assistant", "content": response["content"]})
+    return recorder
+
+
+def measured(kind: str, history: str, turns: int) -> tuple[float, float, float, float]:
+    """The seconds of one run: of `finalize`, of the whole document, of its lines by `json.loads`; and its megabytes."""
+    with tempfile.TemporaryDirectory() as place:
+        recorder = record(Path(place), kind, history, turns)
+        end = seconds(lambda: recorder.finalize(success=True))
+        path = recorder.trajectory_path
+        size = path.stat().st_size + path.with_suffix(".jsonl").stat().st_size
+        lines = path.with_suffix(".jsonl").read_bytes().splitlines()
+        writer = DocumentWriter(path.with_suffix(".jsonl"), path, history)
+        whole = seconds(writer.write)
+        writer.close()
+        return end, whole, seconds(lambda: [*map(json.loads, lines)]), size / 1e6
+
+
+def rows(turns: int, tries: int) -> Iterator[str]:
+    """The rows of the table."""
+    for kind in KINDS:
+        for history in HISTORIES:
+            runs = [measured(kind, history, turns) for _ in range(tries)]
+            end, whole, lines, size = (min(column) for column in zip(*runs, strict=True))
+            yield (
+                f"| {kind}, {history} | {end / lines:.1f} x | {end * 1e3:.0f} | {whole / lines:.1f} x "
+                f"| {whole * 1e3:.0f} | {size:.1f} |"
+            )
+
+
+def main() -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.by_hand", description=__doc__)
+    parser.add_argument("--turns", type=int, default=400)
+    parser.add_argument("--tries", type=int, default=7)
+    options = parser.parse_args()
+    print(
+        "| recorded | finalize | ms of CPU | all of it | ms of CPU | MB of both files |",
+        "|---|---:|---:|---:|---:|---:|",
+        sep="\n",
+    )
+    for row in rows(options.turns, options.tries):
+        print(row)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

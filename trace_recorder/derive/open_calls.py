@@ -1,0 +1,209 @@
+"""The open tool calls of a run: those for which a tool may still run, and those that a later request may answer.
+
+A tool runs for a call in one of two ways. The agent may name the call. Otherwise the call is found among those of the
+same agent that no tool ran for and no request answered, those of the same step first and those of the newest response
+first: the one with the same name and arguments, else the only one with the same name. A call with a failed tool may be
+retried.
+
+A result in a later request is found by its call id. Ids that were made up, because the provider gives none, count
+within one conversation; so a result belongs to the newest open call of its id, of the same agent where possible. An
+agent may give such a call an id of its own: a result with an unknown id belongs to the first open call of its name in
+the newest response with made-up ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from trace_recorder.derive.tool_matching import ToolExecution, agent_key
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.messages import ToolCall, ToolResult
+from trace_recorder.values.structs import replace
+
+MAX_FORGOTTEN_CALLS = 4096
+"""The ids of this many forgotten calls are remembered."""
+
+
+@dataclass(slots=True, eq=False)
+class _Response:
+    """The calls of one response.
+
+    - `first_seq`, `step`: the number of its interaction's first record, and the step with a block that this belongs to
+    - `without_tool`: the calls for which a tool may still run, by call id
+    - `without_id`: the unanswered calls with made-up ids
+    - `agent_ids`: the ids that the agent gave to such calls
+    """
+
+    interaction_id: str
+    agent: Hashable
+    first_seq: int
+    step: str | None
+    calls: tuple[ToolCall, ...]
+    without_tool: dict[str, ToolCall]
+    without_id: dict[str, ToolCall]
+    agent_ids: dict[str, str] = field(default_factory=dict)
+
+
+class OpenCalls:
+    """The open tool calls of a run. Methods are called in the order of the records."""
+
+    def __init__(self) -> None:
+        self._responses: dict[str, _Response] = {}
+        self._by_id: dict[tuple[Hashable, str], tuple[_Response, ToolCall]] = {}
+        self._without_tool: dict[Hashable, dict[str, _Response]] = {}
+        self._without_id: dict[Hashable, dict[str, _Response]] = {}
+        self._latest: dict[Hashable, str] = {}
+        self._forgotten: dict[tuple[Hashable, str], str | None] = {}
+
+    def add(self, one: LLMInteraction, first_seq: int, step: str | None) -> None:
+        """Add the calls of an interaction's response. `first_seq` is the number of the interaction's first record."""
+        agent, identity, calls = one.agent_id or one.agent, one.interaction_id, one.response.tool_calls
+        self._latest[agent] = identity
+        if not calls:
+            return
+        without_tool = {call.call_id or f"#{number}": call for number, call in enumerate(calls)}
+        without_id = {call.call_id: call for call in calls if call.call_id_made_up}
+        response = _Response(identity, agent, first_seq, step, calls, without_tool, without_id)
+        self._responses[identity] = response
+        self._without_tool.setdefault(agent, {})[identity] = response
+        if without_id:
+            self._without_id.setdefault(agent, {})[identity] = response
+        for call in calls:
+            for key in ((agent, call.call_id), (None, call.call_id)):
+                self._by_id[key] = response, call
+                self._forgotten.pop(key, None)
+
+    # ── tools that run ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def match(self, execution: ToolExecution) -> None:
+        """Find the call that a tool runs for. No other tool can run for it then."""
+        found = self._stated(execution) if "call_id" in execution.call_data else self._same(execution)
+        if found is not None:
+            response, key = found
+            execution.requested_by, execution.requested_call = response.interaction_id, response.without_tool.pop(key)
+
+    def reopen(self, execution: ToolExecution) -> None:
+        """Make the call of a failed tool available again, until it is answered."""
+        of_agent = self._without_tool.get(agent_key(execution.call_data), {})
+        response = of_agent.get(execution.requested_by or "")
+        if response is not None and execution.requested_call is not None:
+            response.without_tool[execution.requested_call.call_id] = execution.requested_call
+
+    def latest(self, execution: ToolExecution) -> str | None:
+        """Return the last interaction of the agent that runs a tool."""
+        return self._latest.get(agent_key(execution.call_data))
+
+    def close(self, interaction_id: str, call_id: str | None = None) -> None:
+        """Let no tool run for a call any more, or for all calls of an interaction: the model got their results."""
+        response = self._responses.get(interaction_id)
+        if response is None:
+            return
+        if call_id is not None:
+            response.without_tool.pop(call_id, None)
+        if call_id is None or not response.without_tool:
+            _remove(self._without_tool, response)
+
+    def _stated(self, execution: ToolExecution) -> tuple[_Response, str] | None:
+        key = execution.call_data["call_id"]
+        others = (one for of_agent in self._without_tool.values() for one in reversed(of_agent.values()))
+        candidates = (one for some in (self._candidates(execution), others) for one in some)
+        return next(((response, key) for response in candidates if key in response.without_tool), None)
+
+    def _same(self, execution: ToolExecution) -> tuple[_Response, str] | None:
+        arguments = execution.call_data.get("arguments")
+        named = [
+            (response, key)
+            for response in self._candidates(execution)
+            for key, call in response.without_tool.items()
+            if call.name == execution.name
+        ]
+        for response, key in named:
+            if response.without_tool[key].arguments == arguments:
+                return response, key
+        return named[0] if len(named) == 1 else None
+
+    def _candidates(self, execution: ToolExecution) -> list[_Response]:
+        """The responses with calls for a tool's agent: those of its step first, and the newest first."""
+        of_agent = reversed(self._without_tool.get(agent_key(execution.call_data), {}).values())
+        newest_first = [response for response in of_agent if response.first_seq < execution.first_seq]
+        step = execution.call_data.get("step_id")
+        return sorted(newest_first, key=lambda response: response.step != step)
+
+    # ── results in later requests ────────────────────────────────────────────────────────────────────────────────────
+
+    def match_results(self, agent: Hashable, results: Iterable[ToolResult]) -> Iterator[tuple[str | None, ToolResult]]:
+        """Yield each result that an agent's request carries, with the id of the interaction that asked for it.
+
+        The id is None if no known call matches. Results for forgotten calls that were answered are skipped.
+        """
+        for result in results:
+            keys = (agent, result.call_id), (None, result.call_id)
+            key = next((key for key in keys if key in self._by_id or key in self._forgotten), None)
+            if key in self._forgotten:
+                if (unanswered := self._forgotten[key]) is not None:
+                    yield unanswered, result
+                continue
+            found = self._match_id_of_agent(agent, result) if key is None else self._by_id[key]
+            if found is None:
+                yield None, result
+                continue
+            response, call = found
+            self._answer_without_id(response, call.call_id)
+            yield response.interaction_id, replace(result, call_id=call.call_id, name=call.name)
+
+    def _match_id_of_agent(self, agent: Hashable, result: ToolResult) -> tuple[_Response, ToolCall] | None:
+        """Find the call without an id of the provider to which the agent gave this id. The call keeps that id."""
+        newest_first = reversed(self._without_id.get(agent, {}).values()) if result.call_id else ()
+        named = (
+            (response, call)
+            for response in newest_first
+            for call in response.without_id.values()
+            if result.name in {None, call.name}
+        )
+        found = next(named, None)
+        if found is not None:
+            response, call = found
+            response.agent_ids[call.call_id] = result.call_id
+            self._by_id[agent, result.call_id] = self._by_id[None, result.call_id] = found
+        return found
+
+    def _answer_without_id(self, response: _Response, call_id: str) -> None:
+        if response.without_id.pop(call_id, None) is not None and not response.without_id:
+            _remove(self._without_id, response)
+
+    # ── calls that are dropped ───────────────────────────────────────────────────────────────────────────────────────
+
+    def unanswered(self) -> set[str]:
+        """Return the ids of the interactions that were forgotten before each of their calls was answered."""
+        return {identity for identity in self._forgotten.values() if identity is not None}
+
+    def forget(self, interaction_id: str, answered: Collection[str] = ()) -> None:
+        """Drop an interaction's calls. A result that is sent again is not matched with another call.
+
+        `answered` are the ids of those that have been answered.
+        """
+        response = self._responses.pop(interaction_id, None)
+        if response is None:
+            return
+        _remove(self._without_tool, response)
+        _remove(self._without_id, response)
+        named = response.agent_ids.values()
+        for call_id in (*named, *(call.call_id for call in response.calls)):
+            waiting = None if call_id in answered or call_id in named else interaction_id
+            self._forget_id((response.agent, call_id), interaction_id, waiting)
+            self._forget_id((None, call_id), interaction_id, waiting)
+        while len(self._forgotten) > MAX_FORGOTTEN_CALLS:
+            del self._forgotten[next(iter(self._forgotten))]
+
+    def _forget_id(self, key: tuple[Hashable, str], interaction_id: str, waiting: str | None) -> None:
+        if key in self._by_id and self._by_id[key][0].interaction_id == interaction_id:
+            del self._by_id[key]
+            self._forgotten[key] = waiting
+
+
+def _remove(responses: dict[Hashable, dict[str, _Response]], response: _Response) -> None:
+    """Remove a response from those of its agent."""
+    of_agent = responses.get(response.agent, {})
+    if of_agent.pop(response.interaction_id, None) is not None and not of_agent:
+        del responses[response.agent]
