@@ -1,9 +1,9 @@
 """What `finalize` costs for calls and steps that are recorded by hand: `python -m benchmarks.by_hand`.
 
 Each call of a run repeats its whole history. The CPU time of `finalize` is a ratio of the time that `json.loads` takes
-for the lines of the journal, in the same process; of several runs the quickest counts. What `finalize` has to do depends
-on how far the document's thread came during the run. "All of it" is the most that it can be: the document is written
-from the whole journal at once.
+for the lines of the journal, in the same process; of several runs the quickest counts. What `finalize` has to do
+depends on how far the document's thread came during the run. "All of it" is the most that it can be: the document is
+written from the whole journal at once.
 """
 
 from __future__ import annotations
