@@ -1,8 +1,9 @@
 """What reading runs costs, compared to `json.loads` of their journals' lines: `make bench WORKLOADS=read`.
 
-Four tables. In Python: `load`, every message of every call as well, and that twice; "iterating alone" is a loop over
-plain lists with as many messages, which any reader pays that gives each call its messages. The commands, on one run and
-on many. What one would use in place of this: with `PEERS=1`, in an environment of its own (`reading_peers.py`).
+Four tables. In Python: `load`, every message of every call as well, that twice, and a loop that looks at role and
+content of each. The last three columns are the loop's own share, which any reader pays that gives each call its
+messages: the same loops over plain lists of plain objects, without reading anything. The commands, on one run and on
+many. What one would use in place of this: with `PEERS=1`, in an environment of its own (`reading_peers.py`).
 Of each figure the quickest of several tries is taken. Ratios are of CPU, to `json.loads` in the same run.
 """
 
@@ -13,7 +14,9 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks.reading_commands import many_runs, one_run, starts
 from benchmarks.reading_runs import parsing_seconds, quickest, record
@@ -29,19 +32,50 @@ def read_messages(path: Path, times: int) -> int:
     return sum(len(list(one.input_messages)) for _ in range(times) for one in trajectory.llm_interactions)
 
 
-def iterate(lists: Sequence[Sequence[object]]) -> int:
-    """Read every message of plain lists, as `read_messages` does."""
+@dataclass(slots=True)
+class PlainMessage:
+    """A message as plain as it can be."""
+
+    role: str
+    content: object
+
+
+def copy_lists(lists: Iterable[Sequence[object]]) -> int:
+    """Read every message of lists, as `read_messages` does."""
     return sum(len(list(messages)) for messages in lists)
 
 
-def ratios(path: Path, tries: int) -> list[float]:
-    """How many times as long as parsing the lines it takes to load a run, to read its messages, and to do so twice.
+def loop(lists: Iterable[Iterable[object]]) -> None:
+    """Take every message of every list."""
+    for messages in lists:
+        for _ in messages:
+            pass
 
-    The last one is how long it takes to read the same messages from lists.
-    """
+
+def look(lists: Iterable[Iterable[Any]]) -> None:
+    """Take every message of every list, and look at its role and content."""
+    for messages in lists:
+        for message in messages:
+            message.role, message.content  # noqa: B018 - that is what is measured
+
+
+def ratios(path: Path, tries: int) -> list[float]:
+    """How many times as long as parsing the lines the acts take that are the columns of the first table."""
     parsed = parsing_seconds(path, tries)
-    lists = [[*one.input_messages] for one in load(path).llm_interactions]
-    acts = (lambda: load(path), lambda: read_messages(path, 1), lambda: read_messages(path, 2), lambda: iterate(lists))
+    shared: dict[int, PlainMessage] = {}
+    calls = load(path).llm_interactions
+    plain = [
+        [shared.setdefault(id(one), PlainMessage(one.role, one.content)) for one in c.input_messages] for c in calls
+    ]
+    acts = (
+        lambda: load(path),
+        lambda: read_messages(path, 1),
+        lambda: read_messages(path, 2),
+        lambda: look(one.input_messages for one in load(path).llm_interactions),
+        lambda: copy_lists(plain),
+        lambda: loop(plain),
+        lambda: look(plain),
+    )
     return [quickest(act, tries) / parsed for act in acts]
 
 
@@ -54,7 +88,7 @@ def in_python(directory: Path, options: argparse.Namespace) -> Iterable[list[str
     for name, turns, size, growing in runs:
         path = directory / f"{turns}_{size}.json"
         record(path, turns, size, growing=growing)
-        yield [name, *(f"{ratio:.1f} x" for ratio in ratios(path, options.tries))]
+        yield [name, *(f"{ratio:.2f} x" for ratio in ratios(path, options.tries))]
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -88,7 +122,9 @@ def main(given: Sequence[str] | None = None) -> None:
     print(f"load of the machine before: {os.getloadavg()[0]:.1f}\n", flush=True)
     with tempfile.TemporaryDirectory() as place:
         directory = Path(place)
-        table(["run", "`load`", "and every message", "and again", "iterating alone"], in_python(directory, options))
+        ours = ["`load`", "and every message", "and again", "and role and content of each"]
+        alone = ["plain lists: copied", "looped over", "and role and content"]
+        table(["run", *ours, *alone], in_python(directory, options))
         peers(directory, options)
         table(["start", "CPU"], starts(directory, 3 * options.processes))
         grown = [title for number in options.growth for title in (f"{number:,} turns", "ns/B")]

@@ -3,6 +3,10 @@
 A task that does nothing but sleep notes how late it is woken, while one call with much in it is made: the largest gap
 of each kind of call, unrecorded and recorded in turn, in one process. The calls are made by the HTTP library alone, as
 an SDK holds the loop with its own reading of a large answer. The server is a process of its own.
+
+Gaps are measured by the clock, and by the time that this process had of the processor meanwhile, which other work on
+the machine hardly changes. Two further measures are the longest pieces of work, in processor time of the thread that
+does them: in the loop's own thread between two returns to the loop, and in the recorder's threads between two pauses.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -28,6 +33,7 @@ import httpx
 from benchmarks.measuring import peak_memory, sizes
 from benchmarks.workloads import LINES
 from trace_recorder import TrajectoryRecorder
+from trace_recorder.background_work import run_yielding
 
 ROOT = Path(__file__).resolve().parent.parent
 MB = 1_000_000
@@ -146,13 +152,22 @@ CASES = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """How late the task was woken, by the clock, and as far as this process had the processor."""
+
+    clock: float = 0.0
+    cpu: float = 0.0
+
+
 @asynccontextmanager
-async def _heartbeat(late: list[float]) -> AsyncIterator[None]:
+async def _heartbeat(late: list[Gap]) -> AsyncIterator[None]:
     async def beat() -> None:
         while True:
-            began = time.perf_counter()
+            began, worked = time.perf_counter(), time.process_time()
             await asyncio.sleep(MS)
-            late.append(time.perf_counter() - began - MS)
+            gap = time.perf_counter() - began - MS
+            late.append(Gap(gap, min(gap, time.process_time() - worked)))
 
     beating = asyncio.create_task(beat())
     await asyncio.sleep(0.02)
@@ -162,16 +177,57 @@ async def _heartbeat(late: list[float]) -> AsyncIterator[None]:
     beating.cancel()
 
 
+@contextmanager
+def _pieces(found: list[float]) -> Iterator[None]:
+    """Note how much processor time of the loop's thread each callback of the loop takes."""
+    run = asyncio.Handle._run
+
+    def timed(handle: asyncio.Handle) -> None:
+        began = time.thread_time()
+        run(handle)
+        found.append(time.thread_time() - began)
+
+    asyncio.Handle._run = timed  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        asyncio.Handle._run = run  # type: ignore[method-assign]
+
+
+@contextmanager
+def _background_pieces(found: list[float]) -> Iterator[None]:
+    """Note how much processor time the recorder's threads take between two pauses, the first included."""
+    last = threading.local()
+    before = run_yielding.__defaults__
+
+    def pause(seconds: float) -> None:
+        found.append(time.thread_time() - getattr(last, "paused", 0.0))
+        time.sleep(seconds)
+        last.paused = time.thread_time()
+
+    run_yielding.__defaults__ = (*(before or ())[:-1], pause)
+    try:
+        yield
+    finally:
+        run_yielding.__defaults__ = before
+
+
 async def _call(client: httpx.AsyncClient, url: str, body: bytes, rest: float) -> dict[str, float]:
     """One call; the largest gaps while it was made, and in the `rest` after it, when a document may be written."""
-    late: list[float] = []
+    late: list[Gap] = []
+    pieces: list[float] = []
+    background = [0.0]
     async with _heartbeat(late):
         began = time.perf_counter()
-        await client.post(url, content=body)
-        took = time.perf_counter() - began
-        during = len(late)
-        await asyncio.sleep(rest)
-    return {"stall": max(late[: during + 1]), "after": max([0.0, *late[during + 1 :]]), "wall": took}
+        with _pieces(pieces), _background_pieces(background):
+            await client.post(url, content=body)
+            took = time.perf_counter() - began
+            during = len(late) + 1
+            await asyncio.sleep(rest)
+    gaps = {"stall": late[:during], "after": late[during:]}
+    found = {name: max((gap.clock for gap in some), default=0.0) for name, some in gaps.items()}
+    found |= {f"{name}_cpu": max((gap.cpu for gap in some), default=0.0) for name, some in gaps.items()}
+    return found | {"piece": max(pieces), "background": max(background), "wall": took}
 
 
 def _body(case: Case) -> bytes:
@@ -194,9 +250,7 @@ async def _measure(case: Case, base: str, *, recorded: bool) -> dict[str, float]
                 client, f"{base}/{case.kind}/{case.size}/v1/{endpoint}", _body(case), 1.0 + case.size / MB / 10
             )
         if recorded:
-            began = time.perf_counter()
             recorder.finalize(success=True)
-            found["finalize"] = time.perf_counter() - began
         return found | sizes(Path(directory)) | {"peak": peak_memory()}
 
 
@@ -207,8 +261,9 @@ def _in_a_process(name: str, url: str, *, recorded: bool) -> dict[str, float]:
 
 
 def _table(names: list[str], rounds: int) -> Iterator[str]:
-    yield "| call | | largest gap, ms | after it | the call, ms | finalize, ms | peak MB | journal KB |"
-    yield "|---|---|---:|---:|---:|---:|---:|---:|"
+    columns = "largest gap, ms", "of CPU", "after it", "of CPU", "in the loop's thread", "in others", "the call, ms"
+    yield f"| call | | {' | '.join(columns)} | peak MB | journal KB |"
+    yield f"|---|---|{'---:|' * (len(columns) + 2)}"
     with _serving() as url:
         for name in names:
             laps = [[_in_a_process(name, url, recorded=one) for one in (False, True)] for _ in range(rounds)]
@@ -217,7 +272,8 @@ def _table(names: list[str], rounds: int) -> Iterator[str]:
 
 
 def _figures(laps: tuple[dict[str, float], ...]) -> Iterator[str]:
-    for name, unit in (("stall", MS), ("after", MS), ("wall", MS), ("finalize", MS), ("peak", MB), ("journal", 1000)):
+    times = "stall", "stall_cpu", "after", "after_cpu", "piece", "background", "wall"
+    for name, unit in (*((name, MS) for name in times), ("peak", MB), ("journal", 1000)):
         yield f"{min(lap.get(name, 0.0) for lap in laps) / unit:.1f}"
 
 

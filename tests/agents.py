@@ -38,11 +38,16 @@ class Done:
     stderr: str
 
 
+_RECORDED: dict[str, tuple[dict[str, bytes], list[tuple[str, dict[str, str], bytes]]]] = {}
+"""Of agents that were recorded for a test: the run's two files, and what the server was asked."""
+
+
 class Place:
     """A directory with agents in it, and the command that runs them."""
 
     def __init__(self, path: Path, server: Server, capture: pytest.CaptureFixture[str]) -> None:
         self.path = path
+        self._server = server
         self._capture = capture
         self.environment = {
             **os.environ,
@@ -74,6 +79,21 @@ class Place:
             )
         out, errors = self._capture.readouterr()
         return Done(result.exit_code, out, errors + result.stderr)
+
+    def record(self, *arguments: object) -> None:
+        """Have run.json and its journal of an agent; it is run once, for all tests that give it the same answers."""
+        key = repr((arguments, (self.path / "agent.py").read_text(), self._server.answers))
+        if key in _RECORDED:
+            files, asked = _RECORDED[key]
+            for name, data in files.items():
+                (self.path / name).write_bytes(data)
+            self._server.requests += asked
+            del self._server.answers[: min(len(asked), len(self._server.answers) - 1)]
+            return
+        done = self.run("--quiet", "--trajectory-file", "run.json", *arguments)
+        assert (done.returncode, done.stderr) == (0, "")
+        files = {name: (self.path / name).read_bytes() for name in ("run.json", "run.jsonl")}
+        _RECORDED[key] = files, [*self._server.requests]
 
     def start(self, *arguments: object) -> subprocess.Popen[str]:
         """Start a command far from any terminal; wait for the line that says that it is ready."""

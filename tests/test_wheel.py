@@ -24,19 +24,23 @@ def first_example() -> str:
     return block[1]
 
 
-def test_the_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
+def test_the_wheel_works_in_an_empty_environment(tmp_path: Path, outside_environment: dict[str, str]) -> None:
     """A wheel of this tree, installed with its openai extra and nothing else, runs the README's first example.
 
     The pytest plugin is a module of its own in it, and the viewer's built page is there.
     """
     wheels, environment = tmp_path / "wheels", tmp_path / "environment"
     pip = [sys.executable, "-m", "pip", "--quiet"]
-    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(wheels), str(ROOT)], check=True)
+    subprocess.run(
+        [*pip, "wheel", "--no-deps", "--wheel-dir", str(wheels), str(ROOT)], env=outside_environment, check=True
+    )
     [wheel] = wheels.iterdir()
     assert {"pytest_trace_recorder.py", "trace_recorder/py.typed", PAGE} <= set(zipfile.ZipFile(wheel).namelist())
     venv.create(environment, with_pip=False)
     python = str(environment / "bin" / "python")
-    subprocess.run([*pip, "--python", python, "install", f"{wheel}[openai]"], check=True)
+    subprocess.run(
+        [*pip, "--python", python, "install", "--no-compile", f"{wheel}[openai]"], env=outside_environment, check=True
+    )
 
     with serving(plain(CHAT)) as server:
         keys = {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": "k", "PATH": os.environ["PATH"]}

@@ -1,8 +1,10 @@
 """Yielding in background threads: long work that nobody waits for pauses often, so that other threads can run.
 
 The interpreter runs one thread at a time, and a waiting thread interrupts the running one only after five milliseconds.
-A background thread therefore sleeps for a moment between short pieces of its work. Functions that may run there call
-`yield_to_others` between two pieces; in a thread with a result that somebody waits for, that does nothing.
+A background thread therefore sleeps for a moment between short pieces of its work. All of them are started through
+`run_yielding`, and functions that may run there call `yield_to_others` between two pieces. That does nothing in an
+agent's thread, nor while somebody waits for the result. A call into C that keeps other threads from running is given a
+text of limited length.
 
 An agent's thread starts such threads and waits for them by `start_thread` and `Event`. In there, a signal's handler may
 raise at any point, and `threading.Condition`, which `threading.Event` is made of, does not bear that: its lock may stay
@@ -35,6 +37,11 @@ def yield_to_others() -> None:
     function = current_yield.get()
     if function is not None:
         function()
+
+
+def is_background() -> bool:
+    """Whether this is a thread that was started for work that nobody waits for."""
+    return current_yield.get() is not None
 
 
 def run_yielding(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 
 import pytest
@@ -171,3 +172,60 @@ def test_a_path_beside_a_task_is_meant() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         TrajectoryRecorder("the first of all runs", task="fix the failing test")
+
+
+# ── recorders inside one another ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def ask_inside(recorder: TrajectoryRecorder) -> None:
+    """Annotate whichever recorder is active, which is this one."""
+    assert trace_recorder.current_recorder() is recorder
+    trace_recorder.annotate("inside", True)
+
+
+async def closed_elsewhere(path: Path) -> None:
+    """Leave a recorder's block in another task."""
+
+    async def inner() -> AsyncIterator[None]:
+        async with TrajectoryRecorder(path) as recorder:
+            ask_inside(recorder)
+            yield
+
+    items: Payload = inner()
+    await anext(items)
+    await asyncio.create_task(items.aclose())
+
+
+async def started_and_finalized(path: Path) -> None:
+    """Begin and end a run without a block."""
+    recorder = TrajectoryRecorder(path)
+    recorder.start()
+    ask_inside(recorder)
+    recorder.finalize()
+
+
+async def finalized_elsewhere(path: Path) -> None:
+    """End a run in another task than that in which it began."""
+    recorder = TrajectoryRecorder(path)
+    recorder.start()
+    ask_inside(recorder)
+    await asyncio.to_thread(recorder.finalize)
+
+
+@pytest.mark.parametrize("inner", [closed_elsewhere, started_and_finalized, finalized_elsewhere])
+def test_where_an_inner_recorder_has_ended_the_outer_one_is_active(
+    tmp_path: Path, inner: Callable[[Path], Coroutine[None, None, None]]
+) -> None:
+    """Wherever it ended, and however many others are running: what comes later is of the recorder around it."""
+
+    async def outer(path: Path) -> None:
+        with TrajectoryRecorder(path, strict=True) as recorder:
+            await inner(tmp_path / "inner.json")
+            assert trace_recorder.current_recorder() is recorder
+            trace_recorder.annotate("outside", True)
+
+    with TrajectoryRecorder(tmp_path / "another.json") as another:
+        contextvars.Context().run(asyncio.run, outer(tmp_path / "outer.json"))
+
+    names = ("inner.json", "outer.json", another.trajectory_path.name)
+    assert [load(tmp_path / name).annotations for name in names] == [{"inside": True}, {"outside": True}, {}]

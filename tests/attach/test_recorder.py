@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import logging
 import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -271,6 +273,23 @@ def test_two_processes_in_one_second_have_two_files(tmp_path: Path) -> None:
 
     statuses = [load(path).status for path in tmp_path.glob("*.json")]
     assert (codes, statuses) == ([0] * 4, ["completed"] * 12)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_a_copied_recorder_records_to_the_same_run(
+    tmp_path: Path, copied: Callable[[TrajectoryRecorder], TrajectoryRecorder]
+) -> None:
+    """An agent that holds a recorder can be copied, and the copy may outlive it."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json")
+    recorder.record_agent_step(1, "thinking")
+    branch = copied(recorder)
+    del recorder
+
+    branch.record_agent_step(2, "completed")
+    branch.finalize(success=True)
+
+    loaded = load(tmp_path / "run.json")
+    assert (loaded.status, [step.step_number for step in loaded.agent_steps]) == ("completed", [1, 2])
 
 
 def test_a_forked_child_writes_to_a_file_of_its_own(tmp_path: Path) -> None:

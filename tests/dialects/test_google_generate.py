@@ -94,6 +94,23 @@ def test_results_without_ids_are_paired_by_name():
     ]
 
 
+@pytest.mark.parametrize(
+    ("response", "content", "failed"),
+    [
+        ({"error": "no such city"}, "no such city", True),
+        ({"error": {"code": 4}}, '{"error":{"code":4}}', True),
+        ({"error": "late", "attempts": 2}, '{"error":"late","attempts":2}', True),
+        ({"result": "fine", "error": "a warning"}, '{"result":"fine","error":"a warning"}', False),
+        ({"output": "", "error": "a warning"}, '{"output":"","error":"a warning"}', False),
+        ({"rows": [], "error": None}, '{"rows":[],"error":null}', False),
+    ],
+)
+def test_a_response_that_is_an_error_says_so(response, content, failed):
+    """The API asks for failures under `error`, as the SDK sends those of functions that it calls itself."""
+    [message] = read_message({"role": "user", "parts": [responding("f", response)]})
+    assert (message.content, message.extra.get("is_error")) == (content, True if failed else None)
+
+
 def test_thoughts_leave_the_content_and_other_parts_stay():
     """A thought is reasoning, kept whole where it is signed; media stay parts; a call keeps its signature."""
     signed = {"text": "Hm.", "thought": True, "thoughtSignature": "c2ln"}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import resource
 from pathlib import Path
 
 import openai
 import pytest
 
-from tests.capture.server import chat_chunk, serving, stream
+from tests.capture.server import CHAT, chat_chunk, plain, serving, stream
 from tests.faults.unlucky import UnavailableError, attribute, limit
 from tests.journals import TIME, records_of
 from trace_recorder import TrajectoryRecorder, load
@@ -72,6 +73,38 @@ def test_a_stream_over_a_full_disk_is_whole_in_the_end(tmp_path: Path) -> None:
     [one] = load(path).llm_interactions
     errors = [finding.what for finding in validate(path).findings if finding.severity == "error"]
     assert (one.raw_stream, errors) == (b"".join(piece for piece in PIECES if isinstance(piece, bytes)).decode(), [])
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["plain", "stream"])
+@pytest.mark.parametrize("awaited", [False, True], ids=["sync", "async"])
+def test_a_large_response_over_a_full_disk_reaches_its_caller(tmp_path: Path, streamed: bool, awaited: bool) -> None:
+    """Of a response in parts, none can be written: the caller has it whole all the same, and the file says so."""
+    path, said = tmp_path / "run.json", "word " * 40_000
+    answer = (
+        stream(chat_chunk(said), chat_chunk(None, "stop"))
+        if streamed
+        else plain({**CHAT, "choices": [{"index": 0, "message": {"role": "assistant", "content": said}}]})
+    )
+
+    async def later(client: openai.AsyncOpenAI) -> int:
+        async with client:
+            reply = await client.chat.completions.with_raw_response.create(model="m", messages=[], stream=streamed)
+            return len(await reply.http_response.aread())
+
+    def now(client: openai.OpenAI) -> int:
+        with client:
+            reply = client.chat.completions.with_raw_response.create(model="m", messages=[], stream=streamed)
+            return len(reply.http_response.read())
+
+    with serving(answer) as server, TrajectoryRecorder(path) as recorder:
+        url = f"{server.url}/v1"
+        with limit(resource.RLIMIT_FSIZE, path.with_suffix(".jsonl").stat().st_size + 2000):
+            if awaited:
+                assert asyncio.run(later(recorder.wrap(openai.AsyncOpenAI(api_key="k", base_url=url)))) > len(said)
+            else:
+                assert now(recorder.wrap(openai.OpenAI(api_key="k", base_url=url))) > len(said)
+
+    assert {gap.what for gap in load(path).gaps} & {"record a response", "record a part of a response"}
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")

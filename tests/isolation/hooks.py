@@ -101,6 +101,8 @@ class Hook:
     raises: bool = True
     """Whether the caller learns of it where the recorder is strict."""
     flush_bytes: int = Limits().flush_bytes
+    has_begun: bool = True
+    """Whether the run has begun before; if not, the call would begin it."""
 
     def recorder(self, path: Path, *, strict: bool = False) -> TrajectoryRecorder:
         """A recorder that writes parts of a response as the place needs it."""
@@ -134,7 +136,7 @@ def streamed(*gaps: str, whole: str = "") -> Mapping[str, frozenset[str]]:
 
 HOOKS: dict[str, Hook] = {
     "look up the address": Hook(together(failing(transport, "endpoint_of"), fresh_guard), raises=False),
-    "begin the run": Hook(failing(Lifecycle, "run_for"), always("begin the run")),
+    "begin the run": Hook(failing(Lifecycle, "begin"), always("begin the run"), has_begun=False),
     "count the interactions": Hook(failing(Run, "next_id"), always(REQUEST)),
     "ask for the step": Hook(failing(RecorderTarget, "context"), always(REQUEST)),
     "learn the key": Hook(failing(Redaction, "learn"), always(REQUEST)),

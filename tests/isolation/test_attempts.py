@@ -137,6 +137,45 @@ def test_what_an_sdk_retries_is_one_interaction(tmp_path: Path, sdk: str) -> Non
     assert len(server.requests) == 3
 
 
+def test_attempts_that_repeat_the_key_do_so_on_no_file(tmp_path: Path) -> None:
+    """Bodies of refusals name the client's own key: the caller of a raw response gets them as sent."""
+    key = "a-key-of-the-gateway"
+    refused = plain({"error": {"message": f"wrong key {key}", "type": "invalid_key"}}, 401)
+    busy = plain({"error": {"message": f"busy: {key}", "type": "rate_limit"}}, 429, **{"retry-after-ms": "1"})
+    path = tmp_path / "run.json"
+    with serving(busy, refused) as server, TrajectoryRecorder(path, strict=True) as recorder:
+        with recorder.wrap(openai.OpenAI(api_key=key, base_url=f"{server.url}/v1", max_retries=2)) as client:
+            with pytest.raises(openai.AuthenticationError, match=f"wrong key {key}"):
+                create(client.with_raw_response)
+
+    assert on_file(path) == [[FIRST, (401, "invalid_key", False)]]
+    [one] = load(path).llm_interactions
+    assert one.error is not None
+    assert one.error.message.startswith("wrong key [REDACTED")
+    assert key not in path.read_text() + path.with_suffix(".jsonl").read_text()
+
+
+def test_a_call_that_is_cancelled_between_its_attempts_has_those_that_were_made(tmp_path: Path) -> None:
+    """While an SDK waits to try again, nothing is in flight: the call failed with what it was answered last."""
+    path = tmp_path / "run.json"
+
+    async def work(server: Server, recorder: TrajectoryRecorder) -> None:
+        async with openai.AsyncOpenAI(api_key="k", base_url=f"{server.url}/v1", max_retries=2) as client:
+            call = asyncio.create_task(create(recorder.wrap(client)))
+            while '"llm_response"' not in path.with_suffix(".jsonl").read_text():
+                await asyncio.sleep(0.005)
+            call.cancel()
+            with suppress(asyncio.CancelledError):
+                await call
+            await create(client)
+
+    with serving(plain({"error": {"type": "rate_limit"}}, 429, **{"retry-after": "30"}), plain(CHAT)) as server:
+        with TrajectoryRecorder(path, strict=True) as recorder:
+            asyncio.run(work(server, recorder))
+
+    assert on_file(path) == [[FIRST], ALONE]
+
+
 @pytest.mark.parametrize("sdk", [name for name in SDKS if "google" not in name])
 def test_a_connection_that_breaks_is_an_attempt(tmp_path: Path, sdk: str) -> None:
     """An attempt that the server cuts off has its error, and the one after it the answer."""

@@ -26,11 +26,15 @@ def broken(hook: Hook, call: str, kind: str, recorder: TrajectoryRecorder) -> Ou
     """What a caller gets while a hook fails."""
     shape, answer = shape_of(call, kind)
     with serving(answer) as server, pytest.MonkeyPatch.context() as patch:
-        recorder.start()
+        if hook.has_begun:
+            recorder.start()
         if hook is not HOOKS["start a thread"]:
             patch.setattr(stream_flusher, "watch", lambda _: None)  # it would write a part whenever its second is over
         hook.breaks(patch)
-        return outcome_of(shape, server.url, kind, recorder.wrap)
+        outcome = outcome_of(shape, server.url, kind, recorder.wrap)
+    if not hook.has_begun:
+        recorder.start()
+    return outcome
 
 
 def notices_nothing(path: Path, hook: Hook, call: str, kind: str) -> None:

@@ -10,13 +10,17 @@ import sys
 import threading
 from pathlib import Path
 
+import anyio
 import httpx
+import openai
 import pytest
 
 import trace_recorder
+from tests.capture.server import SILENCE, chat_chunk, serving, stream
 from tests.chat_calls import CHAT, Wire, asked, call, said
 from tests.journals import records_of
 from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.derive.validate import validate
 from trace_recorder.values.messages import Payload
 from trace_recorder.views.atif.document import to_atif
 
@@ -99,6 +103,46 @@ def test_ten_agents_in_tasks_stay_apart(recorder: TrajectoryRecorder) -> None:
     ids = [(step.agent_id, step.interaction and step.interaction.agent_id) for step in trajectory.agent_steps]
     assert (len(ids), [one for one, other in ids if one != other]) == (20, [])
     assert sorted(step.step_number for step in trajectory.agent_steps) == list(range(1, 21))
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_agents_whose_sibling_fails_are_on_file_as_cancelled(recorder: TrajectoryRecorder, backend: str) -> None:
+    """Streams of two sub-agents end with the task group: each in its own step, with what had come of it."""
+
+    async def research(client: openai.AsyncOpenAI, number: int, heard: list[int]) -> None:
+        async with recorder.agent(f"researcher {number}"), recorder.step():
+            messages = [{"role": "user", "content": str(number)}]
+            async for _ in await client.chat.completions.create(model="m", messages=messages, stream=True):  # type: ignore[call-overload]
+                heard.append(number)  # noqa: PERF401 - what had come before the end counts
+
+    async def lead(address: str) -> None:
+        async with openai.AsyncOpenAI(api_key="k", base_url=f"{address}/v1", max_retries=0) as client:
+            recorder.wrap(client)
+            heard: list[int] = []
+            async with recorder.agent("lead"), recorder.step(), anyio.create_task_group() as group:
+                for number in range(2):
+                    group.start_soon(research, client, number, heard)
+                while len(heard) < 2:
+                    await anyio.sleep(0.005)
+                raise ZeroDivisionError
+
+    with serving(stream(chat_chunk("one"), SILENCE)) as server, pytest.raises(ExceptionGroup):
+        anyio.run(lead, server.url, backend=backend)
+    recorder.finalize(success=False)
+
+    trajectory = load(recorder.trajectory_path)
+    cancelled = "CancelledError" if backend == "asyncio" else "Cancelled"
+    told = {(one.agent, one.step_number): one for one in trajectory.llm_interactions}
+    steps = {(step.agent, step.step_number): step for step in trajectory.agent_steps}
+    assert (len(told), told.keys()) == (2, steps.keys() - {("lead", 1)})
+    for one in told.values():
+        assert (one.agent, one.response.content) == (f"researcher {one.input_messages[0].content}", "one")
+        assert (one.complete, one.error and one.error.type) == (False, cancelled)
+    assert {name: str(step.error).partition(":")[0] for name, step in steps.items()} == {
+        ("lead", 1): "ExceptionGroup",
+        **dict.fromkeys(told, cancelled),
+    }
+    assert validate(recorder.trajectory_path).ok
 
 
 def test_agents_in_threads(recorder: TrajectoryRecorder) -> None:

@@ -133,15 +133,15 @@ TURNS = 1000
 
 
 def conversation(turns: int) -> bytes:
-    """The request of a turn, of whose history each turn has 4 KB."""
-    texts = (f"turn {number} ".encode() + b"x" * 4000 for number in range(turns))
+    """The request of a turn, of whose history each turn has 400 bytes."""
+    texts = (f"turn {number} ".encode() + b"x" * 400 for number in range(turns))
     messages = b",".join(b'{"role":"user","content":"%b"}' % text for text in texts)
     return b'{"model":"m","messages":[' + messages + b"]}"
 
 
 @pytest.fixture(scope="module")
 def long_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of a thousand turns of 4 KB, each request with all of the history."""
+    """A run of a thousand turns of 400 bytes, each request with all of the history."""
     path = tmp_path_factory.mktemp("long") / "run.json"
     whole = conversation(TURNS)
     ends = [whole.index(b"turn %d " % number) for number in range(1, TURNS)]

@@ -63,7 +63,13 @@ def draw(template: str, random: Random) -> tuple[str, tuple[str, ...]]:
     def fill(found: re.Match[str]) -> str:
         letters, count = _LETTERS[found[1]], int(found[2])
         ends = [letter for letter in letters if letter.isalnum()]  # a hyphen at an end is the text's, to a reader
-        drawn.append("".join(random.choices(ends if at in (0, count - 1) else letters)[0] for at in range(count)))
+        drawn.append(
+            "".join(
+                random.choices(ends, k=min(count, 1))
+                + random.choices(letters, k=max(count - 2, 0))
+                + random.choices(ends, k=int(count > 1))
+            )
+        )
         return drawn[-1]
 
     return _DRAWN.sub(fill, template), tuple(drawn)

@@ -17,20 +17,35 @@ def drawn(seed: int, size: int, long: float) -> str:
     """A text of words, of which some are as long as keys; `long` says how many."""
     random = Random(seed)
     parts: list[str] = []
-    while sum(map(len, parts)) < size:
+    length = 0
+    while length < size:
         letters = random.choice(["abcdefgh_-/", "abcXYZ019+/_-", "tokenkeyauth", "ABC"])
         count = random.randint(10, 90) if random.random() < long else random.randint(1, 11)
-        parts += ["".join(random.choices(letters, k=count)), random.choice([" ", ".", "\n", "é", "=", "→ ", '"'])]
+        word = "".join(random.choices(letters, k=count)) + random.choice([" ", ".", "\n", "é", "=", "→ ", '"'])
+        parts.append(word)
+        length += len(word)
     return "".join(parts)
 
 
-TEXTS = [
+DRAWN = [
     (seed, size, long) for seed, size in enumerate((0, 1, 40, 700, 5000, 90_000)) for long in (0.0, 0.01, 0.2, 1.0)
 ]
-SPARSE_AFTER_DENSE = drawn(1, 40_000, 1.0) + "a b " * 100_000 + "sk-ant-REST0f-the-text-0123456789 " + "c d " * 9
 
 
-@pytest.mark.parametrize("text", [*(drawn(*one) for one in TEXTS), SPARSE_AFTER_DENSE])
+@pytest.fixture(params=DRAWN, ids=str)
+def any_text(request: pytest.FixtureRequest) -> str:
+    """A drawn text: words of all kinds, some of them as long as keys."""
+    return drawn(*request.param)
+
+
+@pytest.fixture(params=[*DRAWN, "sparse after dense"], ids=str)
+def text(request: pytest.FixtureRequest) -> str:
+    """The same, and one in which long words are rare behind many of them."""
+    if request.param == "sparse after dense":
+        return drawn(1, 40_000, 1.0) + "a b " * 100_000 + "sk-ant-REST0f-the-text-0123456789 " + "c d " * 9
+    return drawn(*request.param)
+
+
 def test_every_long_run_is_seen(text: str) -> None:
     """The begin of each run that is worth decoding is known; each with a capital or a digit is in the words."""
     look = Look(text)
@@ -41,7 +56,6 @@ def test_every_long_run_is_seen(text: str) -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("text", [*(drawn(*one) for one in TEXTS), SPARSE_AFTER_DENSE])
 def test_a_place_in_the_words_is_one_in_the_text(text: str) -> None:
     """What is in the words is in the text where `place` says."""
     look = Look(text)
@@ -51,10 +65,9 @@ def test_a_place_in_the_words_is_one_in_the_text(text: str) -> None:
     assert all(look.place(one) < look.place(other) for (one, _), (other, _) in pairwise(places))
 
 
-@pytest.mark.parametrize("text", [drawn(*one) for one in TEXTS])
-def test_words_are_seen_by_their_first_letters(text: str) -> None:
+def test_words_are_seen_by_their_first_letters(any_text: str) -> None:
     """Each place of each word is found, in small letters and in capitals, once, and no place of a third word."""
-    data = text.replace("ABC", "TOKEN").encode("latin-1", "replace")
+    data = any_text.replace("ABC", "TOKEN").encode("latin-1", "replace")
     found = Beginnings([["tok", "key"], ["aut"], ["th?"]]).places(data)
     patterns = [rb"(?i:t(?=ok)|k(?=ey))", rb"(?i:a(?=ut))", rb"(?is:t(?=h.))"]
     exact = [(number, one.start()) for number, some in enumerate(patterns) for one in re.finditer(some, data)]

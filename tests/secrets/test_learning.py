@@ -51,7 +51,7 @@ def test_what_is_kept_is_bounded_and_nothing_is_compiled() -> None:
 
     for number in range(1000):
         sys.setprofile(profile if number > 10 else None)
-        known.learn(headers.secrets(changing(number)), headers.cookies(changing(number)))
+        known.learn(*headers.secrets(changing(number)))
         known.mask(f"it is {OWN} and per-request-{number:032d}")
         sys.setprofile(None)
         kept.append(len(known))
@@ -67,7 +67,21 @@ def test_what_is_kept_is_bounded_and_nothing_is_compiled() -> None:
 
 def test_signatures_and_nonces_are_not_learned() -> None:
     """Of a request no value is learned that is good for it alone: none of them is ever written."""
-    assert {*headers.secrets(changing(7))} == {OWN, f"Bearer per-request-{7:032d}", f"per-request-{7:032d}"}
+    assert {*headers.secrets(changing(7))[0]} == {OWN, f"Bearer per-request-{7:032d}", f"per-request-{7:032d}"}
+
+
+def test_what_was_harmless_is_masked_once_it_is_known() -> None:
+    """A request's own members that come again are looked at again as soon as a value in them has become known."""
+    redaction = Redaction(default_redactor, {})
+    texts = ['"value":"How are you?"', f'"body":{{"user":"{OWN}"}}']
+
+    before = [redaction.mask_all(texts), redaction.mask_all(texts), redaction.mask_all(texts[1:])]
+    redaction.learn([OWN])
+    after = redaction.mask_all(texts)
+
+    masked = '"body":{"user":"[REDACTED:known-secret]"}'
+    assert before == [[(text, 0) for text in texts]] * 2 + [[(texts[1], 0)]]
+    assert after == [(texts[0], 0), (masked, 1)]
 
 
 def test_eight_clients_that_make_their_first_call_at_once_are_all_masked() -> None:

@@ -7,25 +7,31 @@ import json
 from random import Random
 
 import pytest
+from hypothesis import settings
 
 from tests.secrets.corpus import keys
-from trace_recorder.storage.redaction.opaque_runs import KEPT, Shortened
+from trace_recorder.storage.redaction.opaque_runs import KEPT, shorten
 from trace_recorder.storage.redaction.redactor import Redaction
 from trace_recorder.storage.redaction.text_masking import default_redactor, mask_text
 
 IMAGE = base64.b64encode(Random(3).randbytes(60_000)).decode()
 KEY = "opaque0Key1of2the3user4"
 KINDS = list({(key.service, key.mask): key for key in keys(1)}.values())
+BETWEEN = [" ", "\n", ",", "; "]
 
 
-@pytest.mark.parametrize("between", [" ", "\n", ",", "; "])
+@pytest.mark.parametrize("between", BETWEEN)
 @pytest.mark.parametrize("size", [9_000, 32_768, 80_000])
 def test_a_secret_before_or_after_an_image_is_masked(size: int, between: str) -> None:
-    """Each kind of secret that is masked by itself is masked right before and right after an image too."""
+    """Each kind of secret that is masked by itself is masked right before and right after an image too.
+
+    Each is tried with images of every size; with the large ones by one of the separators, in a search by all.
+    """
     image = IMAGE[:size]
+    few = size > 9_000 and settings().max_examples <= 100
     missed = [
         key.service
-        for key in KINDS
+        for key in (KINDS[BETWEEN.index(between) :: len(BETWEEN)] if few else KINDS)
         if key.longest not in mask_text(f"x{between}{key.text}{between}x")
         for text in (f"{key.text}{between}{image}", f"{image}{between}{key.text}{between}x")
         if key.longest in mask_text(text)
@@ -38,16 +44,15 @@ def test_a_secret_before_or_after_an_image_is_masked(size: int, between: str) ->
 def test_positions_in_the_shortened_text_are_those_of_the_whole(size: int) -> None:
     """Each character that is kept is found again in the whole text; of each run at least its ends are kept."""
     text = f"begin {IMAGE[:size]} middle~ {IMAGE[:size]}= end"
-    shortened = Shortened(text)
+    shortened = shorten(text)
 
-    if shortened.is_cut():
+    if shortened is not None:
         places = shortened.places(list(range(len(shortened.text))))
         assert "".join(text[at] for at in places) == shortened.text
         assert len(shortened.text) < 12 * KEPT
         for start in (text.index(IMAGE[:KEPT]), text.index(IMAGE[:KEPT], size)):
             assert {*range(start, start + KEPT), *range(start + size - KEPT, start + size)} <= set(places)
     else:
-        assert shortened.text == text
         assert size < 16_384
 
 

@@ -145,6 +145,44 @@ def test_a_fork_between_asking_for_the_path_and_the_start(tmp_path: Path, ending
     assert sorted(tasks(tmp_path).values()) == (["child", "parent"] if "_exit" in ending else ["parent"])
 
 
+@pytest.mark.parametrize("path", [None, "runs/run.json"])
+def test_a_program_that_changes_its_directory_leaves_its_runs_where_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str | None
+) -> None:
+    """The first run, the next one and a forked child's are in the directory in which the recorder was made."""
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    recorder = TrajectoryRecorder(path, directory="runs")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+
+    for _ in range(2):
+        recorder.start()
+        child = os.fork()
+        if child == 0:
+            recorder.finalize()
+            os._exit(0)
+        os.waitpid(child, 0)
+        recorder.finalize()
+
+    assert (len([*(tmp_path / "runs").glob("*.json")]), [*(tmp_path / "elsewhere").iterdir()]) == (4, [])
+
+
+def test_in_a_directory_that_is_gone_a_relative_path_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A recorder can be made there, and used with a path that is not relative."""
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+
+    with pytest.raises(TrajectoryPathError, match="give another path"):
+        TrajectoryRecorder("run.json").start()
+    with TrajectoryRecorder(tmp_path / "run.json") as recorder:
+        recorder.annotate("a", 1)
+
+    assert load(tmp_path / "run.json").status == "completed"
+
+
 def test_a_directory_as_a_path_is_refused(tmp_path: Path) -> None:
     """The error says what to do instead, and nothing is left behind."""
     recorder = TrajectoryRecorder(tmp_path)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
+from dataclasses import fields
+from functools import partial
 
 import pytest
 from msgspec.structs import replace
@@ -86,24 +88,30 @@ def test_values_are_equal_by_all_that_they_hold() -> None:
 
 
 def test_fields_are_read_when_they_are_asked_for() -> None:
-    """What is known costs no reading; the first other field reads all of them, once, whichever thread asks."""
-    reads: list[Trajectory] = []
+    """What is known costs no reading; others are read with those that need the same, once, whichever thread asks."""
+    whole = Trajectory(task="t", llm_interactions=[ONE], metrics={"llm_calls": 1})
+    reads: list[str] = []
 
-    def read() -> Trajectory:
-        reads.append(Trajectory(task="t", llm_interactions=[ONE], metrics={"llm_calls": 1}))
-        return reads[-1]
+    def read(*names: str) -> dict[str, object]:
+        reads.append(names[0])
+        return {name: getattr(whole, name) for name in names}
 
-    lazy = Trajectory.read_on_demand({"task": "t"}, read)
+    others = [field.name for field in fields(Trajectory) if field.name not in {"task", "llm_interactions", "provider"}]
+    lazy = Trajectory.read_on_demand(
+        {"task": "t"},
+        dict.fromkeys(others, partial(read, *others))
+        | dict.fromkeys(("provider", "llm_interactions"), partial(read, "provider", "llm_interactions")),
+    )
     assert (lazy.task, reads) == ("t", [])
     with ThreadPoolExecutor(8) as pool:
         found = [*pool.map(lambda _: lazy.llm_interactions, range(64))]
-    assert (len(reads), all(one is found[0] for one in found)) == (1, True)
-    assert (lazy, lazy.metrics, copy(lazy), pickle.loads(pickle.dumps(Trajectory.read_on_demand({}, Trajectory)))) == (
-        reads[0],
-        {"llm_calls": 1},
-        reads[0],
-        Trajectory(),
-    )
+    assert (reads, all(one is found[0] for one in found)) == (["provider"], True)
+    assert (lazy.provider, reads) == (None, ["provider"])
+    assert (lazy, lazy.metrics, copy(lazy)) == (whole, {"llm_calls": 1}, whole)
+    assert reads == ["provider", others[0]]
+    known = {field.name: getattr(whole, field.name) for field in fields(whole)}
+    unread = dict.fromkeys(known, lambda: known)
+    assert pickle.loads(pickle.dumps(Trajectory.read_on_demand({}, unread))) == whole
     with pytest.raises(AttributeError, match="'Trajectory' object has no attribute 'task_name'"):
         lazy.task_name  # type: ignore[attr-defined]  # noqa: B018
 
@@ -111,10 +119,10 @@ def test_fields_are_read_when_they_are_asked_for() -> None:
 def test_a_reading_that_fails_is_tried_again() -> None:
     """The error reaches whoever asks, each time."""
 
-    def read() -> Trajectory:
+    def read() -> dict[str, object]:
         raise TrajectoryFormatError("damaged")
 
-    lazy = Trajectory.read_on_demand({"task": "t"}, read)
+    lazy = Trajectory.read_on_demand({"task": "t"}, {"agent_steps": read})
     for _ in range(2):
         with pytest.raises(TrajectoryFormatError, match="damaged"):
             lazy.agent_steps  # noqa: B018

@@ -96,6 +96,12 @@ GENERATED_CALL = {
     **GENERATED,
     "candidates": [{"content": {"role": "model", "parts": [FUNCTION_CALL]}, "finishReason": "STOP", "index": 0}],
 }
+GENERATED_JSON = {
+    **GENERATED,
+    "candidates": [
+        {"content": {"role": "model", "parts": [{"text": '{"word":"hi"}'}]}, "finishReason": "STOP", "index": 0}
+    ],
+}
 INTERACTION = {
     "id": "int_1",
     "object": "interaction",

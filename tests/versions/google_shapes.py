@@ -5,8 +5,10 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+from pydantic import BaseModel
+
 from tests.capture.server import GENERATED, plain, stream
-from tests.versions.answers import GENERATED_CALL, GENERATED_STREAM, INTERACTION, INTERACTION_STREAM
+from tests.versions.answers import GENERATED_CALL, GENERATED_JSON, GENERATED_STREAM, INTERACTION, INTERACTION_STREAM
 from tests.versions.shapes import Call, Make, NotInThisVersionError, http_clients, iterated, own_transport, shapes
 
 Payload = Any
@@ -61,6 +63,10 @@ CLIENTS: dict[str, Make] = {
 }
 
 
+class Word(BaseModel):
+    word: str
+
+
 def weather(city: str) -> str:
     """Say what the weather is."""
     return f"fine in {city}"
@@ -74,6 +80,11 @@ CALLS: dict[str, Call] = {
     "generate_content": generate(lambda client: client.models.generate_content),
     "generate_content_stream": generate(
         lambda client: client.models.generate_content_stream, answers=STREAM, take=iterated
+    ),
+    "a class as response_schema": generate(
+        lambda client: client.models.generate_content,
+        arguments={**ASK, "config": {"response_mime_type": "application/json", "response_schema": Word}},
+        answers=(plain(GENERATED_JSON),),
     ),
     "chats": generate(lambda client: client.chats.create(model="m").send_message, arguments={"message": "hello"}),
     "chats, streamed": generate(

@@ -15,7 +15,7 @@ from tests.versions.answers import (
     OLLAMA_SHOWN,
     OLLAMA_STREAM,
 )
-from tests.versions.shapes import Call, Make, iterated, own_transport, shapes
+from tests.versions.shapes import Call, Make, NotInThisVersionError, iterated, own_transport, shapes
 
 Payload = Any
 
@@ -28,6 +28,19 @@ def _with_own_transport(name: str, url: str) -> Payload:
     return _client(name, url, transport=own_transport("httpx", asynchronous=name.startswith("Async")))
 
 
+def weather(city: str) -> str:
+    """Say what the weather is."""
+    return f"fine in {city}"
+
+
+def _chat_with_objects(client: Payload) -> Payload:
+    if not hasattr(import_module("ollama._types"), "JsonSchemaValue"):
+        raise NotInThisVersionError("schemas as a format")
+    message = import_module("ollama").Message(role="user", content="hello")
+    return partial(client.chat, messages=[message], tools=[weather], format=FORMAT)
+
+
+FORMAT = {"type": "object", "properties": {"word": {"type": "string"}}}
 sync = partial(_client, "Client")
 
 SYNC: dict[str, Make] = {
@@ -47,6 +60,9 @@ generate = partial(Call, lambda client: client.generate, apis=("ollama-generate"
 CALLS: dict[str, Call] = {
     "chat": chat(ASK, (plain(OLLAMA),)),
     "chat, streamed": chat({**ASK, "stream": True}, (OLLAMA_STREAM,), take=iterated),
+    "chat, with a message object, a function and a schema": Call(
+        _chat_with_objects, {"model": "m"}, (plain(OLLAMA),), ("ollama-chat",)
+    ),
     "generate": generate(PROMPT, (plain(OLLAMA_GENERATED),)),
     "generate, streamed": generate({**PROMPT, "stream": True}, (OLLAMA_GENERATE_STREAM,), take=iterated),
     "embed": Call(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 from collections.abc import Iterator
@@ -18,6 +19,19 @@ from trace_recorder.viewer.server import ViewerServer
 TOKEN = "the-token-of-the-tests"
 
 
+class _Server(uvicorn.Server):
+    """A server that ends when it is told to; uvicorn's own looks ten times a second."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ended = threading.Event()
+
+    async def main_loop(self) -> None:
+        """Wait for the end."""
+        await self.on_tick(0)
+        await asyncio.to_thread(self.ended.wait)
+
+
 @contextmanager
 def serving(place: Path, *, read_only: bool = False) -> Iterator[httpx.Client]:
     """Serve a directory or a file on the loopback interface. Yield a client whose requests have the token."""
@@ -26,7 +40,7 @@ def serving(place: Path, *, read_only: bool = False) -> Iterator[httpx.Client]:
         listener.listen()
         access = Access(TOKEN, listener.getsockname()[1])
         app = ViewerServer(RunList(place), read_only=read_only).app(access)
-        server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=1))
+        server = _Server(uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=1))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
@@ -38,5 +52,5 @@ def serving(place: Path, *, read_only: bool = False) -> Iterator[httpx.Client]:
             ) as client:
                 yield client
         finally:
-            server.should_exit = True
+            server.ended.set()
             thread.join()

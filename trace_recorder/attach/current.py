@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from trace_recorder.attach.recorder import RecorderTarget, TrajectoryRecorder, current, running
+from trace_recorder.attach.recorder import RecorderTarget, TrajectoryRecorder, active, running
 from trace_recorder.capture import sdk_clients as clients
 from trace_recorder.capture.http_clients import Library, newest_library
 from trace_recorder.capture.transport import Target, guard
@@ -46,7 +46,7 @@ class FollowingTarget:
 
     def context(self) -> Mapping[str, Payload]:
         """Return the members that name the agent and the step of a call made now."""
-        recorder = current.get()
+        recorder = active()
         return steps.context_of(recorder._lifecycle.run) if recorder else {}
 
 
@@ -122,7 +122,7 @@ def reward(
 
 def current_recorder() -> TrajectoryRecorder | None:
     """Return the recorder that is active in this context; None if there is none."""
-    return current.get()
+    return active()
 
 
 def _active(what: str) -> TrajectoryRecorder | None:
@@ -134,7 +134,7 @@ def _active(what: str) -> TrajectoryRecorder | None:
 def _following(what: str) -> TrajectoryRecorder | None:
     """Return the current recorder; in a thread without its context, the only running one."""
     with guard(f"find the run of {what}"):
-        return current.get() or _only_running(what)
+        return active() or _only_running(what)
     return None
 
 

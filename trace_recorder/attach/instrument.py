@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from trace_recorder.attach.current import following
-from trace_recorder.attach.recorder import TrajectoryRecorder, current
+from trace_recorder.attach.recorder import TrajectoryRecorder, active
 from trace_recorder.capture.all_clients import client_patch
 from trace_recorder.capture.transport import guard
 from trace_recorder.recording import context as steps
@@ -39,7 +39,7 @@ class DefaultTarget:
         return steps.context_of(self._chosen()._lifecycle.run)
 
     def _chosen(self) -> TrajectoryRecorder:
-        named = current.get()
+        named = active()
         return named if named is not None and named._lifecycle.is_running() else self._recorder()
 
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 from trace_recorder.attach.exporting import Exporter, Exporting
 from trace_recorder.errors import AlreadyFinalizedError, RecorderStateError
@@ -45,6 +46,11 @@ class ForkedFrom:
     def as_metadata(self) -> dict[str, Payload]:
         """Return the same with the run that is continued."""
         return {"trajectory_id": self.trajectory_id, "file": self.file, **self.at()}
+
+
+def is_disabled(environment: Mapping[str, str]) -> bool:
+    """Whether an environment has nothing recorded."""
+    return environment.get("TRACE_RECORDER_DISABLED", "").lower() not in ("", "0", "false", "no")
 
 
 class Lifecycle:
@@ -150,8 +156,10 @@ class Lifecycle:
         if self.ended and not self._warned:
             self._warned = True
             logger.warning("%s goes on unrecorded: its recorder has ended (%s)", who, self._path)
+        if self.ended or self.run is not None:
+            return None if self.ended else self.run
         with self.guard("begin the run"):
-            return None if self.ended else self.run_for("a captured call")
+            return self.run_for("a captured call")
         return None
 
     def is_running(self) -> bool:
@@ -193,6 +201,28 @@ class Lifecycle:
     def __str__(self) -> str:
         state = "ended" if self.ended else "running" if self.is_running() else "not started"
         return f"{self._path or self._files}: {state}"
+
+
+class Nested(Protocol):
+    """A recorder, as far as `not_ended` needs it: `_outer` is the one that was active where it began."""
+
+    _lifecycle: Lifecycle
+    _outer: weakref.ref[Any] | None
+
+
+Recorder = TypeVar("Recorder", bound=Nested)
+
+
+def not_ended(recorder: Recorder | None) -> Recorder | None:
+    """Return a recorder, or the nearest one around it, whose run has not ended; None if there is none.
+
+    A context may still know a recorder that has ended, as that of an async generator which another task has closed.
+    """
+    passed: list[Recorder] = []
+    while recorder is not None and recorder._lifecycle.ended and recorder not in passed:
+        passed.append(recorder)
+        recorder = recorder._outer() if recorder._outer else None
+    return None if recorder is None or recorder._lifecycle.ended else recorder
 
 
 def _interrupt(run: Run) -> None:

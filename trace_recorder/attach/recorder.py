@@ -10,16 +10,16 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Literal, Self, TypeVar, overload
+from weakref import ref
 
 from trace_recorder.attach.exporting import Exporter
-from trace_recorder.attach.lifecycle import Lifecycle
+from trace_recorder.attach.lifecycle import Lifecycle, is_disabled, not_ended
 from trace_recorder.capture import sdk_clients as clients
 from trace_recorder.derive.fold import Fold
 from trace_recorder.guard import Guard
@@ -43,9 +43,9 @@ current: ContextVar[TrajectoryRecorder | None] = ContextVar("trace_recorder_curr
 running: WeakRegistry[TrajectoryRecorder] = WeakRegistry()
 
 
-def is_disabled(environment: Mapping[str, str]) -> bool:
-    """Whether an environment has nothing recorded."""
-    return environment.get("TRACE_RECORDER_DISABLED", "").lower() not in ("", "0", "false", "no")
+def active() -> TrajectoryRecorder | None:
+    """Return the innermost recorder of this context that has not ended; else the one that was innermost."""
+    return not_ended(current.get()) or current.get()
 
 
 class TrajectoryRecorder:
@@ -100,7 +100,7 @@ class TrajectoryRecorder:
             disabled=is_disabled(os.environ),
             exporters=tuple(exporters),
         )
-        self._token: Token[TrajectoryRecorder | None] | None = None
+        self._outer: ref[TrajectoryRecorder] | None = None
         running.add(self)
 
     # ── the life of a run ────────────────────────────────────────────────────────────────────────────────────────
@@ -128,7 +128,7 @@ class TrajectoryRecorder:
                 self._end(FinalStatus("interrupted"))
             self._lifecycle.about |= given
             self._begin()
-        current.set(self)
+        self._activate()
         return self.get_trajectory_path()
 
     start_recording = start
@@ -151,11 +151,10 @@ class TrajectoryRecorder:
         with self._lifecycle.lock:
             if not self._lifecycle.has_open_run():
                 self._begin()
-        self._token = current.set(self)
+        self._activate()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self._leave_context()
         with self._lifecycle.lock:
             self._end(status_from_exception(error))
 
@@ -167,20 +166,20 @@ class TrajectoryRecorder:
     ) -> None:
         self.__exit__(kind, error, at)
 
-    def _leave_context(self) -> None:
-        token, self._token = self._token, None
-        if token is not None:
-            with suppress(ValueError):  # a block in an async generator may be left in another context
-                current.reset(token)
-
     def _begin(self) -> None:
         self._lifecycle.begin()
         running.add(self)
 
+    def _activate(self) -> None:
+        outer = active()
+        if outer is not self:
+            self._outer = None if outer is None else ref(outer)
+        current.set(self)
+
     def _end(self, ending: FinalStatus, final_result: object = None) -> None:
         running.discard(self)
         if current.get() is self:
-            current.set(None)
+            current.set(not_ended(self._outer() if self._outer else None))
         self._lifecycle.end(ending, final_result)
 
     # ── what the agent records itself ────────────────────────────────────────────────────────────────────────────
@@ -361,6 +360,12 @@ class TrajectoryRecorder:
     def __bool__(self) -> bool:
         """A recorder is always true, so that `if self.trajectory_recorder:` asks whether there is one."""
         return True
+
+    def __deepcopy__(self, _: object = None) -> Self:
+        """Return the recorder itself: a copied agent records to the same run."""
+        return self
+
+    __copy__ = __deepcopy__
 
     def __repr__(self) -> str:
         return f"<TrajectoryRecorder {self._lifecycle}>"

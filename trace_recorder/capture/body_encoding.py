@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
+from collections.abc import Callable
 
 from trace_recorder.storage import stream_chunks
 from trace_recorder.values.json_text import NotJsonError, one_line, parse
@@ -38,19 +39,19 @@ def error_text(error: BaseException) -> str:
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
-def body_member(data: bytes) -> str:
-    """Return a plain response as a member of a record: `body` for JSON, else `text`, else `base64`."""
+def body_member(data: bytes, mask: Callable[[bytes], bytes]) -> str:
+    """Return a plain response as a member of a record: `body` for JSON, else as `text_member` does."""
     try:
         text = data.decode()
         parse(text)
     except (UnicodeDecodeError, NotJsonError):
-        return text_member(data)
+        return text_member(data, mask)
     return f'"body":{one_line(text)}'
 
 
-def text_member(data: bytes) -> str:
-    """Return bytes as a member of a record: `text` if they are UTF-8, else `base64`."""
+def text_member(data: bytes, mask: Callable[[bytes], bytes]) -> str:
+    """Return bytes as a member of a record: `text` if they are UTF-8, else `base64` of what `mask` leaves of them."""
     try:
         return f'"text":{json.dumps(data.decode(), ensure_ascii=False)}'
     except UnicodeDecodeError:
-        return f'"base64":"{base64.b64encode(data).decode()}"'
+        return f'"base64":"{base64.b64encode(mask(data)).decode()}"'

@@ -9,22 +9,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from trace_recorder.background_work import run_yielding, start_thread
 
 
-async def yield_to_event_loop() -> None:
-    """Let the event loop run its other tasks once. Raises what the loop throws in, such as a cancellation."""
-    trio = _trio()
-    if trio is not None:
-        await trio.lowlevel.checkpoint()
-    elif (asyncio := _asyncio()) is not None:
-        await asyncio.sleep(0)
+def _nothing() -> None:
+    """Do nothing more."""
 
 
-async def run_in_thread(work: Callable[[], None], is_awaited: Callable[[], bool] = lambda: False) -> None:
-    """Run `work`, which does not raise, in a new thread, and wait for it.
+async def run_in_thread(
+    work: Callable[[], None],
+    name: str,
+    is_awaited: Callable[[], bool] = lambda: False,
+    then: Callable[[], None] = _nothing,
+) -> None:
+    """Run `work`, which does not raise, in a new thread, and wait for it. The thread goes on with `then`.
 
     The thread yields to others, unless `is_awaited` says that another thread waits for it. A cancelled caller stops
     waiting; the work continues to its end.
@@ -33,15 +34,17 @@ async def run_in_thread(work: Callable[[], None], is_awaited: Callable[[], bool]
     if trio is not None:
         done = trio.Event()
         wake = _waker(trio.lowlevel.current_trio_token().run_sync_soon, done.set)
-        if _start(work, wake, is_awaited):
+        if _start(work, name, wake, is_awaited, then):
             await done.wait()
             return
     elif (asyncio := _asyncio()) is not None:
         event = asyncio.Event()
-        if _start(work, _waker(asyncio.get_running_loop().call_soon_threadsafe, event.set), is_awaited):
+        wake = _waker(asyncio.get_running_loop().call_soon_threadsafe, event.set)
+        if _start(work, name, wake, is_awaited, then):
             await event.wait()
             return
     work()
+    then()
 
 
 def _waker(call: Callable[[Callable[[], None]], Any], wake: Callable[[], None]) -> Callable[[], None]:
@@ -52,17 +55,24 @@ def _waker(call: Callable[[Callable[[], None]], Any], wake: Callable[[], None]) 
     return call_wake
 
 
-def _start(work: Callable[[], None], wake: Callable[[], None], is_awaited: Callable[[], bool]) -> bool:
-    """Start a thread that does the work and then calls `wake`. Return False if the system has no more threads."""
+def _start(
+    work: Callable[[], None],
+    name: str,
+    wake: Callable[[], None],
+    is_awaited: Callable[[], bool],
+    then: Callable[[], None],
+) -> bool:
+    """Start a thread that does the work, then calls `wake` and `then`. Return False if no thread can be started."""
 
     def run() -> None:
         try:
-            run_yielding(work, is_awaited)
+            work()
         finally:
             wake()
+        then()
 
     try:
-        start_thread(run, "trace_recorder request")
+        start_thread(partial(run_yielding, run, is_awaited), f"trace_recorder {name}")
     except RuntimeError:
         return False
     return True

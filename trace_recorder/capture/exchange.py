@@ -19,12 +19,13 @@ from contextlib import contextmanager
 from functools import partial
 from weakref import ref
 
-from trace_recorder.background_work import Event, run_yielding, start_thread
+from trace_recorder.background_work import Event
 from trace_recorder.capture import attempts, headers, stream_flusher, usage_warning
 from trace_recorder.capture.attempts import SentRequest
 from trace_recorder.capture.body_encoding import body_member, error_text, joined_bytes, text_member
 from trace_recorder.capture.decoding import decoder_of
-from trace_recorder.capture.response_parts import LARGE_BODY, ResponseParts
+from trace_recorder.capture.event_loops import run_in_thread
+from trace_recorder.capture.response_parts import LARGE_BODY, PART, SHORT, ResponseParts
 from trace_recorder.derive.live_document.writer import When
 from trace_recorder.dialects.readers import join_stream, why_incomplete
 from trace_recorder.guard import is_recording, try_call
@@ -61,8 +62,9 @@ class Exchange(ResponseParts):
         """Write the request. `context` has the members that name its agent and step."""
         sent = self._sent
         self.run.unfinished.hold(self)
-        self.run.learn([*headers.secrets(sent.headers), *url_secrets(sent.url)], headers.cookies(sent.headers))
-        about = self._about() | without_none(
+        keys, cookies = headers.secrets(sent.headers)
+        self.run.learn([*keys, *url_secrets(sent.url)], cookies)
+        about = self._about | without_none(
             api=sent.endpoint.api,
             provider=sent.endpoint.provider,
             model=sent.endpoint.model,
@@ -75,7 +77,7 @@ class Exchange(ResponseParts):
         try:
             self.run.append_body("llm_request", about, said, sent.body)
         except NotJsonError:
-            self.run.append("llm_request", about, f"{said},{text_member(self.run.mask_bytes(sent.body))}")
+            self.run.append("llm_request", about, f"{said},{text_member(sent.body, self.run.mask_bytes)}")
 
     def is_large(self) -> bool:
         """Whether writing the request would delay an event loop. Never in a strict run, where it must raise at once."""
@@ -122,6 +124,7 @@ class Exchange(ResponseParts):
                 attempts.remember_redirect(self.run, self.interaction_id, self._attempt, self._sent, raw)
             media = self._headers.get("content-type", "").split(";")[0].strip().lower()
             self._streams = media in STREAM_TYPES or (status < 400 and media != "application/json" and self._asked())
+            self._due = self._limits.flush_bytes if self._streams else LARGE_BODY
             self._decode = decoder_of(self._headers.get("content-encoding", ""))
 
     def watch_body(self, body: object) -> None:
@@ -144,14 +147,15 @@ class Exchange(ResponseParts):
         with self.run.guard("record a failed call"):
             if self._finish():
                 self._remember_failure()
-                about = self._about() | {"duration_seconds": self._seconds()}
+                about = self._about | {"duration_seconds": self._seconds()}
                 self.run.append("llm_error", about, members_to_json(describe_error(error)))
                 self.run.unfinished.release(self)
 
     def chunk(self, data: bytes) -> None:
         """Take the next bytes of the response, as they came over the wire.
 
-        The caller waits for each chunk. Unless it has to be decoded, or a part is due, nothing here can fail or lock.
+        The caller waits for each chunk. Unless it has to be decoded, or to be watched, nothing here can fail or lock.
+        If a part is due then, the caller has it written (`write_due`).
         """
         if self._done or self.run.abandoned:
             return
@@ -161,22 +165,20 @@ class Exchange(ResponseParts):
             self._keep(now, data)
         else:
             self._take_encoded(now, data)
-        if self._is_due(now):
-            self.write_on()
-        elif self._streams and not stream_flusher.is_watched(self):
-            with self._guarded:
+        if self._streams and not stream_flusher.is_watched(self):
+            with self.run.guard(PART):
                 stream_flusher.watch(self)
 
     def whole(self, content: bytes) -> None:
         """Record a response that is complete and decoded already."""
         self._decode = None
         self.chunk(content)
-        self.catch_up()
+        self.write_due()
         self.ended()
 
     def write_pending(self, *, last: bool = False) -> None:
         """Write what has been received; with `last`, also text that may be the beginning of a secret."""
-        with self.run.guard("record a part of a response"), self._held() as is_held:
+        with self.run.guard(PART), self._held() as is_held:
             self.run.unfinished.end_abandoned()
             if is_held and not self._done:
                 self.flush(last=last)
@@ -185,7 +187,7 @@ class Exchange(ResponseParts):
     def end_with_run(self) -> None:
         """Record the end of a response that is still being received when the run ends."""
         with self._held() as is_held:
-            if is_held and self._status and self._assembly_done is None:
+            if is_held and self._status:  # a thread that assembles it holds the lock, and has been waited for
                 self._end("record a response that goes on", "the run ended", None)
 
     @contextmanager
@@ -202,27 +204,37 @@ class Exchange(ResponseParts):
         """Record that the response was received to its end."""
         self._end("record a response", None, None)
 
-    def ended_in_event_loop(self) -> None:
-        """Do the same in an event loop: a background thread assembles and writes a long stream.
+    async def write_due_in_event_loop(self) -> None:
+        """Write all parts that are due, in a thread if they are long, and wait for it."""
+        if self.is_short():
+            self.write_due()
+        else:
+            await run_in_thread(self.write_due, "response", self.is_awaited)
 
-        The text of the stream is on file before this returns.
+    async def ended_in_event_loop(self) -> None:
+        """Do the same as `ended` in an event loop: in a thread if the response is long.
+
+        A long stream is assembled after this has returned; its text is on file before.
         """
-        if self._done or not self._streams or self._buffered + sum(map(len, self._written)) < LONG_STREAM:
+        size = self._buffered + sum(map(len, self._written))
+        if self._done or self.run.abandoned or size <= SHORT or self.run.guard.strict:
             self.ended()
             return
-        with self.run.guard("record a part of a response"):
-            self.flush(last=True)
         self._ended_at = time.perf_counter()
         self._assembly_done = done = Event()
-        try:
-            start_thread(partial(self._end_in_thread, done), "trace_recorder response")
-        except RuntimeError:  # the system has no more threads
-            self._assembly_done = None
-            self.ended()
+        end = partial(self._end_in_thread, done)
+        if self._streams and size >= LONG_STREAM:
+            await run_in_thread(self._write_rest, "response", self.is_awaited, end)
+        else:
+            await run_in_thread(end, "response", self.is_awaited)
+
+    def _write_rest(self) -> None:
+        with self.run.guard(PART):
+            self.flush(last=True)
 
     def _end_in_thread(self, done: Event) -> None:
         try:
-            run_yielding(self.ended, self.is_awaited)
+            self.ended()
         finally:
             done.set()
 
@@ -278,7 +290,7 @@ class Exchange(ResponseParts):
         broken = error is not None and about["complete"] is False
         if broken:
             self._remember_failure()
-        about = self._about() | {"status": self._status, "duration_seconds": self._seconds(self._ended_at), **about}
+        about = self._about | {"status": self._status, "duration_seconds": self._seconds(self._ended_at), **about}
         more = without_none(
             headers=self._headers,
             error=describe_error(error) if error and broken else None,
@@ -290,7 +302,7 @@ class Exchange(ResponseParts):
     def _write_bare_ending(self, failure: Exception) -> None:
         """Write the end alone if the response cannot be written."""
         ended = {"headers": {}, "complete": False, "ended_by": "it could not be recorded", "text": ""}
-        about = {**self._about(), "status": self._status, "duration_seconds": self._seconds(), **ended}
+        about = {**self._about, "status": self._status, "duration_seconds": self._seconds(), **ended}
         try_call(lambda: self.run.append("llm_response", about), lambda _: None)
         raise failure
 
@@ -314,7 +326,10 @@ class Exchange(ResponseParts):
         """Return why a stream is incomplete. After the protocol's own end, nothing is missing of what was decoded."""
         if joined is not None and joined.ended and not self._decoding_failed:
             return None
-        return why or self._missing() or (why_incomplete(joined) if self._status < 300 else None)
+        known = why_incomplete(joined) if self._status < 300 else None
+        if joined is not None and joined.error is not None:  # at which an SDK closes the stream
+            return known or why
+        return why or self._missing() or known
 
     def _joined(self) -> JoinedStream | None:
         with self.run.guard("put a stream together"):
@@ -326,8 +341,8 @@ class Exchange(ResponseParts):
 
     def _plain_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
         why = why or self._missing()
-        body = body_member(self.run.mask_bytes(joined_bytes(self._buffer)))
-        return {"complete": why is None, **without_none(ended_by=why)}, body
+        body = body_member(joined_bytes(self._buffer), self.run.mask_bytes)
+        return {"complete": why is None, "ended_by": why}, body
 
     def _members_in_parts(self, why: str | None) -> tuple[dict[str, Payload], str]:
         self.flush(last=True)
@@ -338,5 +353,6 @@ class Exchange(ResponseParts):
         """Mark the exchange as ended. Return whether it had not ended before."""
         first, self._done = not self._done and not self.run.abandoned, True
         self._watched_body = None
-        stream_flusher.forget(self)
+        if self._streams:
+            stream_flusher.forget(self)
         return first

@@ -7,7 +7,7 @@ that is not on the allow-list is ever written.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from operator import itemgetter
 from typing import NamedTuple
@@ -30,24 +30,26 @@ _PUBLIC = frozenset({b"idempotency-key", b"x-stainless-retry-count", b"www-authe
 
 def kept(raw: Raw) -> dict[str, str]:
     """The headers that the file may show: request ids, rate limits, versions, types."""
-    return {name: raw[at][1].decode("latin-1") for at, name in _places_in(raw).kept}
+    return {name: raw[at][1].decode("latin-1") for at, name in _places(tuple(map(_name_of, raw))).kept}
 
 
-def secrets(raw: Raw) -> Iterator[str]:
-    """The keys that must not reach a file, with and without the scheme before them."""
-    for at in _places_in(raw).secret:
+def secrets(raw: Raw) -> tuple[list[str], list[str]]:
+    """The keys and the cookies that must not reach a file.
+
+    A key comes with and without the scheme before it; cookies come together and one by one: a server that renews them
+    renews them all the time.
+    """
+    places = _places(tuple(map(_name_of, raw)))
+    keys: list[str] = []
+    cookies: list[str] = []
+    for at in places.secret:
         text = raw[at][1].decode("latin-1")
         if not _SIGNED.match(text):
-            yield text
-            yield _SCHEME.sub("", text, count=1)
-
-
-def cookies(raw: Raw) -> Iterator[str]:
-    """The cookies that are sent, together and one by one: a server that renews them renews them all the time."""
-    for at in _places_in(raw).cookies:
+            keys += (text, _SCHEME.sub("", text, count=1))
+    for at in places.cookies:
         text = raw[at][1].decode("latin-1")
-        yield text
-        yield from (one.partition("=")[2] for one in text.split(";") if "=" in one)
+        cookies += (text, *(one.partition("=")[2] for one in text.split(";") if "=" in one))
+    return keys, cookies
 
 
 class _Places(NamedTuple):
@@ -57,10 +59,6 @@ class _Places(NamedTuple):
 
 
 _name_of = itemgetter(0)
-
-
-def _places_in(raw: Raw) -> _Places:
-    return _places(tuple(map(_name_of, raw)))
 
 
 @lru_cache(maxsize=256)

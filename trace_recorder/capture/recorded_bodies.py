@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from typing import Any, Self
 
-from trace_recorder.capture.event_loops import yield_to_event_loop
 from trace_recorder.capture.exchange import Exchange
 
 
@@ -27,7 +26,8 @@ class SyncChunks:
         try:
             chunk: bytes = next(self._chunks)
             self._exchange.chunk(chunk)
-            self._exchange.catch_up()
+            if self._exchange.is_due():
+                self._exchange.write_due()
         except StopIteration:
             self._exchange.ended()
             raise
@@ -56,11 +56,10 @@ class AsyncChunks:
         try:
             chunk: bytes = await anext(self._chunks)
             self._exchange.chunk(chunk)
-            while self._exchange.is_behind():
-                await yield_to_event_loop()
-                self._exchange.write_on()
+            if self._exchange.is_due():
+                await self._exchange.write_due_in_event_loop()
         except StopAsyncIteration:
-            self._exchange.ended_in_event_loop()
+            await self._exchange.ended_in_event_loop()
             raise
         except BaseException as error:
             self._exchange.broken(error)

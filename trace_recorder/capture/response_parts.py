@@ -7,6 +7,7 @@ without a lock; parts are taken from its beginning with the lock held.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -29,8 +30,13 @@ MOST_PARTS = 64
 """Into how many parts, at most, the buffered text of a stream is cut at once."""
 LARGE_BODY = 48 * 1024
 """A plain body of more bytes is written in parts, a request of more bytes in a thread: one write would take long."""
+SHORT = 8 * 1024
+"""What an event loop writes itself has up to this many bytes; more is written in a thread, for which the call waits."""
 LONGEST_LINE = 4 * 1024 * 1024
 """A stream is cut at the ends of lines, where no secret is cut in two; a line of more bytes is cut anywhere."""
+
+PART = "record a part of a response"
+"""What a failure to write a part is reported as."""
 
 
 class ResponseParts:
@@ -57,15 +63,22 @@ class ResponseParts:
         self._part = BodyPart()
         self._parts = 0
         self._decoding_failed = False
-        self._guarded = run.guard("record a part of a response")
         self._first: float | None = None
         self._last: float | None = None
         self.interaction_id, self._attempt, self._inferred = attempts.identify(run, sent)
+        self._about: dict[str, Payload] = {"interaction_id": self.interaction_id, "attempt": self._attempt}
 
-    def _is_due(self, now: float) -> bool:
-        if self._streams:
-            return self._buffered >= self._due or now - self._flushed >= self._limits.flush_seconds
-        return self._buffered >= (self._due if self._parts else LARGE_BODY)
+    def is_due(self) -> bool:
+        """Whether a part is to be written before the caller gets more: a chunk may contain several."""
+        if self._done or not self._buffered:
+            return False
+        if self._buffered >= self._due:
+            return True
+        return self._streams and time.perf_counter() - self._flushed >= self._limits.flush_seconds
+
+    def is_short(self) -> bool:
+        """Whether what waits to be written is so short that an event loop may wait for it."""
+        return self._buffered <= SHORT or self.run.guard.strict  # a strict run raises at once
 
     def _keep(self, now: float, data: bytes) -> None:
         """Add decoded bytes to the buffer, a plain body's in pieces of a part's size, and note when they came."""
@@ -81,27 +94,24 @@ class ResponseParts:
 
     def _take_encoded(self, now: float, data: bytes) -> None:
         """Decode a chunk and keep it. After one failure no further chunk can be decoded."""
-        with self._guarded, self._lock:
-            if self._decoding_failed or self._decode is None:
-                return
-            self._decoding_failed = True
-            decoded = self._decode(data)
-            self._decoding_failed = False
+        if self._decoding_failed or self._decode is None:
+            return
+        decoded: bytes | None = None
+        with self.run.guard(PART):
+            try:
+                decoded = self._decode(data)
+            finally:
+                self._decoding_failed = decoded is None
             self._keep(now, decoded)
 
-    def write_on(self) -> None:
-        """Write one part of the received bytes."""
-        with self._guarded:
-            self._flush_part(last=False)
-
-    def is_behind(self) -> bool:
-        """Whether another part is due: a chunk, above all a compressed one, may contain several."""
-        return not self._done and self._buffered >= self._due and (self._streams or self._parts > 0)
-
-    def catch_up(self) -> None:
-        """Write all parts that are due. Not for event loops, which would wait for it."""
-        while self.is_behind():
-            self.write_on()
+    def write_due(self) -> None:
+        """Write all parts that are due. What cannot be written is tried again when more has come."""
+        before = math.inf
+        while self.is_due() and self._buffered < before:
+            before = self._buffered
+            with self.run.guard(PART):
+                self._flush_part(last=False)
+            yield_to_others()
 
     def flush(self, *, last: bool = False) -> None:
         """Write all received bytes that are not on file yet; of a stream, up to the end of its last whole line."""
@@ -133,8 +143,9 @@ class ResponseParts:
             return
         is_last = last and len(data) == self._buffered and len(data) <= LARGEST
         part = self.run.mask_part(self._part, data[:LARGEST], last=is_last)
+        yield_to_others()
         about = {"status": self._status, "time_to_first_token_seconds": None, "bytes": part.size, "plain": True}
-        about = self._about() | about | {"zlib": packed(part.masked, 1)} | without_none(redacted=part.redacted or None)
+        about = self._about | about | {"zlib": packed(part.masked, 1)} | without_none(redacted=part.redacted or None)
 
         def taken() -> None:
             _, self._buffer[: len(pieces)], _ = stream_chunks.split_at(pieces, part.size)
@@ -174,6 +185,7 @@ class ResponseParts:
         masked, redacted, end = self.run.mask_stream(data, last=last)
         if not end:
             return
+        yield_to_others()
         about = {
             "status": self._status,
             "time_to_first_token_seconds": self._seconds(self._first),
@@ -181,11 +193,9 @@ class ResponseParts:
             "zlib": packed(masked, 6),
             **stream_chunks.describe_chunks(stream_chunks.split_at(self._buffer, end)[0], self._began, masked),
         } | without_none(continues=self._continues or None, redacted=redacted or None)
-        about = self._about() | about
+        yield_to_others()
+        about = self._about | about
         self.run.append("llm_stream", about, dump_members({"headers": self._headers}), partial(taken, masked, end))
-
-    def _about(self) -> dict[str, Payload]:
-        return {"interaction_id": self.interaction_id, "attempt": self._attempt}
 
     def _seconds(self, at: float | None = -1.0) -> float | None:
         if at is None:

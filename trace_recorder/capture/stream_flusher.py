@@ -10,9 +10,10 @@ import os
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 from typing import Protocol
 
-from trace_recorder.background_work import start_thread
+from trace_recorder.background_work import run_yielding, start_thread
 from trace_recorder.guard import try_call
 
 __records__ = True  # `guard.is_recording` looks for this name
@@ -50,7 +51,7 @@ class StreamFlusher:
             self._watched.add(stream)
             if self._thread is None or not self._thread.is_alive():
                 with suppress(RuntimeError):  # the system has no more threads: the stream's next piece tries again
-                    self._thread = start_thread(self._run, "trace_recorder streams")
+                    self._thread = start_thread(partial(run_yielding, self._run), "trace_recorder streams")
 
     def forget(self, stream: Stream) -> None:
         """Stop watching a stream, which has ended."""

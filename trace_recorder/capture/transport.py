@@ -7,7 +7,7 @@ only to wrap a client of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cache
@@ -58,54 +58,59 @@ class Binding:
 
 def begin(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> Exchange | None:
     """Record a request before it is sent. Return None for other traffic, and if nothing is to be recorded."""
-    exchange = _exchange(binding, request, plain_body)
-    return exchange if exchange is not None and _written(binding, exchange) else None
+    run, endpoint = _run_and_endpoint(binding, request)
+    if run is None or endpoint is None:
+        return None
+    with run.guard("record a request"):
+        exchange = _exchange(run, endpoint, binding, request, plain_body)
+        exchange.begin(binding.target.context())
+        return exchange
+    return None
 
 
 async def begin_in_event_loop(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> Exchange | None:
     """Do the same for an async client: a large request is written in a thread, so that the event loop can run."""
-    exchange = _exchange(binding, request, plain_body)
-    if exchange is None:
+    run, endpoint = _run_and_endpoint(binding, request)
+    if run is None or endpoint is None:
         return None
-    with exchange.run.guard("record a request"):
-        write = exchange.begin_in_thread(binding.target.context()) if exchange.is_large() else None
+    write: Callable[[], None] | None = None
+    with run.guard("record a request"):
+        exchange = _exchange(run, endpoint, binding, request, plain_body)
+        if not exchange.is_large():
+            exchange.begin(binding.target.context())
+            return exchange
+        write = exchange.begin_in_thread(binding.target.context())
     if write is None:
-        return exchange if _written(binding, exchange) else None
+        return None
     try:
-        await run_in_thread(write, exchange.is_awaited)
+        await run_in_thread(write, "request", exchange.is_awaited)
     except BaseException as error:
         exchange.call_cancelled(error)
         raise
     return exchange
 
 
-def _written(binding: Binding, exchange: Exchange) -> bool:
-    with exchange.run.guard("record a request"):
-        exchange.begin(binding.target.context())
-        return True
-    return False
-
-
-def _exchange(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> Exchange | None:
-    """Return the exchange of a request, before anything of it is written; None as `begin`."""
+def _run_and_endpoint(binding: Binding, request: Any) -> tuple[Run | None, Endpoint | None]:
+    """Return the run that is to record a request, and the request's endpoint; None where it is not recorded."""
     endpoint: Endpoint | None = None
     with guard("find out whether a request is an LLM call"):
         endpoint = endpoint_of(request.method, request.url.host, request.url.path, request.url.port)
     run = binding.target.open_run() if endpoint else None
-    if run is None or endpoint is None or _request_in_progress.get() == (run, request):
-        return None
-    with run.guard("record a request"):
-        if binding.provider:
-            endpoint = replace(endpoint, provider=binding.provider)
-        body = _content(request, run, plain_body)
-        return Exchange(run, SentRequest(endpoint, request.method, str(request.url), request.headers.raw, body))
-    return None
+    return (run, endpoint) if _request_in_progress.get() != (run, request) else (None, None)
 
 
-def _content(request: Any, run: Run, plain_body: type[Iterable[bytes]]) -> bytes:
-    """Return the body of a request; empty if it is only generated while it is sent."""
-    if isinstance(request.stream, plain_body):
-        return b"".join(request.stream)
+def _exchange(
+    run: Run, endpoint: Endpoint, binding: Binding, request: Any, plain_body: type[Iterable[bytes]]
+) -> Exchange:
+    """Return the exchange of a request, before anything of it is written."""
+    if binding.provider:
+        endpoint = replace(endpoint, provider=binding.provider)
+    body = b"".join(request.stream) if isinstance(request.stream, plain_body) else _content(request, run)
+    return Exchange(run, SentRequest(endpoint, request.method, str(request.url), request.headers.raw, body))
+
+
+def _content(request: Any, run: Run) -> bytes:
+    """Return the body of a request that is no plain one; empty if it is only generated while it is sent."""
     with run.guard("record the body of a request"):
         content: bytes = request.content
         return content

@@ -11,6 +11,7 @@ import base64
 import zlib
 from collections.abc import Mapping
 
+from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
 from trace_recorder.derive.message_prefix import IncrementalReading, newest_results
 from trace_recorder.derive.record_bodies import raw_body, read_body
 from trace_recorder.dialects.call_ids import count_made_up
@@ -46,6 +47,10 @@ class CallRecords:
     """Whether a stream was found that cannot be unpacked."""
     ending: Record | None
     """The record that ends the newest attempt; None while it is in flight."""
+    newest: Record
+    """The record that was added last."""
+    status: int
+    """The HTTP status of the newest attempt; 0 if it is not known."""
     first: Record
     """The record that begins it, or the first one that is there if that is missing."""
     is_manual: bool
@@ -79,6 +84,7 @@ class CallRecords:
         self._body_in_parts = None
         self._whole = None
         self._records.append(record)
+        self.newest = record
         if record.kind in ENDINGS:
             self.endings[record.data.get("attempt", 0)] = record
         elif record.kind == "llm_stream":
@@ -90,11 +96,13 @@ class CallRecords:
         self.first = (self.requests or [*self.endings.values()] or self.streams)[0]
         self.is_manual = self.first.kind == "llm_interaction"
         self.dialect = MANUAL if self.is_manual else data.get("api")
-        self.ending = self.endings.get(data["attempt"] if "attempt" in data else max(self.endings, default=0))
+        ending = self.endings.get(data["attempt"] if "attempt" in data else max(self.endings, default=0))
+        status = ending.data.get("status") if ending is not None else 0
+        self.ending, self.status = ending, status if isinstance(status, int) else 0
 
     def as_of(self, record: Record) -> CallRecords:
         """Return the interaction as it was when one of its records was added."""
-        if record is self._records[-1]:
+        if record is self.newest:
             return self
         earlier = CallRecords(self.interaction_id, self.items, self.first_seq, keeps_request=self._keeps_request)
         for one in self._records[: self._records.index(record) + 1]:
@@ -132,7 +140,7 @@ class CallRecords:
             return raw_body(self.request_data), {}
         parts: Mapping[str, Payload] = self.request_data["items"]
         numbers = {
-            name: part if isinstance(part, int) else self.items.numbers(name, part) for name, part in parts.items()
+            name: part if isinstance(part, int) else [*self.items.numbers(name, part)] for name, part in parts.items()
         }
         return self.request_data["body"], numbers
 
@@ -210,8 +218,10 @@ class CallRecords:
         if parts is None or ending.data["parts"] != len(parts):
             return {}
         data = b"".join(text for text, _ in parts)
+        yield_to_others()
         try:
             text = data.decode()
+            yield_to_others()
             return {"body": parse(text)}
         except UnicodeDecodeError:
             return {"base64": base64.b64encode(data).decode()}
@@ -229,7 +239,7 @@ class CallRecords:
         parts = [record.data for record in self.streams if record.data.get("attempt", 0) == attempt]
         parts = [data for data in parts if bool(data.get("plain")) is plain]
         try:
-            inflated = _inflated([base64.b64decode(data.get("zlib", "")) for data in parts])
+            inflated = _inflated([_unpacked(data) for data in parts])
             return list(zip(inflated, parts, strict=True)) or None
         except (ValueError, TypeError, zlib.error):
             self.is_damaged = True
@@ -247,7 +257,7 @@ class CallRecords:
     def stream_error(self) -> Payload:
         """The provider's error event in the stream. A stream without the word "error" is not joined for this."""
         data = self.stream_bytes() if self.streams else None
-        return self.joined.error if data is not None and b"error" in data and self.joined is not None else None
+        return self.joined.error if data is not None and _contains(data, b"error") and self.joined is not None else None
 
     def raw_response(self) -> Payload:
         """The JSON that came, or its text. Of a stream: as it was assembled on file, or else as it is joined now."""
@@ -260,10 +270,7 @@ class CallRecords:
             return self.joined.body
         return raw_body({**data, **self.body_in_parts} if self.streams else data)
 
-    def _readable_response(self) -> Payload:
-        raw = self.raw_response()
-        if not isinstance(raw, str):
-            return raw
+    def _readable_text(self, raw: str) -> Payload:
         data = {**(self.ending.data if self.ending else {}), **self.body_in_parts}
         return raw if data.keys().isdisjoint({"text", "base64"}) else read_body(data)
 
@@ -271,8 +278,10 @@ class CallRecords:
         """The response as its dialect's reader reads it; NO_RESPONSE for an error, and while there is none."""
         if self.ending is None and not self.is_manual and not self.streams:
             return NO_RESPONSE
-        body, reader = self._readable_response(), reader_of(self.dialect)
-        if body is None or reader is None or http_status(self.ending) >= 400:
+        body, reader = self.raw_response(), reader_of(self.dialect)
+        if isinstance(body, str):
+            body = self._readable_text(body)
+        if body is None or reader is None or self.status >= 400:
             return NO_RESPONSE
         response = reader.read_response(body)
         if not response.tool_calls or not count_made_up(response.tool_calls):
@@ -280,20 +289,29 @@ class CallRecords:
         return reader.read_response(body, self._made_up_ids())
 
 
+def _contains(data: bytes, word: bytes) -> bool:
+    """Whether a word is in a text, which is searched step by step."""
+    for at in range(0, len(data), MAX_UNINTERRUPTED_CHARS):
+        if data.find(word, at, at + MAX_UNINTERRUPTED_CHARS + len(word) - 1) >= 0:
+            return True
+        yield_to_others()
+    return False
+
+
+def _unpacked(data: Mapping[str, Payload]) -> bytes:
+    yield_to_others()
+    return base64.b64decode(data.get("zlib", ""))
+
+
 def _inflated(parts: list[bytes]) -> list[bytes]:
     """Unpack the parts of a stream. Raises ValueError if they grow beyond the limits."""
     left = max(MAX_STREAM_BYTES, MAX_EXPANSION * sum(map(len, parts)))
     inflated = []
     for part in parts:
+        yield_to_others()
         stream = zlib.decompressobj()
         inflated.append(stream.decompress(part, left + 1))
         left -= len(inflated[-1])
         if left < 0 or not stream.eof:
             raise ValueError("a part of a stream is cut off, or too large")
     return inflated
-
-
-def http_status(ending: Record | None) -> int:
-    """Return the HTTP status of an ending; 0 if there is none."""
-    status = ending.data.get("status", 0) if ending else 0
-    return status if isinstance(status, int) else 0

@@ -4,40 +4,41 @@ Every prefix of a journal folds. A record that cannot be read costs only the int
 so. Records of one interaction are joined by `interaction_id`; interactions are in the order in which they began. What
 went over the wire is interpreted by the readers in `dialects/`, so a corrected reader also improves old runs.
 
-`add` only files a record; `read_pending` reads what was added since, in the order of the records. It makes no
-difference whether records are read one by one or all at once.
+`add` only files a record; `read_pending` reads what was added since, in the order of the records, and `match_tools`
+finds the calls of the tools in what was read. It makes no difference whether records are read one by one or all at
+once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from operator import itemgetter
 from typing import Any, TypeVar
 
+from trace_recorder.background_work import yield_to_others
 from trace_recorder.derive.call_records import ENDINGS, CallRecords
 from trace_recorder.derive.derived_steps import is_step, step_of
+from trace_recorder.derive.duplicates import Duplicates
 from trace_recorder.derive.interactions import asked_of, asks_for_stream, interaction_of
 from trace_recorder.derive.message_prefix import Render
 from trace_recorder.derive.requests import MAX_PREFIXES, RequestReader
 from trace_recorder.derive.run_facts import RunFacts
 from trace_recorder.derive.step_messages import StepReader
-from trace_recorder.derive.tool_executions import DuringStream, ToolExecutions
+from trace_recorder.derive.tool_executions import ToolExecutions
 from trace_recorder.derive.tool_matching import RecordedStep, ToolStep, agent_key
 from trace_recorder.dialects.manual import read_step
 from trace_recorder.guard import try_call
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal_reader import BadLine, Record
 from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.messages import ToolResult
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import AgentStep, Gap, Status, Trajectory
 
 Value = TypeVar("Value")
-
-MAX_REMEMBERED_IDS = 4096
-"""The live document remembers the ids of this many captured responses, to recognise duplicates recorded by hand."""
 
 
 @dataclass(slots=True)
@@ -49,9 +50,7 @@ class Fold:
     - `calls`: the records of each interaction, by its id
     - `tools`: the tool executions, and the tool results that later requests carry
     - `steps`: the steps that the agent recorded; `steps_by_id`: those of them that are blocks with a `step_id`
-    - `captured_responses`: the response ids of captured interactions
-    - `manual_responses`: the response ids of interactions recorded by hand, each with the ids of these interactions
-    - `duplicates`: the ids of interactions that were recorded by hand and captured too
+    - `duplicates`: which interactions were recorded by hand and captured too
     - `unreadable_ids`: the ids of interactions that cannot be read; each has a gap
     - `max_prefixes`: how many conversations are remembered for reading requests
     - `changed`, `changed_steps`: the ids of the interactions and steps that changed since these were last cleared
@@ -66,9 +65,7 @@ class Fold:
     steps: list[RecordedStep] = field(default_factory=list)
     steps_by_id: dict[str, RecordedStep] = field(default_factory=dict)
     unreadable_ids: set[str] = field(default_factory=set)
-    captured_responses: dict[str, None] = field(default_factory=dict)
-    manual_responses: dict[str, dict[str, None]] = field(default_factory=dict)
-    duplicates: dict[str, None] = field(default_factory=dict)
+    duplicates: Duplicates = field(default_factory=Duplicates)
     max_prefixes: int = MAX_PREFIXES
     hidden: Collection[str] = ()
     changed: dict[str, None] = field(init=False)
@@ -76,6 +73,7 @@ class Fold:
     _request_reader: RequestReader = field(init=False)
     _step_reader: StepReader = field(init=False)
     _pending: list[tuple[CallRecords | None, Record]] = field(default_factory=list)
+    _unmatched: list[tuple[Record, Callable[..., None], tuple[Any, ...]]] = field(default_factory=list)
     _interactions: dict[str, LLMInteraction] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -94,9 +92,6 @@ class Fold:
         handle = _HANDLERS.get(record.kind)
         if handle is not None:
             try_call(handle, partial(self.run.add_unusable, record), self, record)
-
-    def _add_item(self, record: Record) -> None:
-        self.items.add_record(record)
 
     def _add_to_call(self, record: Record) -> None:
         identity = record.data["interaction_id"]
@@ -152,82 +147,80 @@ class Fold:
 
     # ── reading what was added ───────────────────────────────────────────────────────────────────────────────────
 
-    def read_pending(self, yield_to_others: Callable[[], None] | None = None) -> None:
-        """Read the requests, responses and tools that were added since the last call, in the order of their records.
-
-        `yield_to_others` is called after each request or response.
-        """
+    def read_pending(self) -> None:
+        """Read the requests and responses that were added since the last call, in the order of their records."""
         pending, self._pending = self._pending, []
         for call, record in pending:
             if call is None:
-                read = self._read_tool if record.kind != "agent_step" else self._read_recorded_step
-                try_call(read, partial(self.run.add_unusable, record), record)
+                match = Fold._match_tool if record.kind != "agent_step" else Fold._claim_calls
+                self._unmatched.append((record, match, (record,)))
                 continue
             if "items" in record.data:
                 try_call(self._read_request, _ignore, call, record)
             if call.is_manual or record.kind in ENDINGS:
                 try_call(self._read_response, partial(self.run.add_unusable, record), call, record)
-            if yield_to_others is not None:
-                yield_to_others()
+            yield_to_others()
+
+    def match_tools(self) -> None:
+        """Find the call of each tool, and of each tool result, in what was read since the last call of this method.
+
+        Only steps, their figures and the live document need that.
+        """
+        unmatched, self._unmatched = self._unmatched, []
+        for record, match, arguments in unmatched:
+            try_call(match, partial(self.run.add_unusable, record), self, *arguments)
 
     def _read_request(self, whole: CallRecords, record: Record) -> None:
-        """Read what is new in a request, and assign the tool results that it carries to the calls they answer."""
+        """Read what is new in a request; the tool results that it carries are left to `match_tools`."""
         call = whole if whole.request_data is record.data else whole.as_of(record)
         data = call.request_data
         call.incremental = try_call(self._request_reader.read, _ignore, call.interaction_id, call.dialect, data)
         if call.interaction_id in self.hidden:
             self._request_reader.forget(call.interaction_id)
+        results = call.new_tool_results if call.incremental is None else call.incremental.results
+        self._unmatched.append((record, Fold._match_request, (call.interaction_id, data, results)))
+
+    def _match_request(self, identity: str, data: Mapping[str, Any], results: Sequence[ToolResult]) -> None:
+        """Assign the tool results that a request carries to the calls that they answer."""
         self.tools.add_sub_agent(data.get("parent_execution_id"))
         streams = asks_for_stream(data, asked_of(data))
-        self.tools.read_request(call.interaction_id, agent_key(data), call.new_tool_results, streams=streams)
+        self.tools.read_request(identity, agent_key(data), results, streams=streams)
 
     def _read_response(self, whole: CallRecords, record: Record) -> None:
-        call = whole.as_of(record)
-        during = self.tools.end_stream(call.interaction_id)
+        """Read a response, and whether it was recorded twice; its tool calls are left to `match_tools`."""
+        call = whole if whole.newest is record else whole.as_of(record)
         one = self.interaction(call) if call is whole else self._build(call)
-        if one is not None and self.is_duplicate(one):
+        if one is not None and one.api is None and self.duplicates.has(one):
             self._request_reader.forget(one.interaction_id)
-            return
-        if one is None or not one.answered:
-            return
-        if one.api is None and one.response.id:
-            same = self.manual_responses.setdefault(one.response.id, {})
-            same[one.interaction_id] = None
-            keep_newest(same, MAX_REMEMBERED_IDS)
-        elif one.response.id:
-            self.captured_responses[one.response.id] = None
-            if one.response.id in self.manual_responses:
-                self._drop_duplicates(one, call.first_seq, during)
-        self.tools.read_response(one, call.first.seq, during)
+            one = None
+        answered = one if one is not None and one.answered else None
+        duplicates = self.duplicates.add(answered) if answered is not None and answered.response.id else {}
+        self.changed.update(duplicates)
+        self._unmatched.append((record, Fold._match_response, (call, answered, duplicates)))
 
-    def _drop_duplicates(self, captured: LLMInteraction, first_seq: int, during: DuringStream) -> None:
-        """Give what was attached to manual records of the same response to the captured interaction, via `during`."""
-        for duplicate in self.manual_responses.pop(captured.response.id or "", ()):
-            left = self.tools.detach(duplicate, captured.agent_id or captured.agent)
-            later = {name: one for name, one in left.executions.items() if one.first_seq > first_seq}
+    def _match_response(self, call: CallRecords, one: LLMInteraction | None, duplicates: Iterable[str]) -> None:
+        """Read the tool calls of a response, if there is one, and what came while its stream was open.
+
+        What was attached to its `duplicates` may belong to it.
+        """
+        during = self.tools.end_stream(call.interaction_id)
+        if one is None:
+            return
+        for duplicate in duplicates:
+            left = self.tools.detach(duplicate, one.agent_id or one.agent)
+            later = {name: tool for name, tool in left.executions.items() if tool.first_seq > call.first_seq}
             during.executions |= later
             during.results += left.results
-            self.duplicates[duplicate] = self.changed[duplicate] = None
+        self.tools.read_response(one, call.first.seq, during)
 
-    def _read_tool(self, record: Record) -> None:
+    def _match_tool(self, record: Record) -> None:
         self.tools.read_record(record, self._recorded_step(record))
 
-    def _read_recorded_step(self, record: Record) -> None:
+    def _claim_calls(self, record: Record) -> None:
         """Read which tool calls a step without a block names."""
         self.tools.claim(read_step(None, record.data, record.time).tool_calls)
 
     # ── interactions ─────────────────────────────────────────────────────────────────────────────────────────────
-
-    def is_duplicate(self, one: LLMInteraction) -> bool:
-        """Whether an interaction was recorded by hand although its response was captured too."""
-        return one.api is None and one.response.id in self.captured_responses
-
-    def forget_oldest_ids(self) -> None:
-        """Keep the newest of the ids by which duplicates are recognised."""
-        remembered: tuple[dict[str, Any], ...] = (self.captured_responses, self.manual_responses, self.duplicates)
-        for ids in remembered:
-            if len(ids) > MAX_REMEMBERED_IDS:
-                keep_newest(ids, MAX_REMEMBERED_IDS)
 
     def forget(self, identity: str, one: LLMInteraction | None) -> None:
         """Drop the records of an interaction that is complete. `one` is its value, if it was read."""
@@ -238,7 +231,7 @@ class Fold:
     def interactions(self) -> list[LLMInteraction]:
         """Return the interactions in the order in which they began, without duplicates."""
         made = [self._interactions.get(name) or self.interaction(call) for name, call in self.calls.items()]
-        return [one for one in made if one is not None and (one.api is not None or not self.is_duplicate(one))]
+        return [one for one in made if one is not None and (one.api is not None or not self.duplicates.has(one))]
 
     def interaction(self, call: CallRecords) -> LLMInteraction | None:
         """Return the value of an interaction, built once. None, with a gap, if its records cannot be read."""
@@ -258,6 +251,7 @@ class Fold:
         def on_error(error: Exception) -> None:
             self.unreadable_ids.add(identity)
             self._request_reader.forget(identity)
+            self.match_tools()
             self.tools.detach(identity)
             self.run.add_unusable(call.first, error)
 
@@ -267,16 +261,26 @@ class Fold:
 
     def trajectory(self, status: Status) -> Trajectory:
         """Build the trajectory from all records so far; `status` is used if the journal has no end."""
+        return replace(self.run.outline(status, None), **self.interaction_fields(), **self.step_fields())
+
+    def interaction_fields(self) -> dict[str, Any]:
+        """Return the fields of the trajectory that need its interactions, but not which tool ran for which call."""
         self.read_pending()
         interactions = self.interactions()
+        outline = self.run.outline("unknown", interactions[0] if interactions else None)
+        return {"llm_interactions": interactions, "provider": outline.provider, "model": outline.model}
+
+    def step_fields(self) -> dict[str, Any]:
+        """Return the fields of the trajectory that need its steps, or all of its records."""
+        self.read_pending()
+        interactions = self.interactions()
+        self.match_tools()
         steps = [*self._steps(interactions)]
-        return replace(
-            self.run.outline(status, interactions[0] if interactions else None),
-            metrics=metrics_of(interactions, steps, self.run.redactions),
-            llm_interactions=interactions,
-            agent_steps=[self.with_summary(step) for step in steps] if self.run.summaries else steps,
-            gaps=(*self.run.all_gaps(), *unreadable_gaps(interactions)),
-        )
+        return {
+            "agent_steps": [self.with_summary(step) for step in steps] if self.run.summaries else steps,
+            "metrics": metrics_of(interactions, steps, self.run.redactions),
+            "gaps": (*self.run.all_gaps(), *unreadable_gaps(interactions)),
+        }
 
     def _steps(self, interactions: Iterable[LLMInteraction]) -> Iterator[AgentStep]:
         """Yield the steps in the order in which they began: those that the agent recorded, or else one for each call.
@@ -306,7 +310,11 @@ class Fold:
     def recorded_step(self, step: RecordedStep) -> AgentStep:
         """Make a step that the agent recorded, with the interactions and tools of its block."""
         calls = [self.calls[identity] for identity in step.interactions if identity in self.calls]
-        made = [one for call in calls if (one := self.interaction(call)) is not None and not self.is_duplicate(one)]
+        made = [
+            one
+            for call in calls
+            if (one := self.interaction(call)) is not None and (one.api is not None or not self.duplicates.has(one))
+        ]
         attached = (execution for one in made for execution in self.tools.executions.get(one.interaction_id, ()))
         return step.step(made, self.tools.answers, [one for one in attached if one.requested_by])
 
@@ -322,12 +330,6 @@ class Fold:
 
 def _ignore(_: Exception) -> None:
     """Leave a request that cannot be read as it is: `CallRecords.has_request` says so."""
-
-
-def keep_newest(ids: dict[str, Value], most: int) -> None:
-    """Delete the oldest entries beyond `most`."""
-    while len(ids) > most:
-        del ids[next(iter(ids))]
 
 
 def drain(changed: dict[Value, None]) -> list[Value]:
@@ -351,7 +353,7 @@ def unreadable_gaps(interactions: Iterable[LLMInteraction]) -> list[Gap]:
 
 _HANDLERS: Mapping[str, Callable[[Fold, Record], object]] = {
     "start": lambda fold, record: fold.run.add_start(record),
-    "item": Fold._add_item,
+    "item": lambda fold, record: fold.items.add_record(record),
     "llm_request": Fold._add_to_call,
     "llm_stream": Fold._add_to_call,
     "llm_response": Fold._add_to_call,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trace_recorder.derive.call_records import CallRecords, http_status
+from trace_recorder.derive.call_records import CallRecords
 from trace_recorder.derive.record_bodies import read_body
 from trace_recorder.dialects.error_body import read_error
 from trace_recorder.dialects.readers import join_stream, why_incomplete
@@ -21,16 +21,19 @@ def interaction_of(call: CallRecords) -> LLMInteraction:
     """Make the value of an interaction from the records that are there."""
     request_data, ending = call.request_data, call.ending
     end: Mapping[str, Payload] = request_data if call.is_manual else ending.data if ending else {}
+    first_token = (end or call.last_part).get("time_to_first_token_seconds")
+    duration = end.get("duration_seconds")
+    asked = asked_of(request_data)
+    model = asked.get("model") or request_data.get("model")
     ending_error = None
     if ending is not None and not call.is_manual:
         ending_error = _ending_error(ending, call.body_in_parts if call.streams else {})
     complete, ended_by = _how_it_ended(call, end)
-    asked = asked_of(request_data)
     return LLMInteraction(
         interaction_id=call.interaction_id,
         timestamp=call.first.time,
         provider=request_data.get("provider"),
-        model=_text(asked.get("model") or request_data.get("model")),
+        model=model if isinstance(model, str) else None,
         source=call,
         api=request_data.get("api"),
         step_number=request_data.get("step_number"),
@@ -38,10 +41,10 @@ def interaction_of(call: CallRecords) -> LLMInteraction:
         agent_id=request_data.get("agent_id"),
         parent_agent_id=request_data.get("parent_agent_id"),
         response=call.read_response(),
-        error=_error(call, end, ending_error),
-        attempts=_attempts(call, ending_error),
-        duration_seconds=_seconds(end, "duration_seconds"),
-        time_to_first_token_seconds=_seconds(end or call.last_part, "time_to_first_token_seconds"),
+        error=stated_error(request_data.get("error")) if call.is_manual else _stream_error(call, end) or ending_error,
+        attempts=() if call.is_manual else _attempts(call, ending_error),
+        duration_seconds=duration if type(duration) in _NUMBERS else None,
+        time_to_first_token_seconds=first_token if type(first_token) in _NUMBERS else None,
         stream=bool(end["stream"] if "stream" in end else asks_for_stream(request_data, asked)),
         complete=complete,
         ended_by=ended_by,
@@ -56,7 +59,7 @@ def _how_it_ended(call: CallRecords, end: Mapping[str, Payload]) -> tuple[bool, 
     """
     answered = call.is_manual or (call.ending is not None and call.ending.kind == "llm_response")
     complete, ended_by = answered and end.get("complete", True) is True, end.get("ended_by")
-    if complete and end.get("stream") is True and "last_event" not in end and http_status(call.ending) < 300:
+    if complete and end.get("stream") is True and "last_event" not in end and call.status < 300:
         joined = _undamaged_stream(call, end)
         ended_by = ended_by if joined is None else why_incomplete(joined)
     return complete and ended_by is None, ended_by
@@ -80,19 +83,22 @@ def asked_of(request_data: Mapping[str, Payload]) -> Mapping[str, Payload]:
     return body if isinstance(body, dict) else {}
 
 
-def _error(call: CallRecords, end: Mapping[str, Payload], ending_error: ErrorInfo | None) -> ErrorInfo | None:
-    if call.is_manual:
-        return stated_error(call.request_data.get("error"))
-    if call.streams and (carried := call.stream_error()) is not None:
-        kind, message = read_error({"error": carried})
-        return ErrorInfo(kind or "stream_error", message or "the stream carried an error", end.get("status"))
-    return ending_error
+def _stream_error(call: CallRecords, end: Mapping[str, Payload]) -> ErrorInfo | None:
+    """The error that the stream of a call carried, if it is one."""
+    carried = call.stream_error() if call.streams else None
+    if carried is None:
+        return None
+    kind, message = read_error({"error": carried})
+    return ErrorInfo(kind or "stream_error", message or "the stream carried an error", end.get("status"))
 
 
 def _ending_error(ending: Record, in_parts: Mapping[str, Payload]) -> ErrorInfo | None:
     if ending.kind == "llm_error" or "error" in ending.data:
         return stated_error(ending.data.get("error", ending.data))
-    status, body = http_status(ending), read_body({**ending.data, **in_parts} if in_parts else ending.data)
+    data = {**ending.data, **in_parts} if in_parts else ending.data
+    body = data["body"] if "body" in data else read_body(data)
+    status = data.get("status")
+    status = status if isinstance(status, int) else 0
     if status < 400 and not (isinstance(body, dict) and body.get("error")):
         return None
     kind, message = read_error(body)
@@ -108,43 +114,30 @@ def stated_error(error: Payload) -> ErrorInfo | None:
     return ErrorInfo(kind, message, status if type(status) is int else None)
 
 
-def _text(value: Payload) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _seconds(data: Mapping[str, Payload], name: str) -> float | None:
-    value = data.get(name)
-    if value is None or type(value) is float:
-        return value
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
 def _attempts(call: CallRecords, ending_error: ErrorInfo | None) -> tuple[Attempt, ...]:
-    """Every HTTP exchange of an interaction, in order; none for an interaction that was recorded by hand.
-
-    `ending_error` is the error of the newest one, as the record says it that ends it.
-    """
-    if call.is_manual:
-        return ()
+    """Every HTTP exchange of an interaction, in order. `ending_error` is the error of the newest one."""
     parts = {part.data.get("attempt", 0): part.data for part in call.streams} if call.streams else {}
-    return tuple([_attempt(call, request, parts, ending_error) for request in call.requests])
+    attempts = []
+    for request in call.requests:
+        number = request.data.get("attempt", 0)
+        ending, error = call.endings.get(number), ending_error
+        if ending is not call.ending:
+            error = _ending_error(ending, call.body_of_attempt(number) if call.streams else {}) if ending else None
+        data = ending.data if ending else parts.get(number, {})
+        duration = data.get("duration_seconds")
+        attempts.append(
+            Attempt(
+                number=number,
+                timestamp=request.time,
+                status=data.get("status"),
+                error=error,
+                duration_seconds=duration if type(duration) in _NUMBERS else None,
+                headers=data.get("headers") or {},
+                inferred=request.data.get("inferred", False),
+            )
+        )
+    return tuple(attempts)
 
 
-def _attempt(
-    call: CallRecords, request: Record, parts: Mapping[int, Mapping[str, Payload]], ending_error: ErrorInfo | None
-) -> Attempt:
-    number = request.data.get("attempt", 0)
-    ending = call.endings.get(number)
-    data = ending.data if ending else parts.get(number, {})
-    error = ending_error
-    if ending is not call.ending:
-        error = _ending_error(ending, call.body_of_attempt(number) if call.streams else {}) if ending else None
-    return Attempt(
-        number=number,
-        timestamp=request.time,
-        status=data.get("status"),
-        error=error,
-        duration_seconds=_seconds(data, "duration_seconds"),
-        headers=data.get("headers") or {},
-        inferred=request.data.get("inferred", False),
-    )
+_NUMBERS = (int, float)
+"""The types of a number in JSON, without bool."""

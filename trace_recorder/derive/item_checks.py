@@ -40,7 +40,7 @@ class ItemChecks:
         if isinstance(part, int):
             self._items.element(part)
             return None
-        numbers = array("q", self._items.numbers(name, part))
+        numbers = self._items.numbers(name, part)
         earlier = self._lists.setdefault(name, deque(maxlen=MAX_LISTS))
         begin = max(
             (one for one in earlier if numbers[: len(one[0])] == one[0]), key=lambda one: len(one[0]), default=None

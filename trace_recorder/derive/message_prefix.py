@@ -30,7 +30,7 @@ Render = Callable[[Message], bytes]
 Ranges = tuple[tuple[int, int], ...]
 
 
-class IncrementalReading(Struct, frozen=True):
+class IncrementalReading(Struct, frozen=True, gc=False):
     """A request that was read together with earlier ones.
 
     `offer` is all of it but its messages. These are in `messages`, or else only their texts are kept: the first `count`
@@ -173,12 +173,12 @@ class MessagePrefix:
             self.interaction_id, self._last_is_hidden = interaction_id, False
         since = self._since if self._kept and self._since != interaction_id else None
         new = self._new if self._kept else 0
-        messages = SharedSequence(self._messages, 0, self._ends[-1]) if self._render is None else None
+        keeps_messages = self._render is None
         return IncrementalReading(
             identity=interaction_id,
             offer=self._offer,
-            messages=messages,
-            texts=self._texts,
+            messages=SharedSequence(self._messages, 0, self._ends[-1]) if keeps_messages else None,
+            texts=() if keeps_messages else self._texts,
             count=len(self._texts),
             since=since,
             kept=self._kept,

@@ -95,13 +95,13 @@ class RequestReader:
         history = history or own_history
         if dialect is None or reader is None or not isinstance(items.get(history), list | dict):
             return None
-        numbers = array("q", (PREAMBLE, *self._items.numbers(history, items[history])))
+        numbers = _BEGINNING + self._items.numbers(history, items[history])
         request = _Request(dialect, reader, history, data["body"], items)
         prefix = self._take_prefix(request.key, numbers) or self._new_prefix(request)
         if not self._append_new(prefix, request, numbers):
             prefix = prefix.restarted()
             self._append_new(prefix, request, numbers)
-        self._prefixes = _remembered([prefix, *self._prefixes], self._max_prefixes)
+        self._prefixes = _remembered(prefix, self._prefixes, self._max_prefixes)
         return prefix.reading(interaction_id)
 
     def _take_prefix(self, key: str, numbers: array[int]) -> MessagePrefix | None:
@@ -130,13 +130,12 @@ class RequestReader:
     def _append_new(self, prefix: MessagePrefix, request: _Request, numbers: array[int]) -> bool:
         """Append the elements that a prefix does not have yet. False if the first one merges with its last message."""
         new = numbers[len(prefix.numbers) :]
-        if prefix.merge_rule is None:
-            read = self._reader_of_elements(request, None)[0]
+        read, merge_rule = self._reader_of_elements(request, prefix.merge_rule)
+        if merge_rule is None:
             for number in new:
                 prefix.append_element(number, read(self._items.element(number)))
             return True
         has_begun, place = False, 0
-        read, merge_rule = self._reader_of_elements(request, prefix.merge_rule)
         for group in read_groups(map(self._items.element, new), read, merge_rule):
             if not has_begun and prefix.merges_with(group):
                 return False
@@ -190,13 +189,14 @@ def _find_prefix(prefixes: list[MessagePrefix], numbers: array[int]) -> MessageP
     return None
 
 
-def _remembered(prefixes: list[MessagePrefix], at_most: int) -> list[MessagePrefix]:
+def _remembered(newest: MessagePrefix, others: list[MessagePrefix], at_most: int) -> list[MessagePrefix]:
     """Return the prefixes to keep, newest first, within the limits."""
-    others = [prefix for prefix in prefixes[1:] if prefix.size >= MIN_CACHED_BYTES][: at_most - 1]
+    others = [prefix for prefix in others if prefix.size >= MIN_CACHED_BYTES][: at_most - 1]
     while others and sum(map(_size_of, others)) > MAX_OTHER_PREFIX_BYTES:
         others.pop()
-    return [*(prefix for prefix in prefixes[:1] if prefix.size <= MAX_PREFIX_BYTES), *others]
+    return [newest, *others] if newest.size <= MAX_PREFIX_BYTES else others
 
 
+_BEGINNING = array("q", [PREAMBLE])
 _size_of = attrgetter("size")
 _dump = make_json_writer(",", ":")

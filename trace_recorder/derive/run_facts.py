@@ -113,7 +113,7 @@ class RunFacts:
         of, data = record.data["of"], record.data
         if self.start is not None and of == self.start.seq:
             masked: dict[str, Payload] = {name: data[name] for name in ("task", "metadata") if name in data}
-            self.start = self.start._replace(data={**self.start.data, **masked})
+            self.start = replace(self.start, data={**self.start.data, **masked})
         elif self._annotated.get(of) in self.annotations and self._is_newest(of):
             self.annotations[self._annotated[of]] = data["value"]
 

@@ -45,49 +45,35 @@ class CallNumbering:
     """Makes up the missing ids of a conversation, message by message.
 
     A result without an id answers the first open call of the latest turn with the same name, or with any name if the
-    result has none. If there is no such call, the id stays None.
+    result has none. If there is no such call, the id stays None. Adjacent messages with calls are one turn.
     """
 
     def __init__(self) -> None:
         self.made_up = 0
-        self._open = _OpenCalls()
+        self._open_turns: list[list[ToolCall]] = []
+        self._is_asking = False
 
     def number(self, message: Message) -> Message:
-        """Return the next message with all ids."""
+        """Return the next message with all ids. A message without calls ends the turn."""
         if not message.tool_calls and message.role != "tool":
-            self._open.asking = False
+            self._is_asking = False
             return message
         calls = number_calls(message.tool_calls, self.made_up)
         self.made_up += count_made_up(calls)
         call_id = message.call_id
         if message.role == "tool":
-            call_id = self._open.close(message.call_id, message.name)
-        self._open.add(calls)
+            call_id = self._close(message.call_id, message.name)
+        if calls and not self._is_asking:
+            self._open_turns.append([])
+        if calls:
+            self._open_turns[-1].extend(calls)
+        self._is_asking = bool(calls)
         same = calls == message.tool_calls and call_id == message.call_id
         return message if same else replace(message, tool_calls=calls, call_id=call_id)
 
-
-class _OpenCalls:
-    """The calls that are not answered yet, by turn. Adjacent messages with calls are one turn.
-
-    `asking` is whether the last message had calls.
-    """
-
-    def __init__(self) -> None:
-        self._turns: list[list[ToolCall]] = []
-        self.asking = False
-
-    def add(self, calls: tuple[ToolCall, ...]) -> None:
-        """Add a message's calls. A message without any ends the turn."""
-        if calls and not self.asking:
-            self._turns.append([])
-        if calls:
-            self._turns[-1].extend(calls)
-        self.asking = bool(calls)
-
-    def close(self, call_id: str | None, name: str | None) -> str | None:
+    def _close(self, call_id: str | None, name: str | None) -> str | None:
         """Close the call that a result answers and return its id; the result's own id if there is no such call."""
-        for turn in reversed(self._turns):
+        for turn in reversed(self._open_turns):
             for position, call in enumerate(turn):
                 if call.call_id == call_id if call_id else (not name or call.name == name):
                     return turn.pop(position).call_id

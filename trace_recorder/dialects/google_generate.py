@@ -44,7 +44,7 @@ _FINISH_REASONS = {1: "STOP", 2: "MAX_TOKENS", 3: "SAFETY", 4: "RECITATION", 5: 
 
 _BESIDE_TEXT = ("text", "thought", "thoughtSignature", "thought_signature")
 
-_PLAIN_RESULTS = ("result", "output", "content")
+_PLAIN_RESULTS = ("result", "output", "content", "error")
 """The names under which clients send a tool's response that is a single text."""
 
 
@@ -217,10 +217,20 @@ def _tool_call(part: Payload) -> ToolCall:
 
 
 def _tool_message(part: Payload) -> Message:
-    """Read a tool's response: its text, or else its JSON. The part itself is the message's `extra`."""
+    """Read a tool's response: its text, or else its JSON. The part itself is the message's `extra`.
+
+    Of a function that failed, Gemini's `error` says why; `is_error` is then in the `extra` too.
+    """
     response = as_dict(camel(part)["functionResponse"])
     call_id, name = as_text(response.get("id")), as_text(response.get("name"))
-    return Message("tool", _result_text(response.get("response")), call_id=call_id or None, name=name, extra=part)
+    returned = response.get("response")
+    extra = {**part, "is_error": True} if _states_failure(as_dict(returned)) else part
+    return Message("tool", _result_text(returned), call_id=call_id or None, name=name, extra=extra)
+
+
+def _states_failure(response: dict[str, Payload]) -> bool:
+    """Whether a response has an error and no output, as the API asks for it and the SDK's automatic calls send it."""
+    return is_nonempty(response.get("error")) and "output" not in response and "result" not in response
 
 
 def _result_text(response: Payload) -> str | None:

@@ -12,13 +12,14 @@ up to `call_ids.py`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from trace_recorder.values.json_text import NotJsonError, parse, replace_lone_surrogates
 from trace_recorder.values.messages import Payload
 
 _DECODER = json.JSONDecoder()
-_ROLES = {"model": "assistant", "function": "tool"}
+ROLES = {"model": "assistant", "function": "tool"}
+"""The roles that some dialects name otherwise. Every other role is its own name."""
 
 
 def as_dict(value: Payload) -> dict[str, Payload]:
@@ -122,14 +123,19 @@ class Members(dict[str, Payload]):
 
     def first_integer(self, *keys: str) -> int | None:
         """Take the first of these members that is a whole number, even 0."""
-        for key in keys:
-            number = self.get(key)
-            if type(number) is int:
-                del self[key]
-                return number
-            if number is not None and (number := self.integer(key)) is not None:
-                return number
-        return None
+        return self.first_integers(keys)[0]
+
+    def first_integers(self, *alternatives: Sequence[str]) -> list[int | None]:
+        """Take of each of several alternatives the first that is a whole number, even 0."""
+        found: list[int | None] = []
+        for keys in alternatives:
+            number = None
+            for key in keys:
+                if key in self and (number := self[key] if type(self[key]) is int else as_int(self[key])) is not None:
+                    del self[key]
+                    break
+            found.append(number)
+        return found
 
     def number(self, key: str) -> float | None:
         """Take the member if it is a number."""
@@ -176,7 +182,7 @@ class Members(dict[str, Payload]):
 def role_of(value: Payload, default: str = "user") -> str:
     """Return the role in the words that all dialects share ('model' is assistant, 'function' is tool)."""
     role = value if value and isinstance(value, str) else default
-    return _ROLES.get(role, role)
+    return ROLES.get(role, role)
 
 
 def arguments_of(raw: Payload) -> Payload:

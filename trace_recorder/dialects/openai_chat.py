@@ -14,6 +14,7 @@ from trace_recorder.dialects.blocks import Blocks, is_reference
 from trace_recorder.dialects.call_ids import count_made_up, number_calls, number_messages
 from trace_recorder.dialects.chat_chunks import function_key, join_chunks
 from trace_recorder.dialects.json_access import (
+    ROLES,
     Members,
     arguments_of,
     as_dict,
@@ -44,6 +45,13 @@ _PLAIN = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", "re
 _PLAIN_CALL = frozenset({"id", "type", "function"})
 _INPUT_DETAILS = ("prompt_tokens_details", "input_tokens_details")
 _OUTPUT_DETAILS = ("completion_tokens_details", "output_tokens_details")
+_COUNTS = (
+    ("prompt_tokens", "input_tokens"),
+    ("completion_tokens", "output_tokens"),
+    ("cache_creation_input_tokens",),
+    ("cache_read_input_tokens", "cached_tokens", "prompt_cache_hit_tokens"),
+)
+"""Under which names there are counts of input, output, what was cached now, and what was cached before."""
 _THINKING = ("reasoning_content", "reasoning", "reasoning_details")
 _CALLS = ("tool_calls", "function_call")
 
@@ -96,7 +104,7 @@ def _plain_message(element: dict[str, Payload]) -> Message | None:
     if element.get("refusal") or not (calls is None or type(calls) is list):
         return None
     return Message(
-        role_of(role),
+        ROLES.get(role, role),
         content,
         () if calls is None else tuple([_read_call(call) for call in calls if _is_call(call)]),
         call_id or None,
@@ -166,13 +174,15 @@ def read_usage(usage: Payload) -> Usage:
     members = Members(usage)
     of_input = [members.nested(name) for name in _INPUT_DETAILS if name in members]
     of_output = [members.nested(name) for name in _OUTPUT_DETAILS if name in members]
+    cached = _first_integer(of_input, "cached_tokens") if of_input else None
+    sent, answered, written, *read = members.first_integers(*(_COUNTS if cached is None else _COUNTS[:-1]))
     return Usage(
-        input_tokens=members.first_integer("prompt_tokens", "input_tokens"),
-        output_tokens=members.first_integer("completion_tokens", "output_tokens"),
-        cache_creation_input_tokens=members.integer("cache_creation_input_tokens"),
-        cache_read_input_tokens=_cached(members, of_input),
+        sent,
+        answered,
+        cache_creation_input_tokens=written,
+        cache_read_input_tokens=read[0] if cached is None else cached,
         reasoning_tokens=_first_integer(of_output, "reasoning_tokens") if of_output else None,
-        cost=members.number("cost"),
+        cost=members.number("cost") if "cost" in members else None,
         extra=members.rest(),
     )
 
@@ -185,14 +195,6 @@ def _first_integer(details: list[Members], name: str) -> int | None:
     return None
 
 
-def _cached(members: Members, details: list[Members]) -> int | None:
-    """Return the cached part of the input: from the details, or from outside of them, as some servers have it."""
-    cached = _first_integer(details, "cached_tokens") if details else None
-    if cached is not None:
-        return cached
-    return members.first_integer("cache_read_input_tokens", "cached_tokens", "prompt_cache_hit_tokens")
-
-
 def _read_choice(element: Payload, position: int, made_up_ids: int) -> tuple[Choice, dict[str, Payload]]:
     """Read a choice; also return the members of its message that the values have no place for."""
     members = Members(element)
@@ -201,7 +203,7 @@ def _read_choice(element: Payload, position: int, made_up_ids: int) -> tuple[Cho
     plain = _plain_message(raw)
     message = next(iter(read_message(raw)), Message("assistant")) if plain is None else plain
     calls = number_calls(message.tool_calls, made_up_ids) if message.tool_calls else ()
-    content, interleaved = _read_answer(raw, calls) if plain is None else (as_text(plain.content), ())
+    content, interleaved = _read_answer(raw, calls) if plain is None else (as_text(message.content), ())
     choice = Choice(
         position if index is None else index,
         members.text("text") if content is None else content,

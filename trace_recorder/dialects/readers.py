@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from trace_recorder.dialects.split_messages import MergeRule
+from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.messages import JoinedStream, LLMResponse, Message, Payload, RequestReading
 from trace_recorder.values.structs import replace
 
@@ -71,7 +72,7 @@ def join_stream(api: str | None, data: bytes) -> JoinedStream | None:
     if reader is None:
         return None
     joined = reader.join_stream(data.decode("utf-8", "replace"))
-    text = json.dumps([joined.body, joined.error], ensure_ascii=False)
+    text = _dump([joined.body, joined.error])
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -81,6 +82,7 @@ def join_stream(api: str | None, data: bytes) -> JoinedStream | None:
     return joined
 
 
+_dump = make_json_writer(",", ":", yields=True)
 _NO_LAST_EVENT = "the stream ended without its last event"
 _CARRIED_ERROR = "the stream carried an error"
 ENDED_BY_SERVER = frozenset({_NO_LAST_EVENT, _CARRIED_ERROR})

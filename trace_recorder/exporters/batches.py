@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from trace_recorder.background_work import yield_to_others
 from trace_recorder.exporters.delivered import Delivered
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.otlp.additions import plan_additions
@@ -31,7 +32,6 @@ def deliver(
     planned: Sequence[PlannedSpan],
     delivered: Delivered,
     send: Callable[[Sequence[Span]], bool],
-    yield_to_others: Callable[[], None] = lambda: None,
     additions: Iterable[PlannedSpan] = (),
 ) -> Delivery:
     """Send the spans that were not delivered yet, until a batch is refused. What is missing stays for the next time.
@@ -44,7 +44,7 @@ def deliver(
     for listed in (planned, additions):
         waiting = [one for one in listed if one.span_id not in delivered.ids]
         done = 0
-        for batch in batches(waiting, yield_to_others):
+        for batch in batches(waiting):
             if not send(batch):
                 return Delivery(sent + done, len(waiting) - done)
             delivered.add(name for span in batch for name in (span.span_id, *said.get(span.span_id, ())))
@@ -53,7 +53,7 @@ def deliver(
     return Delivery(sent)
 
 
-def batches(planned: Iterable[PlannedSpan], yield_to_others: Callable[[], None]) -> Iterator[list[Span]]:
+def batches(planned: Iterable[PlannedSpan]) -> Iterator[list[Span]]:
     """Make spans, and yield them in batches."""
     batch: list[Span] = []
     size = 0

@@ -17,7 +17,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Protocol
 
-from trace_recorder.background_work import Event, run_yielding, start_thread, yield_to_others
+from trace_recorder.background_work import Event, run_yielding, start_thread
 from trace_recorder.exporters.batches import Delivery, additions, deliver
 from trace_recorder.exporters.delivered import Delivered
 from trace_recorder.guard import logger, try_call
@@ -186,7 +186,7 @@ class LiveExport:
         except ReplacedError:
             self._journal = GrowingJournal(self._journal.path)
             self._journal.read_more()
-        self._journal.fold.read_pending(yield_to_others)
+        self._journal.fold.read_pending()
         run = self._journal.trajectory()
         planned = plan_spans(run, self._maker, new_messages=self._target.new_messages)
         final = [one for one in planned if one.is_final]
@@ -194,4 +194,4 @@ class LiveExport:
         send: Callable[[Sequence[Span]], bool] = sender.send if sender is not None else lambda _: False
         is_over = self._journal.status not in {"running", "unknown"}
         added = additions(run, self._maker, self._target.conventions) if is_over else ()
-        return deliver(final, self._delivered, send, yield_to_others, added), is_over
+        return deliver(final, self._delivered, send, added), is_over

@@ -155,8 +155,7 @@ def load_lines(lines: Iterable[bytes], path: Path) -> Trajectory:
         for record in journal_reader.read(line, at):
             fold.add(record)
         at += len(line)
-    known = try_call(fold.run.known, partial(_refuse, path), "unknown")
-    return Trajectory.read_on_demand(known, partial(folded, fold, "unknown", path))
+    return _read_on_demand(fold, "unknown", path)
 
 
 def fold_journal(path: Path) -> tuple[Trajectory, Fold]:
@@ -173,8 +172,18 @@ def fold_journal(path: Path) -> tuple[Trajectory, Fold]:
     refuse_others(fold, data, path)
     status = status_without_end(path, fold)
     fold.run.gaps += cut_off_gaps(path, fold)
-    known = try_call(fold.run.known, partial(_refuse, path), status)
-    return Trajectory.read_on_demand(known, partial(folded, fold, status, path)), fold
+    return _read_on_demand(fold, status, path), fold
+
+
+def _read_on_demand(fold: Fold, status: Status, path: Path) -> Trajectory:
+    """Return the trajectory of a fold to which no record will be added: the run itself is read, the rest is not yet."""
+    refuse = partial(_refuse, path)
+    interactions, steps = (partial(try_call, read, refuse) for read in (fold.interaction_fields, fold.step_fields))
+    return Trajectory.read_on_demand(
+        try_call(fold.run.known, refuse, status),
+        dict.fromkeys(("llm_interactions", "provider", "model"), interactions)
+        | dict.fromkeys(("agent_steps", "metrics", "gaps"), steps),
+    )
 
 
 def _may_have_records(path: Path) -> bool:

@@ -1,22 +1,26 @@
 """Steps and sub-agents: the current step and agent, kept in a context variable.
 
-A step context is set until its block is left. Contexts are copied into tasks, and into threads that are started with a
-copied context; so each of ten concurrent sub-agents has its own. A step context belongs to one run and does not apply
-to records of another recorder. Each record of a step has the step's id, so that a process that is killed during a step
-loses nothing; the fold collects them.
+A step context applies until its block is left, and to what was started in it, tasks and threads with a copied context,
+also afterwards. So each of ten concurrent sub-agents has its own. It belongs to one run and does not apply to records
+of another recorder. Each record of a step has the step's id, so that a process that is killed during a step loses
+nothing; the fold collects them.
+
+A block may be left in another context than it was entered in, as in an async generator that another task closes. The
+context in which it was entered cannot be changed from there, so the block is marked, and the task or the thread that
+entered it passes over it. A block may also be left before one that was entered later, as in generators that take turns.
 """
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Any, Generic, Self, TypeVar
 
 from trace_recorder.errors import RecorderStateError
 from trace_recorder.guard import is_recording
@@ -32,20 +36,87 @@ from trace_recorder.values.jsonable import (
 )
 from trace_recorder.values.messages import Payload, without_none
 
+T = TypeVar("T")
+Owner = tuple[int, int | None]
+"""A thread, and the task that runs in it, if any."""
+
 _OF_AGENT = ("agent", "agent_id", "parent_agent_id", "parent_execution_id")
+
+
+@dataclass(slots=True, eq=False)
+class OpenBlock(Generic[T]):
+    """One block: what it stands for, and who entered it."""
+
+    value: T
+    owner: Owner
+    left_elsewhere: bool = False
+    token: Token[Any] | None = None
+
+
+class OpenBlocks(Generic[T]):
+    """The open blocks of one kind."""
+
+    def __init__(self, name: str) -> None:
+        self._blocks: ContextVar[tuple[OpenBlock[T], ...]] = ContextVar(name, default=())
+
+    def enter(self, value: T) -> OpenBlock[T]:
+        """Open a block in this context; return it, for `leave`."""
+        block = OpenBlock(value, _current_owner())
+        block.token = self._blocks.set((*self.around(), block))
+        return block
+
+    def leave(self, block: OpenBlock[T]) -> None:
+        """Close a block in this context, and in that in which it was entered."""
+        token, block.token = block.token, None
+        others = tuple(one for one in self._blocks.get() if one is not block)
+        if token is not None:
+            try:
+                self._blocks.reset(token)
+            except ValueError:  # it was entered in another context
+                block.left_elsewhere = True
+        self._blocks.set(others)
+
+    def around(self) -> tuple[OpenBlock[T], ...]:
+        """Return the blocks that are open in this context, the innermost last."""
+        blocks = self._blocks.get()
+        for block in blocks:
+            if block.left_elsewhere:
+                break
+        else:
+            return blocks
+        owner = _current_owner()
+        return tuple(block for block in blocks if not (block.left_elsewhere and block.owner == owner))
+
+    def innermost(self) -> T | None:
+        """Return what the innermost open block stands for; None outside of all."""
+        blocks = self.around()
+        return blocks[-1].value if blocks else None
+
+
+def _current_owner() -> Owner:
+    task = _current_task("asyncio") or _current_task("trio.lowlevel")
+    return threading.get_ident(), None if task is None else id(task)
+
+
+def _current_task(module: str) -> object:
+    """Return the current task of an event loop's module, if that is imported and a loop runs here."""
+    library = sys.modules.get(module)
+    try:
+        return None if library is None else library.current_task()
+    except RuntimeError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
 class StepContext:
-    """The step and the agent that are current in a run; `outer` is the context before, of the same run or another."""
+    """The step and the agent that are current in a run."""
 
     run: Run
     about: Mapping[str, Payload]
-    outer: StepContext | None
 
 
-_step_context: ContextVar[StepContext | None] = ContextVar("trace_recorder_step_context", default=None)
-_execution: ContextVar[tuple[Run, str] | None] = ContextVar("trace_recorder_execution", default=None)
+_step_contexts: OpenBlocks[StepContext] = OpenBlocks("trace_recorder_step_context")
+_executions: OpenBlocks[tuple[Run, str]] = OpenBlocks("trace_recorder_execution")
 
 
 class ToolBody:
@@ -53,31 +124,30 @@ class ToolBody:
 
     def __init__(self, run: Run | None, execution_id: str | None) -> None:
         self._of = None if run is None or execution_id is None else (run, execution_id)
-        self._token: Token[tuple[Run, str] | None] | None = None
+        self._block: OpenBlock[tuple[Run, str]] | None = None
 
     def __enter__(self) -> None:
         if self._of is not None:
-            self._token = _execution.set(self._of)
+            self._block = _executions.enter(self._of)
 
     def __exit__(self, *_: object) -> None:
-        token, self._token = self._token, None
-        if token is not None:
-            with suppress(ValueError):  # a block in an async generator may be left in another context
-                _execution.reset(token)
+        block, self._block = self._block, None
+        if block is not None:
+            _executions.leave(block)
 
 
 def current_execution(run: Run) -> str | None:
     """Return the id of the tool execution that is running in this context; None if there is none of this run."""
-    of, identity = _execution.get() or (None, None)
+    of, identity = _executions.innermost() or (None, None)
     return identity if of is run else None
 
 
 def context_of(run: Run | None) -> Mapping[str, Payload]:
     """Return the members of a record that name the current agent and step of a run."""
-    at = _step_context.get()
-    while at is not None and at.run is not run:
-        at = at.outer
-    return {} if at is None else at.about
+    for block in reversed(_step_contexts.around()):
+        if block.value.run is run:
+            return block.value.about
+    return {}
 
 
 def agent_of(run: Run) -> dict[str, Payload]:
@@ -114,12 +184,12 @@ def record_or_defer(closing: Run | None, record: Callable[[], None]) -> None:
 class _Block:
     """A `with` block, sync or async, that sets the step context while it is open."""
 
-    __slots__ = ("__weakref__", "_entered", "_run", "_token")
+    __slots__ = ("__weakref__", "_block", "_entered", "_run")
 
     def __init__(self, run: Run | None) -> None:
         self._run = run
         self._entered = False
-        self._token: Token[StepContext | None] | None = None
+        self._block: OpenBlock[StepContext] | None = None
 
     def _begin(self, run: Run) -> Mapping[str, Payload]:
         """Record the beginning of the block; return the step context for its body."""
@@ -134,14 +204,13 @@ class _Block:
         self._entered = True
         if self._run is not None:
             about = self._begin(self._run)
-            self._token = _step_context.set(StepContext(self._run, about, _step_context.get()))
+            self._block = _step_contexts.enter(StepContext(self._run, about))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        token, self._token = self._token, None
-        if token is not None:
-            with suppress(ValueError):  # a block in an async generator may be left in another context
-                _step_context.reset(token)
+        block, self._block = self._block, None
+        if block is not None:
+            _step_contexts.leave(block)
         self._end(error)
 
     async def __aenter__(self) -> Self:

@@ -12,11 +12,11 @@ from importlib import import_module
 
 from trace_recorder.recording import process
 from trace_recorder.storage.items.item_lists import NewItem
-from trace_recorder.storage.journal_lines import Data, encode_data
+from trace_recorder.storage.journal_lines import Data
 from trace_recorder.storage.journal_reader import SCHEMA, VERSION
 from trace_recorder.values.messages import Payload, without_none
 
-Records = list[tuple[str, Data]]
+Records = Sequence[tuple[str, Data]]
 """Records to be written: the kind of each, and its data."""
 
 _STARTED = time.time()
@@ -44,17 +44,17 @@ def record_data(about: str, said: str, redacted: int) -> str:
     return f"{{{about}{counted},{said}}}" if said else f"{{{about}{counted}}}"
 
 
-def item_records(new: Sequence[NewItem], masked: Sequence[tuple[str, int]]) -> Records:
-    """The records of new items, from their masked members; large ones are encoded."""
-    return [
-        ("item", encode_data(record_data(item.about, *one))) for item, one in zip(new, masked[: len(new)], strict=True)
-    ]
+def item_records(new: Sequence[NewItem], masked: Sequence[tuple[str, int]]) -> list[tuple[str, str]]:
+    """The records of new items, from their masked members."""
+    return [("item", record_data(item.about, *one)) for item, one in zip(new, masked[: len(new)], strict=True)]
 
 
-def split_redacted(about: Mapping[str, object]) -> tuple[dict[str, object], int]:
+def split_redacted(about: Mapping[str, object]) -> tuple[Mapping[str, object], int]:
     """The recorder's own members of a record, and how many secrets are masked in it."""
+    if "redacted" not in about:
+        return about, 0
     said = dict(about)
-    redacted = said.pop("redacted", 0)
+    redacted = said.pop("redacted")
     return said, redacted if isinstance(redacted, int) else 0
 
 

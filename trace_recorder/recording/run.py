@@ -40,7 +40,7 @@ from trace_recorder.recording.unfinished import UnfinishedWork
 from trace_recorder.storage import paths
 from trace_recorder.storage.items.encoder import Encoded, ItemEncoder
 from trace_recorder.storage.journal import Journal
-from trace_recorder.storage.journal_lines import Data
+from trace_recorder.storage.journal_lines import Data, encode_data
 from trace_recorder.storage.redaction.body_parts import BodyPart
 from trace_recorder.storage.redaction.redactor import Redaction, masks_in
 from trace_recorder.values.final_status import FinalStatus
@@ -86,8 +86,7 @@ class Run:
         self.limits = limits
         self.pid = os.getpid()
         self.began = time.perf_counter()
-        self.closed = self._document_complete = False
-        self.abandoned = False
+        self.closed = self._document_complete = self.abandoned = False
         self._begin: tuple[str, str, int] | None = None
         self._journal = journal
         self._redaction = redaction
@@ -97,8 +96,7 @@ class Run:
         self._numbers = {kind: itertools.count(1) for kind in ("llm", "step", "agent", "tool")}
         self._exiting, self._recreate_after = False, 0.0
         self.unfinished = UnfinishedWork()
-        self._document = document
-        self._closing_thread = 0
+        self._document, self._closing_thread = document, 0
         self._snapshot = partial(
             DocumentWriter, journal.path, history=history, sync=journal.sync, limits=limits.document
         )
@@ -110,7 +108,7 @@ class Run:
         """Write the first record: the schema version, the process, and the caller's description of the run."""
         where = process_facts(self.trajectory_id, self.pid, parent)
         about, redacted = split_redacted(about)
-        self._begin = members_to_json(where | about), members_to_json(said), redacted
+        self._begin = members_to_json({**where, **about}), members_to_json(said), redacted
         with self._lock:
             self._prepare()
         self._update_document("start")
@@ -134,12 +132,18 @@ class Run:
         if self.abandoned:
             return  # asked before the lock, which a thread of the parent's may have held at the fork
         about, redacted = split_redacted(about)
+        data: Data | None = None
+        if len(said) > MAX_UNINTERRUPTED_CHARS and kind in DOCUMENT_TIMING:  # done while others record
+            said, count = self._redaction.mask(said)
+            data = encode_data(record_data(dump_members(about), said, redacted + count))
         with self._lock:
             self._prepare(looks=kind not in DOCUMENT_TIMING)  # that of a call has been asked when it was begun
-            said, count = self._redaction.mask(said) if said else ("", 0)
+            if data is None:
+                said, count = self._redaction.mask(said) if said else ("", 0)
+                data = record_data(dump_members(about), said, redacted + count)
             seq = self._journal.next_seq
             try:
-                self._journal.append(kind, record_data(dump_members(about), said, redacted + count), now())
+                self._journal.append(kind, data, now())
             finally:
                 if written is not None and self._journal.next_seq > seq:
                     written()
@@ -164,7 +168,7 @@ class Run:
                 self._append_encoded(kind, about, encoded, masked[-1], item_records(encoded.new, masked))
         if masked is None:  # what takes long is done while others record
             masked = self._redaction.mask_all(texts)
-            items = item_records(encoded.new, masked)
+            items = [(of, encode_data(data)) for of, data in item_records(encoded.new, masked)]
             with self._lock:
                 self._prepare()
                 self._append_encoded(kind, about, encoded, masked[-1], items)

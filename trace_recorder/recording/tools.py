@@ -10,15 +10,13 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
-from contextlib import suppress
-from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from functools import partial, wraps
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
 from trace_recorder.guard import try_call
-from trace_recorder.recording.context import ToolBody, context_of, merge_facts, record_or_defer
+from trace_recorder.recording.context import OpenBlock, OpenBlocks, ToolBody, context_of, merge_facts, record_or_defer
 from trace_recorder.recording.run import Run
 from trace_recorder.recording.stand_ins import outcome_of, standing_in
 from trace_recorder.values.jsonable import describe_error, json_key, members_to_json, to_jsonable, to_jsonable_of_type
@@ -121,17 +119,17 @@ class AnnouncedExecution(Execution):
     a `@tool` function of the same name is called inside, its execution is this one, and it sets the result.
     """
 
-    __slots__ = ("_claimed", "_inside", "_token")
+    __slots__ = ("_block", "_claimed", "_inside")
 
     def __init__(self, run: Run | None, name: str, arguments: object, call_id: str | None) -> None:
         super().__init__(run, name, arguments, call_id)
-        self._token: Token[AnnouncedExecution | None] | None = None
+        self._block: OpenBlock[AnnouncedExecution] | None = None
         self._inside: ToolBody | None = None
         self._claimed = False
 
     def __enter__(self) -> Self:
         super().__enter__()
-        self._token = _announced.set(self)
+        self._block = _announced.enter(self)
         self._inside = self._body()
         self._inside.__enter__()
         return self
@@ -139,10 +137,9 @@ class AnnouncedExecution(Execution):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._inside is not None:
             self._inside.__exit__()
-        token, self._token = self._token, None
-        if token is not None:
-            with suppress(ValueError):  # a block in an async generator may be left in another context
-                _announced.reset(token)
+        block, self._block = self._block, None
+        if block is not None:
+            _announced.leave(block)
         super().__exit__(kind, error, at)
 
     def _claim(self, name: str) -> bool:
@@ -171,7 +168,7 @@ class _ClaimedExecution(Execution):
         self._announced._add(item)
 
 
-_announced: ContextVar[AnnouncedExecution | None] = ContextVar("trace_recorder_announced_tool", default=None)
+_announced: OpenBlocks[AnnouncedExecution] = OpenBlocks("trace_recorder_announced_tool")
 
 
 def make_tool(open_run: OpenRun, function: object, name: str | None) -> Any:
@@ -204,7 +201,7 @@ class _ToolFunction:
 
     def execution(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Execution:
         """Return the execution of a call; inside a `tool_call` block of the same name, that of the block."""
-        announced = _announced.get()
+        announced = _announced.innermost()
         if announced is not None and announced._claim(self.name):
             return _ClaimedExecution(announced)
         run = self.open_run()

@@ -109,7 +109,7 @@ class Fork(Replay):
     def decide(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | Outgoing:
         """Return the answer to one request, or what is sent for it. Raises ReplayMismatchError before the fork."""
         with self._lock:
-            self._redaction.learn(secrets(headers))
+            self._redaction.learn(secrets(headers)[0])
             live = Live(endpoint, self._read(body))
             exchange = self._requests.take(live, self._is_given)
             by_hand = self._go_live(live) if exchange is None else None

@@ -14,7 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, get_args
 
-from trace_recorder.attach.recorder import RecorderTarget, TrajectoryRecorder, is_disabled
+from trace_recorder.attach.lifecycle import is_disabled
+from trace_recorder.attach.recorder import RecorderTarget, TrajectoryRecorder
 from trace_recorder.capture.all_clients import TransportPatch
 from trace_recorder.capture.transport import Binding, recording_class
 from trace_recorder.errors import RecorderStateError, TrajectoryFormatError

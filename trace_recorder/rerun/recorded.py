@@ -184,7 +184,7 @@ class Recording:
         data = exchange.begin.data
         parts: Mapping[str, Payload] = data["items"]
         numbers = {
-            name: part if isinstance(part, int) else self._items.numbers(name, part) for name, part in parts.items()
+            name: part if isinstance(part, int) else [*self._items.numbers(name, part)] for name, part in parts.items()
         }
         return data["body"], numbers
 

@@ -131,7 +131,7 @@ class Replay:
     def answer(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | None:
         """Return the recorded answer to one request; None if it is to be sent. Raises ReplayMismatchError."""
         with self._lock:
-            self._redaction.learn(secrets(headers))
+            self._redaction.learn(secrets(headers)[0])
             live = Live(endpoint, self._read(body))
             exchange = self._requests.take(live)
             if self.missing == "live" and (exchange is None or exchange.ending is None):

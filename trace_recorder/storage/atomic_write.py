@@ -87,16 +87,17 @@ def write_all(fd: int, content: Iterable[bytes | Span]) -> None:
     waiting: list[bytes] = []
     size = 0
     for part in content:
-        if type(part) is bytes:
-            waiting.append(part)
-            size += len(part)
+        long = part if isinstance(part, Span) and part.length >= _COPY_BYTES else None
+        if long is None:
+            waiting.append(_read_span(part) if isinstance(part, Span) else part)
+            size += len(waiting[-1])
             if size < _COPY_BYTES:
                 continue
         _write_buffers(fd, waiting)
         waiting.clear()
         size = 0
-        if type(part) is Span:
-            _copy_span(fd, part)
+        if long is not None:
+            _copy_span(fd, long)
     _write_buffers(fd, waiting)
 
 
@@ -112,24 +113,30 @@ def _write_buffers(fd: int, texts: Sequence[bytes]) -> None:
 
 
 def _copy_span(fd: int, span: Span) -> None:
+    """Copy a long range, by the system alone where it can."""
     done = 0
     while done < span.length:
-        copied = _send_file(fd, span, done)
+        rest = Span(span.fd, span.offset + done, min(span.length - done, _COPY_BYTES))
+        copied = _send_file(fd, rest)
         if not copied:
-            part = os.pread(span.fd, min(span.length - done, _COPY_BYTES), span.offset + done)
-            if not part:
-                raise OSError(f"{span.length - done} bytes are missing of the document's last writing")
-            _write_buffers(fd, [part])
-            copied = len(part)
+            _write_buffers(fd, [_read_span(rest)])
+            copied = rest.length
         done += copied
 
 
-def _send_file(fd: int, span: Span, done: int) -> int:
-    """Let the system copy, and return how many bytes; 0 where it cannot, or where reading and writing is cheaper."""
-    if span.length - done < _COPY_BYTES or not hasattr(os, "sendfile"):
+def _read_span(span: Span) -> bytes:
+    text = os.pread(span.fd, span.length, span.offset)
+    if len(text) < span.length:
+        raise OSError(f"{span.length - len(text)} bytes are missing of the document's last writing")
+    return text
+
+
+def _send_file(fd: int, span: Span) -> int:
+    """Let the system copy, and return how many bytes; 0 where it cannot."""
+    if not hasattr(os, "sendfile"):
         return 0
     try:
-        return os.sendfile(fd, span.fd, span.offset + done, span.length - done)
+        return os.sendfile(fd, span.fd, span.offset, span.length)
     except OSError:
         return 0  # not supported between these files, or no space: then writing fails too
 

@@ -13,6 +13,7 @@ import contextlib
 import errno
 import os
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +45,12 @@ class Journal:
     def __init__(self, fd: int, path: Path, *, sync: bool = False) -> None:
         self.path = path
         self.next_seq = 1
+        self.end = -1
+        """Where the last record ends, in bytes; -1 where that is not certain."""
         self._file: Descriptor | None = Descriptor(fd)
         self._closed: Descriptor | None = None
         self.sync = sync
         self._torn = False
-        self._end = -1
         self._pending: PendingWrite | None = None
         self._pid = os.getpid()
 
@@ -61,7 +63,7 @@ class Journal:
         """
         return cls(_create_locked(path, lambda _: None, sync=sync), path, sync=sync)
 
-    def append(self, kind: str, data: str, time: str) -> tuple[int, int]:
+    def append(self, kind: str, data: Data, time: str) -> tuple[int, int]:
         """Write one record as `append_all` does, and return its (seq, crc)."""
         return self.append_all([(kind, data)], time)
 
@@ -75,14 +77,15 @@ class Journal:
             fd = self._writable_fd()
             if self._pending is not None:
                 self._resolve_pending_write()
-            seq, before = self.next_seq, self._end if self._end >= 0 else self.size
+            seq, before = self.next_seq, self.end if self.end >= 0 else self.size
             crcs: list[int] = []
-            lines = list(lines_in_pieces(records, seq, time, crcs))
+            lines = lines_in_pieces(records, seq, time, crcs)
             if self._torn:
                 lines[0] = (b"\n", *lines[0])
             sizes = [sum(map(len, line)) for line in lines]
             pending, length, count = (seq, before, sizes), sum(sizes), len(lines)
-            write, text = _way_to_write([piece for line in lines for piece in line], length)
+            pieces = list(chain.from_iterable(lines))
+            write, text = (os.write, b"".join(pieces)) if length <= _JOINED_BYTES else _large_write(pieces)
             written = 0
             if self.next_seq == seq:  # otherwise a signal's handler, or a destructor, has appended in the meantime
                 break
@@ -100,7 +103,7 @@ class Journal:
             self._undo_failed_write(pending, written)
             raise
         if self._pending is pending:  # otherwise a handler has resolved it already, and appended behind it
-            self._torn, self._pending, self._end = False, None, before + length
+            self._torn, self._pending, self.end = False, None, before + length
         return seq + count - 1, crcs[-1]
 
     def _undo_failed_write(self, pending: PendingWrite, written: int) -> None:
@@ -131,7 +134,7 @@ class Journal:
             whole += 1
         torn = left != 0 or (self._torn and whole == 0)
         if self._pending is pending:  # otherwise a handler has resolved it; no call follows in which one could run
-            self._torn, self._end = torn, end
+            self._torn, self.end = torn, end
             self.next_seq = seq + whole  # numbers have no gaps: that of a torn record is used again
             self._pending = None
 
@@ -148,9 +151,9 @@ class Journal:
 
     def _writable_fd(self) -> int:
         """The descriptor to write to. Where other code has closed it, the file is opened again."""
-        file = self._open
-        if not file.is_ours():
-            self._file = file = self._open_by_name(file)
+        file = self._file
+        if file is None or not file.is_ours():
+            self._file = file = self._open_by_name(self._open)
             warn_once("other code closed the descriptor of a journal (os.closerange does); it has been opened again")
         return file.number
 
@@ -162,11 +165,6 @@ class Journal:
             raise FileNotFoundError(f"the descriptor of {self.path} was closed, and another file has its name")
         lock(fd)
         return Descriptor(fd)
-
-    @property
-    def end(self) -> int:
-        """Where the last record ends, in bytes; -1 where that is not certain."""
-        return self._end
 
     def is_in_place(self) -> bool:
         """Whether `path` still names this file: it may have been moved, removed or replaced."""
@@ -223,11 +221,9 @@ class Journal:
             self._file = self._open_by_name(self._closed)
 
 
-def _way_to_write(pieces: list[bytes], size: int) -> tuple[Callable[[int, Any], int], Any]:
-    """Return the function that writes pieces by one call, and what it is to be given besides the descriptor."""
-    if len(pieces) == 1:
-        return os.write, pieces[0]
-    if size <= _JOINED_BYTES or len(pieces) > _MOST_PIECES or not hasattr(os, "writev"):
+def _large_write(pieces: list[bytes]) -> tuple[Callable[[int, Any], int], Any]:
+    """Return the function that writes large pieces by one call, and what it is to be given besides the descriptor."""
+    if len(pieces) > _MOST_PIECES or not hasattr(os, "writev"):
         return os.write, b"".join(pieces)
     return os.writev, pieces
 

@@ -47,21 +47,23 @@ def encode_lines(records: Iterable[tuple[str, Data]], seq: int, time: str, crcs:
     return map(b"".join, lines_in_pieces(records, seq, time, crcs))
 
 
-def lines_in_pieces(records: Iterable[tuple[str, Data]], seq: int, time: str, crcs: list[int]) -> Iterator[Line]:
+def lines_in_pieces(records: Iterable[tuple[str, Data]], seq: int, time: str, crcs: list[int]) -> list[Line]:
     """Do the same, without copying what is encoded already."""
+    lines: list[Line] = []
     for kind, data in records:
         head = f'{{"seq":{seq + len(crcs)},"time":"{time}","kind":"{kind}","data":'
         if isinstance(data, EncodedData):
             begin = head.encode()
             crcs.append(combined_crc(crc32(begin), data.crc, len(data.data)))
-            yield begin, data.data, b',"crc":"%08x"}\n' % crcs[-1]
+            lines.append((begin, data.data, b',"crc":"%08x"}\n' % crcs[-1]))
             continue
         text = data if isinstance(data, str) else data(crcs)
         if LINE_BEGIN in text:
             text = _without_line_begins(text)
         line = f"{head}{text}".encode()
         crcs.append(crc32(line))
-        yield (b'%s,"crc":"%08x"}\n' % (line, crcs[-1]),)
+        lines.append((b'%s,"crc":"%08x"}\n' % (line, crcs[-1]),))
+    return lines
 
 
 def _without_line_begins(text: str) -> str:

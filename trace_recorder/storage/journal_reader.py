@@ -11,11 +11,12 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 from zlib import crc32
 
+from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
 from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, check_depth
 from trace_recorder.values.messages import Payload
+from trace_recorder.values.structs import Struct
 
 SCHEMA = "trace-recorder/journal"
 VERSION = 1
@@ -41,7 +42,7 @@ except ImportError:  # in another interpreter, which has the standard library al
     _read_json, MsgspecError = json.loads, ValueError  # type: ignore[assignment, misc]
 
 
-class Record(NamedTuple):
+class Record(Struct, frozen=True, gc=False):
     """One line of a journal. `offset` and `length` are its place in the file, in bytes, without the newline."""
 
     seq: int
@@ -100,29 +101,30 @@ def _read_damaged_line(line: bytes, offset: int, *, torn: bool) -> Iterator[Reco
 
 
 def _parse_record(line: bytes, offset: int) -> Record | None:
-    """Parse one line; None where it is no record, or its CRC does not match."""
-    facts = line[:-_CRC_LENGTH]
+    """Parse one line; None where it is no record, its CRC does not match, or it is nested too deeply.
+
+    What msgspec refuses and Python's json reads is read by that: NaN, half of a surrogate pair.
+    """
+    is_long = len(line) > MAX_UNINTERRUPTED_CHARS
+    if is_long:
+        yield_to_others()
+    facts = memoryview(line)[:-_CRC_LENGTH]
     crc = crc32(facts)
     if line[-_CRC_LENGTH:] != b',"crc":"%08x"}' % crc or not line.startswith(_LINE_BEGIN):
         return None
+    text = b"".join((facts, b"}"))
     try:
-        fields = _decode(facts + b"}")
+        if len(text) > 2 * MAX_DOCUMENT_DEPTH and text.count(b"[") + text.count(b"{") > MAX_DOCUMENT_DEPTH:
+            check_depth(text.decode("utf-8", "surrogatepass"), MAX_DOCUMENT_DEPTH)
+        if is_long:
+            yield_to_others()
+        try:
+            fields = _read_json(text)
+        except (MsgspecError, UnicodeDecodeError):
+            fields = json.loads(text.decode("utf-8", "surrogatepass"))
         data, kind = fields["data"], fields["kind"]
         if isinstance(data, dict) and isinstance(kind, str):
             return Record(fields["seq"], fields["time"], kind, data, crc, offset, len(line))
     except (ValueError, KeyError, TypeError, RecursionError):
         pass
     return None
-
-
-def _decode(text: bytes) -> Payload:
-    """Decode the JSON of a record. Raises ValueError, also for nesting beyond what a document may have.
-
-    What msgspec refuses and Python's json reads is read by that: NaN, half of a surrogate pair.
-    """
-    if len(text) > 2 * MAX_DOCUMENT_DEPTH and text.count(b"[") + text.count(b"{") > MAX_DOCUMENT_DEPTH:
-        check_depth(text.decode("utf-8", "surrogatepass"), MAX_DOCUMENT_DEPTH)
-    try:
-        return _read_json(text)
-    except (MsgspecError, UnicodeDecodeError):
-        return json.loads(text.decode("utf-8", "surrogatepass"))

@@ -67,12 +67,17 @@ def looks_like_sentence(path: object) -> bool:
 
 
 class RunPaths:
-    """Chooses the files of a recorder's runs: from the path that it was given, or by the time in its directory."""
+    """Chooses the files of a recorder's runs: from the path that it was given, or by the time in its directory.
+
+    A relative path is of the working directory at this moment, wherever the program is when a run begins.
+    """
 
     def __init__(self, path: str | os.PathLike[str] | None, directory: str | os.PathLike[str], *, sync: bool) -> None:
-        self._path = None if path is None else document_path_for(Path(path))
+        self._path = None if path is None else _absolute(document_path_for(Path(path)))
         is_default = directory == DEFAULT_DIRECTORY
-        self._directory = Path(os.environ.get("TRACE_RECORDER_DIR") or directory if is_default else directory)
+        self._directory = _absolute(
+            Path(os.environ.get("TRACE_RECORDER_DIR") or directory if is_default else directory)
+        )
         self._sync = sync
         self._is_child = False
         self._reserved: tuple[Path, Journal] | None = None
@@ -96,15 +101,13 @@ class RunPaths:
         if self._reserved is None:
             own = self._path is not None
             path = self._path or self._directory / default_name(datetime.now())  # noqa: DTZ005 - local time
-            self._reserved = create_files(
-                path.absolute(), own=own, sync=self._sync, child=self._is_child, parent=parent
-            )
+            self._reserved = create_files(path, own=own, sync=self._sync, child=self._is_child, parent=parent)
             self._finalizer = weakref.finalize(self, self._reserved[1].discard_if_empty)
         return self._reserved
 
     def disabled_path(self) -> Path:
         """Return a path for a run that is not recorded, where no file is created."""
-        return (self._path or self._directory / "disabled.json").absolute()
+        return self._path or self._directory / "disabled.json"
 
     def release_after_fork(self) -> None:
         """Called in the child after a fork: leave the reserved files to the parent process."""
@@ -118,6 +121,14 @@ class RunPaths:
         return str(self._path or self._directory)
 
 
+def _absolute(path: Path) -> Path:
+    """Return an absolute path; the path itself if the working directory was removed."""
+    try:
+        return path.absolute()
+    except OSError:
+        return path
+
+
 def create_files(
     document: Path, *, own: bool, sync: bool, child: bool = False, parent: str | None = None
 ) -> tuple[Path, Journal]:
@@ -128,7 +139,7 @@ def create_files(
     run `parent`. Raises TrajectoryPathError where the files cannot be created.
     """
     with _path_errors(document):
-        return _create_files(document, own=own, sync=sync, child=child, parent=parent)
+        return _create_files(document.absolute(), own=own, sync=sync, child=child, parent=parent)
 
 
 @contextmanager

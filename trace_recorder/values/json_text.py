@@ -10,11 +10,12 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import accumulate
-from typing import NoReturn
+from itertools import accumulate, count
+from typing import NoReturn, TypeVar
 
+from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, current_yield, yield_to_others
 from trace_recorder.values.messages import Payload
 
 MAX_DEPTH = 200
@@ -22,6 +23,8 @@ MAX_DEPTH = 200
 
 MAX_DOCUMENT_DEPTH = MAX_DEPTH + 50
 """The deepest nesting of a document, which contains such JSON some levels down."""
+
+T = TypeVar("T")
 
 
 class NotJsonError(ValueError):
@@ -37,10 +40,37 @@ def _finite_number(text: str) -> float:
     return number if math.isfinite(number) else _refuse_constant(text)
 
 
+_values_read = count()
+_YIELD_VALUES = 64
+"""Other threads may run after this many numbers and objects."""
+
+
+def _yielding(read: Callable[[T], Payload]) -> Callable[[T], Payload]:
+    """Return a function that does the same and lets other threads run now and then."""
+
+    def read_and_yield(text: T) -> Payload:
+        if next(_values_read) % _YIELD_VALUES == 0:
+            yield_to_others()
+        return read(text)
+
+    return read_and_yield
+
+
 _decoder = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite_number)
-_BLANK = " \t\n\r"
+_yielding_decoder = json.JSONDecoder(
+    parse_constant=_refuse_constant,
+    parse_float=_yielding(_finite_number),
+    parse_int=_yielding(int),
+    object_hook=_yielding(dict),
+)
+"""Decodes the same, a tenth slower; for large texts in background threads."""
 _SPACE = re.compile(r"[ \t\n\r]*+")
-_TOKENS = {token: re.compile(rf"[ \t\n\r]*+{re.escape(token)}[ \t\n\r]*+") for token in "{[,:"}
+_COMMA, _LIST_BEGIN = (re.compile(rf"[ \t\n\r]*+{token}[ \t\n\r]*+") for token in (",", r"\["))
+_EMPTY_LIST, _LIST_END = (re.compile(rf"{begin}[ \t\n\r]*+\]") for begin in (r"\[", ""))
+_NAME = r'[ \t\n\r]*+("[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+")[ \t\n\r]*+:[ \t\n\r]*+'
+_FIRST_MEMBER, _NEXT_MEMBER = (re.compile(rf"[ \t\n\r]*+{token}{_NAME}") for token in (r"\{", ","))
+"""What is before the value of an object's first member, and of each of the others."""
+_EMPTY_OBJECT, _OBJECT_END = (re.compile(rf"[ \t\n\r]*+{end}[ \t\n\r]*+") for end in (r"\{[ \t\n\r]*+\}", r"\}"))
 STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _STRING_OR_REST = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 """A string, or the beginning of one to the end of the text: the search for strings never goes over a part twice."""
@@ -51,11 +81,13 @@ _HEX = "[0-9a-fA-F]"
 _SURROGATE = re.compile(rf"\\u[dD][89abAB]{_HEX}{{2}}\\u[dD][c-fC-F]{_HEX}{{2}}|(\\u[dD][89a-fA-F]{_HEX}{{2}})|\\.")
 
 
-def make_json_writer(between: str, behind_name: str, *, allow_nan: bool = True) -> Callable[[Payload], str]:
+def make_json_writer(
+    between: str, behind_name: str, *, allow_nan: bool = True, yields: bool = False
+) -> Callable[[Payload], str]:
     """Return a function that encodes values as `json.dumps(value, ensure_ascii=False)` does, with these separators.
 
     It does not check for cycles. It keeps the encoder, which `json.dumps` creates for each call: for a small value that
-    takes longer than the encoding.
+    takes longer than the encoding. With `yields`, a background thread lets others run during a long value.
     """
     encoder = json.JSONEncoder(
         ensure_ascii=False, separators=(between, behind_name), allow_nan=allow_nan, check_circular=False
@@ -63,19 +95,46 @@ def make_json_writer(between: str, behind_name: str, *, allow_nan: bool = True) 
     make = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
         return encoder.encode
-    encode_string = json.encoder.encode_basestring
-    encode = make(None, encoder.default, encode_string, None, behind_name, between, False, False, allow_nan)  # noqa: FBT003
-    return lambda value: "".join(encode(value, 0))
+    encode, encode_and_yield = (
+        make(None, encoder.default, encode_string, None, behind_name, between, False, False, allow_nan)  # noqa: FBT003
+        for encode_string in (json.encoder.encode_basestring, _encode_string)
+    )
+
+    def write_and_yield(value: Payload) -> str:
+        if current_yield.get() is None:  # somebody waits for it
+            return "".join(encode(value, 0))
+        parts = encode_and_yield(value, 0)
+        yield_to_others()
+        return "".join(parts)
+
+    return write_and_yield if yields else lambda value: "".join(encode(value, 0))
+
+
+def _encode_string(text: str) -> str:
+    """Encode a string of JSON, a long one step by step."""
+    if len(text) <= MAX_UNINTERRUPTED_CHARS:
+        return json.encoder.encode_basestring(text)
+    parts = ['"']
+    for at in range(0, len(text), MAX_UNINTERRUPTED_CHARS):
+        parts.append(json.encoder.encode_basestring(text[at : at + MAX_UNINTERRUPTED_CHARS])[1:-1])
+        yield_to_others()
+    parts.append('"')
+    return "".join(parts)
 
 
 def parse(text: str, max_depth: int = MAX_DEPTH) -> Payload:
     """Read JSON strictly: what every reader takes, so no NaN, no lone surrogate, no nesting beyond 200 levels.
 
-    Raises NotJsonError.
+    A background thread lets others run during a long text. Raises NotJsonError.
     """
-    refuse_lone_surrogates(text)
-    value, end = _value(text, _skip(text, 0) if text[:1] in _BLANK else 0, max_depth=max_depth)
-    if end != len(text) and _skip(text, end) != len(text):
+    if "\\" in text:
+        refuse_lone_surrogates(text)
+    space = _SPACE.match(text)
+    decoder = _yielding_decoder if len(text) > MAX_UNINTERRUPTED_CHARS and current_yield.get() else _decoder
+    value, end = _decode(decoder, text, space.end() if space else 0)
+    if end > max_depth:
+        check_depth(text, max_depth, 0, end)
+    if not _SPACE.fullmatch(text, end):
         raise NotJsonError("more text after the JSON value")
     return value
 
@@ -87,23 +146,63 @@ def replace_lone_surrogates(text: str) -> str:
     return _SURROGATE.sub(lambda found: "\\ufffd" if found[1] else found[0], text)
 
 
-def refuse_lone_surrogates(text: str) -> None:
-    """Raise NotJsonError if JSON text has half of a surrogate pair alone."""
-    if "\\" in text and ("\\ud" in text or "\\uD" in text) and any(found[1] for found in _SURROGATE.finditer(text)):
+def refuse_lone_surrogates(text: str, pause: Callable[[], None] = yield_to_others) -> None:
+    """Raise NotJsonError if JSON text has half of a surrogate pair alone. `pause` is called between two steps."""
+    is_short = len(text) <= MAX_UNINTERRUPTED_CHARS
+    has_some = "\\ud" in text or "\\uD" in text if is_short else _has_surrogates(text, pause)
+    if has_some and any(found[1] for found in _SURROGATE.finditer(text)):
         raise NotJsonError("half of a surrogate pair is alone")
 
 
-def check_depth(text: str, max_depth: int, at: int = 0, end: int = sys.maxsize) -> None:
+def _has_surrogates(text: str, pause: Callable[[], None]) -> bool:
+    """Whether JSON text has escapes of surrogates."""
+    for at in range(0, len(text), MAX_UNINTERRUPTED_CHARS):
+        end = at + MAX_UNINTERRUPTED_CHARS
+        if text.find("\\", at, end) >= 0:
+            if text.find("\\ud", at, end + 2) >= 0 or text.find("\\uD", at, end + 2) >= 0:
+                return True
+            pause()
+    return False
+
+
+def check_depth(
+    text: str, max_depth: int, at: int = 0, end: int = sys.maxsize, pause: Callable[[], None] = yield_to_others
+) -> None:
     """Raise NotJsonError for nesting deeper than `max_depth`; a text with few brackets is accepted without a search.
 
-    The time is linear in the text, whatever it is. Brackets that do not match are left to the decoder.
+    The time is linear in the text, whatever it is. Brackets that do not match are left to the decoder. `pause` is
+    called between two steps.
     """
     end = min(end, len(text))
-    if end - at <= 2 * max_depth or text.count("[", at, end) + text.count("{", at, end) <= max_depth:
+    if end - at <= 2 * max_depth:
         return
-    brackets = _STRING_OR_REST.sub("", text[at:end]).encode("ascii", "replace").translate(None, _NO_BRACKETS)
-    if max(accumulate(map(_LEVELS.__getitem__, brackets)), default=0) > max_depth:
-        raise NotJsonError(f"nested more than {max_depth} levels deep")
+    few = max_depth
+    for start in range(at, end, MAX_UNINTERRUPTED_CHARS):
+        stop = min(start + MAX_UNINTERRUPTED_CHARS, end)
+        few -= text.count("[", start, stop) + text.count("{", start, stop)
+        pause()
+    if few >= 0:
+        return
+    depth = 0
+    for brackets in _brackets(text, at, end):
+        levels = list(accumulate(map(_LEVELS.__getitem__, brackets), initial=depth))
+        if max(levels) > max_depth:
+            raise NotJsonError(f"nested more than {max_depth} levels deep")
+        depth = levels[-1]
+        pause()
+
+
+def _brackets(text: str, at: int, end: int) -> Iterator[bytes]:
+    """Yield the brackets that are not in strings, step by step."""
+    opening = ""
+    while at < end:
+        stop = min(at + MAX_UNINTERRUPTED_CHARS, end)
+        while stop < end and text[stop - 1] == "\\":  # not in the middle of an escape
+            stop += 1
+        bare = _STRING_OR_REST.sub("", f'{opening}{text[at:stop]}"\0')
+        opening = '"' if bare.endswith("\0") else ""  # a quote at the end closes the string in which the step ends
+        yield bare.encode("ascii", "replace").translate(None, _NO_BRACKETS)
+        at = stop
 
 
 def one_line(text: str) -> str:
@@ -123,23 +222,16 @@ class Member:
 
 def split_members(text: str) -> list[Member]:
     """Split the text of a JSON object into its members, and lists of objects into elements. Raises NotJsonError."""
-    at = _skip(text, 0, "{")
     members: list[Member] = []
-    while text[at : at + 1] != "}":
-        if members:
-            at = _skip(text, at, ",")
-        start, (name, at) = at, _value(text, at, str)
-        name_text, at = text[start:at], _skip(text, at, ":")
-        begin, elements = at, None
-        if text[at : at + 1] == "[":
-            elements, at = _elements(text, at)
-        else:
-            _, at = _value(text, at)
-        members.append(Member(name, name_text, text[begin:at], elements))
-        if text[at : at + 1] in _BLANK:
-            at = _skip(text, at)
-    if at + 1 != len(text) and _skip(text, at + 1) != len(text):
-        raise NotJsonError("more text after the JSON object")
+    at, next_member = 0, _FIRST_MEMBER
+    while found := next_member.match(text, at):
+        name, begin = found[1], found.end()
+        elements, at = _elements(text, begin) if text.startswith("[", begin) else (None, _value(text, begin)[1])
+        plain_name = name[1:-1] if "\\" not in name else str(_value(name, 0)[0])
+        members.append(Member(plain_name, name, text[begin:at], elements))
+        next_member = _NEXT_MEMBER
+    if not (_OBJECT_END if members else _EMPTY_OBJECT).fullmatch(text, at):
+        raise NotJsonError(f"a member of an object, or its end, is expected at character {at}")
     return members
 
 
@@ -148,15 +240,13 @@ def split_added_elements(data: bytes) -> list[str] | None:
     try:
         text = decode_json(data)
         elements: list[str] = []
-        at = _skip(text, 0)
-        while at < len(text):
-            start = _skip(text, at, ",")
-            _, end = _value(text, start)
-            elements.append(text[start:end])
-            at = _skip(text, end)
+        at = 0
+        while found := _COMMA.match(text, at):
+            _, at = _value(text, found.end())
+            elements.append(text[found.end() : at])
     except NotJsonError:
         return None
-    return elements
+    return elements if _SPACE.fullmatch(text, at) else None
 
 
 def decode_json(data: bytes) -> str:
@@ -165,7 +255,8 @@ def decode_json(data: bytes) -> str:
         text = data.decode()
     except UnicodeDecodeError as error:
         raise NotJsonError(str(error)) from None
-    refuse_lone_surrogates(text)
+    if "\\" in text:
+        refuse_lone_surrogates(text, _go_on)
     return text
 
 
@@ -173,32 +264,34 @@ def _elements(text: str, at: int) -> tuple[list[tuple[int, int]] | None, int]:
     """Return the spans of a list's elements, None for a list without objects; and the end of the list."""
     spans: list[tuple[int, int]] = []
     objects = False
-    at = _skip(text, at, "[")
-    while text[at : at + 1] != "]":
-        if spans:
-            at = _skip(text, at, ",")
-        value, end = _value(text, at)
+    if empty := _EMPTY_LIST.match(text, at):
+        return None, empty.end()
+    next_element = _LIST_BEGIN
+    while found := next_element.match(text, at):
+        value, at = _value(text, found.end())
         objects = objects or isinstance(value, dict | list)
-        spans.append((at, end))
-        at = _skip(text, end) if text[end : end + 1] in _BLANK else end
-    return spans if objects else None, at + 1
+        spans.append((found.end(), at))
+        next_element = _COMMA
+    end = _LIST_END.match(text, at)
+    if end is None:
+        raise NotJsonError(f"an element of a list, or its end, is expected at character {at}")
+    return spans if objects else None, end.end()
 
 
-def _value(text: str, at: int, kind: type = object, max_depth: int = MAX_DEPTH) -> tuple[Payload, int]:
-    try:
-        value, end = _decoder.raw_decode(text, at)
-    except (ValueError, RecursionError) as error:
-        raise NotJsonError(str(error)) from None
-    if not isinstance(value, kind):
-        raise NotJsonError(f"a name is expected at character {at}")
-    if end - at > max_depth:
-        check_depth(text, max_depth, at, end)
+def _value(text: str, at: int) -> tuple[Payload, int]:
+    """Read one value, without pauses: a lock may be held."""
+    value, end = _decode(_decoder, text, at)
+    if end - at > MAX_DEPTH:
+        check_depth(text, MAX_DEPTH, at, end, _go_on)
     return value, end
 
 
-def _skip(text: str, at: int, token: str = "") -> int:
-    """Skip white space, then `token`, then white space. Raises NotJsonError if there is another token."""
-    found = (_TOKENS[token] if token else _SPACE).match(text, at)
-    if found is None:
-        raise NotJsonError(f"{token!r} is expected at character {at}")
-    return found.end()
+def _decode(decoder: json.JSONDecoder, text: str, at: int) -> tuple[Payload, int]:
+    try:
+        return decoder.raw_decode(text, at)
+    except (ValueError, RecursionError) as error:
+        raise NotJsonError(str(error)) from None
+
+
+def _go_on() -> None:
+    """Do not pause."""

@@ -13,7 +13,7 @@ import dataclasses
 import enum
 import math
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypeGuard
 
@@ -46,8 +46,12 @@ _NESTED_ATTRIBUTES = frozenset({"tool_call", "tool_calls", "tool_result", "tool_
 
 
 def to_json(value: object, *, max_nodes: int = MAX_NODES) -> str:
-    """Write any value as JSON text on one line."""
-    return try_call(lambda: _dump(to_jsonable(value, max_nodes=max_nodes)), lambda _: _dump(describe_value(value)))
+    """Write any value as JSON text on one line. A background thread lets others run during a long one."""
+    return _write(value, _dump_and_yield, max_nodes)
+
+
+def _write(value: object, dump: Callable[[Payload], str], max_nodes: int = MAX_NODES) -> str:
+    return try_call(lambda: dump(to_jsonable(value, max_nodes=max_nodes)), lambda _: dump(describe_value(value)))
 
 
 def members_to_json(value: Mapping[str, object]) -> str:
@@ -57,7 +61,7 @@ def members_to_json(value: Mapping[str, object]) -> str:
     """
     if not stack_has_room(_RECORD_FRAMES):
         raise RecursionError("the stack has no room for a record")
-    return to_json(value)[1:-1]
+    return _write(value, _dump)[1:-1]
 
 
 def dump_members(value: Mapping[str, Payload]) -> str:
@@ -294,6 +298,7 @@ def _known_attributes(value: object) -> dict[str, object]:
 
 
 _dump = make_json_writer(",", ":", allow_nan=False)
+_dump_and_yield = make_json_writer(",", ":", allow_nan=False, yields=True)
 
 
 def _is_utf8(text: str) -> bool:

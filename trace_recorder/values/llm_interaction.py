@@ -26,8 +26,10 @@ from trace_recorder.values.short_html import folded_rows, table
 from trace_recorder.values.short_repr import call_repr
 from trace_recorder.values.structs import Struct, equal_but, field
 
+_OMITTED_WHERE_UNKNOWN = ("agent_id", "parent_agent_id", "parent_execution_id")
 
-class ErrorInfo(Struct, frozen=True):
+
+class ErrorInfo(Struct, frozen=True, gc=False):
     """An error: its class or the provider's name for it, its message, and the HTTP status where there was one."""
 
     type: str
@@ -39,7 +41,7 @@ class ErrorInfo(Struct, frozen=True):
         return {"type": self.type, "message": self.message} | without_none(status=self.status)
 
 
-class Attempt(Struct, frozen=True):
+class Attempt(Struct, frozen=True, gc=False):
     """One HTTP exchange of an interaction. `inferred` is True if it was assigned to the interaction by inference."""
 
     number: int
@@ -112,7 +114,7 @@ class WithoutRawData:
         return
 
 
-class LLMInteraction(Struct, frozen=True):
+class LLMInteraction(Struct, frozen=True, gc=False):
     """One request to a model with its response.
 
     `api` is the wire dialect ("openai-chat", …), None if it was recorded by hand. `complete` is False while the call is
@@ -224,34 +226,32 @@ class LLMInteraction(Struct, frozen=True):
         """
         return self.source.raw_chunks()
 
-    def to_document(self, messages: dict[str, Payload] | None = None) -> dict[str, Payload]:
-        """Render for the document. `messages` replaces the member `input_messages`, which then is not read."""
+    def to_document(
+        self, messages: dict[str, Payload] | None = None, response: Payload = None, request: Payload = None
+    ) -> dict[str, Payload]:
+        """Render for the document.
+
+        `messages` replaces the member `input_messages`, which then is not read, `response` and `request` those members.
+        """
         reading = self.source.request() if messages is None else self.source.request_without_messages()
-        if not self.source.has_request():
-            messages = {}
-        elif messages is None:
-            messages = {"input_messages": [message.to_document() for message in reading.messages]}
-        return {
+        if messages is None:
+            is_known = self.source.has_request()
+            messages = {"input_messages": [one.to_document() for one in reading.messages]} if is_known else {}
+        document = {
             "timestamp": self.timestamp,
             "provider": self.provider,
             "model": self.model,
             **messages,
-            "response": self.response.to_document(),
+            "response": self.response.to_document() if response is None else response,
             "tools_available": [tool.name for tool in reading.tools] or None,
             "interaction_id": self.interaction_id,
             "step_number": self.step_number,
             "agent": self.agent,
-            **without_none(
-                agent_id=self.agent_id,
-                parent_agent_id=self.parent_agent_id,
-                parent_execution_id=self.parent_execution_id,
-            ),
+            "agent_id": self.agent_id,
+            "parent_agent_id": self.parent_agent_id,
+            "parent_execution_id": self.parent_execution_id,
             "api": self.api,
-            "request": without_none(
-                parameters=reading.parameters or None,
-                tools=[tool.raw for tool in reading.tools] or None,
-                instructions=reading.instructions or None,
-            ),
+            "request": reading.to_document() if request is None else request,
             "attempts": [attempt.to_document() for attempt in self.attempts],
             "duration_seconds": self.duration_seconds,
             "time_to_first_token_seconds": self.time_to_first_token_seconds,
@@ -260,3 +260,7 @@ class LLMInteraction(Struct, frozen=True):
             "ended_by": self.ended_by,
             "error": self.error and self.error.to_document(),
         }
+        for name in _OMITTED_WHERE_UNKNOWN:
+            if document[name] is None:
+                del document[name]
+        return document

@@ -25,7 +25,7 @@ def without_none(**members: Payload) -> dict[str, Payload]:
     return members
 
 
-class ToolCall(Struct, frozen=True):
+class ToolCall(Struct, frozen=True, gc=False):
     """A model asks for a tool. `arguments` is the parsed object, or the raw text where it is no JSON object.
 
     `call_id` is empty only inside a reader; where the provider gives none, one is made up and
@@ -44,10 +44,14 @@ class ToolCall(Struct, frozen=True):
         if self.given is not None:
             return self.given
         document = {"call_id": self.call_id, "name": self.name, "arguments": self.arguments}
-        return document | without_none(call_id_made_up=self.call_id_made_up or None, extra=self.extra or None)
+        if self.call_id_made_up:
+            document["call_id_made_up"] = True
+        if self.extra:
+            document["extra"] = self.extra
+        return document
 
 
-class ToolResult(Struct, frozen=True):
+class ToolResult(Struct, frozen=True, gc=False):
     """What came back from a tool: `result` as the Python object's JSON, or `error` as text.
 
     `sent` is what the agent passed on to the model, where that is known and not the same as `result`. `timestamp` is
@@ -77,7 +81,7 @@ class ToolResult(Struct, frozen=True):
         return document | more | without_none(extra=self.extra or None)
 
 
-class Message(Struct, frozen=True):
+class Message(Struct, frozen=True, gc=False):
     """One message of a conversation, in the one form that all providers share.
 
     `content` is a str where the message is one text; otherwise the list of its parts, in order: text as
@@ -104,16 +108,21 @@ class Message(Struct, frozen=True):
         """Render for the document: `role` and `content`, and what else is known."""
         if self.given is not None:
             return self.given
-        return {"role": self.role, "content": self.content} | without_none(
-            tool_calls=[call.to_document() for call in self.tool_calls] or None,
-            call_id=self.call_id,
-            name=self.name,
-            reasoning=self.reasoning,
-            extra=self.extra or None,
-        )
+        document: dict[str, Payload] = {"role": self.role, "content": self.content}
+        if self.tool_calls:
+            document["tool_calls"] = [call.to_document() for call in self.tool_calls]
+        if self.call_id is not None:
+            document["call_id"] = self.call_id
+        if self.name is not None:
+            document["name"] = self.name
+        if self.reasoning is not None:
+            document["reasoning"] = self.reasoning
+        if self.extra:
+            document["extra"] = self.extra
+        return document
 
 
-class Tool(Struct, frozen=True):
+class Tool(Struct, frozen=True, gc=False):
     """A tool that was offered to the model. `raw` is its declaration as it was sent."""
 
     name: str
@@ -122,7 +131,7 @@ class Tool(Struct, frozen=True):
     raw: Payload = None
 
 
-class Usage(Struct, frozen=True):
+class Usage(Struct, frozen=True, gc=False):
     """Tokens as the provider counts them; None is unknown.
 
     Providers differ in whether `input_tokens` includes the cached ones (OpenAI, Google: yes; Anthropic: no): the
@@ -167,7 +176,7 @@ class Usage(Struct, frozen=True):
 BlockType = Literal["reasoning", "text", "tool_call", "other"]
 
 
-class Block(Struct, frozen=True):
+class Block(Struct, frozen=True, gc=False):
     """One block of an answer, in its place among the others.
 
     `text` is the reasoning or the text; it is empty for reasoning that the provider hides. A tool call is identified by
@@ -192,7 +201,7 @@ def _default_blocks(said: LLMResponse | Choice) -> tuple[Block, ...]:
     return (*reasoning, *content, *(Block("tool_call", call_id=call.call_id) for call in said.tool_calls))
 
 
-class Choice(Struct, frozen=True):
+class Choice(Struct, frozen=True, gc=False):
     """One of the answers of a response. `extra` holds what else it has, such as `logprobs` and `token_ids`."""
 
     index: int
@@ -219,7 +228,7 @@ class Choice(Struct, frozen=True):
         )
 
 
-class LLMResponse(Struct, frozen=True):
+class LLMResponse(Struct, frozen=True, gc=False):
     """What the model said: the first choice's content, reasoning, tool calls and finish reason, and all `choices`.
 
     `blocks` are its parts in their order; `interleaved` are stored only if that order is not reasoning, content, tool
@@ -253,21 +262,24 @@ class LLMResponse(Struct, frozen=True):
         if usage := self.usage.to_document():
             document["usage"] = usage
         document["tool_calls"] = [call.to_document() for call in self.tool_calls] or None
-        several = len(self.choices) > 1 or any(choice.extra for choice in self.choices)
-        return document | without_none(
-            reasoning=self.reasoning,
-            blocks=[block.to_document() for block in self.interleaved] or None,
-            id=self.id,
-            choices=[choice.to_document() for choice in self.choices] if several else None,
-            extra=self.extra or None,
-        )
+        if self.reasoning is not None:
+            document["reasoning"] = self.reasoning
+        if self.interleaved:
+            document["blocks"] = [block.to_document() for block in self.interleaved]
+        if self.id is not None:
+            document["id"] = self.id
+        if len(self.choices) > 1 or any(choice.extra for choice in self.choices):
+            document["choices"] = [choice.to_document() for choice in self.choices]
+        if self.extra:
+            document["extra"] = self.extra
+        return document
 
 
 NO_RESPONSE = LLMResponse(given={})
 """The response of a call that has none; the document shows it as `{}`."""
 
 
-class RequestReading(Struct, frozen=True):
+class RequestReading(Struct, frozen=True, gc=False):
     """A request as a reader understands it: `parameters` is every member that is neither messages nor tools.
 
     The first `instructions` messages apply to this request only: a request that continues it does not repeat them.
@@ -279,8 +291,16 @@ class RequestReading(Struct, frozen=True):
     model: str | None = None
     instructions: int = 0
 
+    def to_document(self) -> dict[str, Payload]:
+        """Render for the document what is in it besides messages."""
+        return without_none(
+            parameters=self.parameters or None,
+            tools=[tool.raw for tool in self.tools] or None,
+            instructions=self.instructions or None,
+        )
 
-class JoinedStream(Struct, frozen=True):
+
+class JoinedStream(Struct, frozen=True, gc=False):
     """A stream put together: `body` has the shape of the provider's answer without streaming.
 
     `ended` is whether the protocol's own end was seen ([DONE], message_stop, done: true, a finish reason); None where

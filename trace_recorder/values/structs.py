@@ -2,6 +2,9 @@
 
 `trace-recorder run` also records agents whose interpreter has neither this package nor what it depends on: the package
 then runs with Python's standard library alone. The values are the same there, and take longer to make.
+
+The garbage collector does not look at structs with `gc=False`: they are freed when nothing refers to them, and must not
+be part of a cycle. No value is: each is made after what it contains, and nothing in it changes.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ else:
 
             __struct_fields__ = ()
 
-            def __init_subclass__(cls, *, frozen: bool = False) -> None:
+            def __init_subclass__(cls, *, frozen: bool = False, gc: bool = True) -> None:  # noqa: ARG003 - for structs
                 super().__init_subclass__()
                 dataclasses.dataclass(frozen=frozen)(cls)
                 cls.__struct_fields__ = tuple(one.name for one in dataclasses.fields(cls))

@@ -27,11 +27,13 @@ from trace_recorder.values.structs import Struct, equal_but
 SCHEMA_VERSION = 1
 """The version of the document's additions. A reader of the format that the document follows may ignore it."""
 
+_OMITTED_WHERE_UNKNOWN = ("agent_id", "parent_agent_id", "interaction_id", "interaction_ids", "duration_seconds")
+
 Status = Literal["running", "completed", "failed", "interrupted", "unknown"]
 History = Literal["inline", "delta"]
 
 
-class AgentStep(Struct, frozen=True):
+class AgentStep(Struct, frozen=True, gc=False):
     """One decision of the agent, as it recorded it, or `derived` from an interaction where it records none.
 
     `interaction` is the one that it is derived from; for a `with recorder.step()` block, the agent's last one in the
@@ -112,7 +114,7 @@ class AgentStep(Struct, frozen=True):
         if messages is None:
             given = self.messages
             messages = {"llm_messages": None if given is None else [message.to_document() for message in given]}
-        return {
+        document = {
             "step_number": self.step_number,
             "timestamp": self.timestamp,
             "state": self.state,
@@ -124,14 +126,17 @@ class AgentStep(Struct, frozen=True):
             "error": self.error,
             **self.extra,
             "agent": self.agent,
-            **without_none(agent_id=self.agent_id, parent_agent_id=self.parent_agent_id),
+            "agent_id": self.agent_id,
+            "parent_agent_id": self.parent_agent_id,
             "derived": self.derived,
-            **without_none(
-                interaction_id=self.interaction and self.interaction.interaction_id,
-                interaction_ids=[*self.interaction_ids] or None,
-                duration_seconds=self.duration_seconds,
-            ),
+            "interaction_id": self.interaction and self.interaction.interaction_id,
+            "interaction_ids": [*self.interaction_ids] or None,
+            "duration_seconds": self.duration_seconds,
         }
+        for name in _OMITTED_WHERE_UNKNOWN:
+            if document[name] is None:
+                del document[name]
+        return document
 
     def _response(self) -> Payload:
         return None if self.llm_response is None else self.llm_response.to_document()
@@ -169,9 +174,12 @@ class Gap:
 
 
 class _ReadOnDemand:
-    """Fields that are read when one of them is asked for: `_read` makes the whole value, once."""
+    """Fields that are read when they are asked for.
 
-    __slots__ = ("_lock", "_read")
+    `_unread` says how: by the name of each that was not read yet, a function that returns it, and others with it.
+    """
+
+    __slots__ = ("_lock", "_unread")
 
     if not TYPE_CHECKING:  # it would make every attribute exist
 
@@ -179,12 +187,11 @@ class _ReadOnDemand:
             if name not in self.__dataclass_fields__:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
             with self._lock:  # two threads may ask at once
-                read, whole = self._read, None
+                read = self._unread.get(name)
                 if read is not None:
-                    whole = read()
-                    for field_name in self.__dataclass_fields__:
-                        object.__setattr__(self, field_name, object.__getattribute__(whole, field_name))
-                    object.__setattr__(self, "_read", None)
+                    for field_name, value in read().items():
+                        object.__setattr__(self, field_name, value)
+                        self._unread.pop(field_name, None)
             return object.__getattribute__(self, name)
 
 
@@ -213,10 +220,15 @@ class Trajectory(_ReadOnDemand):
     gaps: tuple[Gap, ...] = ()
 
     @classmethod
-    def read_on_demand(cls, known: Mapping[str, object], read: Callable[[], Trajectory]) -> Trajectory:
-        """Return a trajectory with the fields `known`; `read` is called once for all others, when one is asked for."""
+    def read_on_demand(
+        cls, known: Mapping[str, object], read: Mapping[str, Callable[[], Mapping[str, object]]]
+    ) -> Trajectory:
+        """Return a trajectory with the fields `known`.
+
+        `read` has a function for each other field, which is called when that is asked for. It may return several.
+        """
         trajectory = object.__new__(cls)
-        for name, value in [*known.items(), ("_read", read), ("_lock", RLock())]:
+        for name, value in [*known.items(), ("_unread", {**read}), ("_lock", RLock())]:
             object.__setattr__(trajectory, name, value)
         return trajectory
 

@@ -25,7 +25,7 @@ _THOUGHTS_APART = {"gemini-cli", "google-generate", "google-interactions", "lang
 _ID_IN_TOKEN = re.compile(r"token_id:(\d+)")
 
 
-class Counts(Struct, frozen=True):
+class Counts(Struct, frozen=True, gc=False):
     """How many tokens an interaction took. `prompt` has the cached ones, `completion` those for reasoning."""
 
     prompt: int | None = None

@@ -69,7 +69,7 @@ def ranges_of(history: Callable[[int], Contents], calls: int) -> int:
 @pytest.mark.parametrize("history", HISTORIES, ids=lambda one: one.__name__)
 def test_four_times_the_calls_take_far_less_than_sixteen_times_the_ranges(history: Callable[[int], Contents]) -> None:
     """Whatever changes at the beginning of a history, its ranges do not grow with the square of the calls."""
-    assert ranges_of(history, 480) <= 9.5 * ranges_of(history, 120)
+    assert ranges_of(history, 240) <= 9.5 * ranges_of(history, 60)
 
 
 def changed_lists() -> Iterator[st.SearchStrategy[list[int]]]:

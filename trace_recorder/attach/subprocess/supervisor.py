@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from trace_recorder.attach.recorder import is_disabled
+from trace_recorder.attach.lifecycle import is_disabled
 from trace_recorder.attach.subprocess.handoff import Handoff
 from trace_recorder.guard import Guard
 from trace_recorder.imports.loader import load

@@ -96,7 +96,7 @@ def _call(call: ToolCall) -> JsonObject:
 def _response(message: Message, names: dict[str, str], made_up: set[str]) -> JsonObject:
     """A tool's result: as it came from a recorded request, an object as it is, else text under one name."""
     if "functionResponse" in message.extra:
-        return message.extra
+        return {name: value for name, value in message.extra.items() if name != "is_error"}
     images = [part for part in parts_of(message) if part.get("type") == "image"]
     response = _result(_texts_of(message) if images else text_of(message), is_error=bool(message.extra.get("is_error")))
     identity = {} if message.call_id in made_up else {"id": message.call_id}

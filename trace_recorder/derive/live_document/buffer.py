@@ -74,9 +74,10 @@ class Layout:
         self._parts.append(text)
         self.size += len(text)
 
-    def place(self, elements: Iterable[ElementText]) -> None:
-        """Append the elements of an array."""
-        parts, size, separator = self._parts, self.size, b"\n"
+    def place(self, before: bytes, elements: Iterable[ElementText]) -> None:
+        """Append the text before the elements of an array, and the elements."""
+        parts, size, separator = self._parts, self.size + len(before), b"\n"
+        parts.append(before)
         last: Span | None = None
         for element in elements:
             parts.append(separator)

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import math
 from bisect import insort
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from trace_recorder.background_work import yield_to_others
 from trace_recorder.derive.call_records import CallRecords
 from trace_recorder.derive.derived_steps import is_step
 from trace_recorder.derive.fold import Fold, drain, unreadable_gaps
@@ -91,11 +91,8 @@ class Draft:
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def read_new_records(self, yield_to_others: Callable[[], None]) -> None:
-        """Read the complete records that were written since the last call. Raises StaleDraftError.
-
-        `yield_to_others` is called after each record.
-        """
+    def read_new_records(self) -> None:
+        """Read the complete records that were written since the last call. Raises StaleDraftError."""
         size = self._limits.read_bytes
         while data := self._file.read(size, self._offset):
             whole = data.rfind(b"\n") + 1
@@ -106,12 +103,12 @@ class Draft:
             self._size = self._interactions.size + self._steps.elements.size
             if self._size > self._limit:
                 self._switch_to_deltas()
-            self._update(yield_to_others, is_last=len(data) < size)
+            self._update(is_last=len(data) < size)
             if len(data) < size:
                 break
             size = self._limits.read_bytes if whole else size * 2
         if self._fold.changed:  # the file ended where a block did
-            self._update(yield_to_others, is_last=True)
+            self._update(is_last=True)
 
     def _add_record(self, record: Record | BadLine) -> None:
         """Add one record. Raises StaleDraftError if it belongs to an interaction or a step that is settled."""
@@ -130,19 +127,20 @@ class Draft:
 
     # ── interactions, and the steps derived from them ────────────────────────────────────────────────────────────
 
-    def _update(self, yield_to_others: Callable[[], None], *, is_last: bool) -> None:
+    def _update(self, *, is_last: bool) -> None:
         """Render what has changed, and settle what will not change any more.
 
         A stream that goes on is joined from its beginning, so it waits until all records have been read (`is_last`).
         """
         fold = self._fold
-        fold.read_pending(yield_to_others)
+        fold.read_pending()
+        fold.match_tools()
         for step in drain(fold.tools.steps.changed):
             self._show_tool_step(step)
         for identity in drain(fold.changed):
-            fold.changed_steps.update(
-                (step, None) for step in fold.tools.steps_showing(identity) if isinstance(step, str)
-            )
+            if fold.steps_by_id or self._settled_step_ids:
+                showing = fold.tools.steps_showing(identity)
+                fold.changed_steps.update((step, None) for step in showing if isinstance(step, str))
             call = fold.calls.get(identity)
             if call is None:
                 self._change_settled(identity)
@@ -151,7 +149,7 @@ class Draft:
                 fold.changed[identity] = None
                 continue
             one = fold.interaction(call)
-            if one is None or fold.is_duplicate(one):
+            if one is None or (one.api is None and fold.duplicates.has(one)):
                 self._hide(identity)
             elif identity not in self._carry_over.hidden:  # a hidden one is read, but not shown
                 self._show(identity, one, call)
@@ -161,7 +159,7 @@ class Draft:
         if self._carry_over.draft_count <= MAX_DRAFTS:
             self._settle_steps()
             self._settle()
-        fold.forget_oldest_ids()
+        fold.duplicates.forget_oldest()
         self._spill_settled()
 
     def _hide(self, identity: str) -> None:
@@ -169,7 +167,7 @@ class Draft:
 
         Raises StaleDraftError if it was shown already, or if others may have been read as deltas to it.
         """
-        is_late = identity in self._fold.duplicates and identity not in self._carry_over.hidden
+        is_late = identity in self._fold.duplicates.found and identity not in self._carry_over.hidden
         if identity in self._open_interactions or is_late:
             self._start_without(identity)
         self._fold.forget(identity, None)
@@ -179,7 +177,7 @@ class Draft:
         fold = self._fold
         if identity in self._carry_over.hidden:
             return
-        if identity in fold.duplicates:
+        if identity in fold.duplicates.found:
             self._start_without(identity)
         if identity not in self._carry_over.unsettled:  # what was settled too early is reopened all at once
             self._carry_over.unsettled |= fold.tools.unanswered() - {identity}
@@ -233,7 +231,9 @@ class Draft:
             if self._carry_over.draft_count <= MAX_DRAFTS
             else ()
         ):
-            if not self._open_step_of.keys().isdisjoint(self._fold.tools.steps_showing(identity)):
+            if self._open_step_of and not self._open_step_of.keys().isdisjoint(
+                self._fold.tools.steps_showing(identity)
+            ):
                 continue
             is_done = open_ones > self._limits.max_waiting or not self._is_waiting(shown)
             if is_done and not self._must_stay_open(identity, shown.step):
@@ -359,18 +359,18 @@ class Draft:
 
     def layout(self) -> Layout:
         """Lay out the document's file; switch to deltas if it would be longer than the limit."""
+        outline = self._fold.run.outline(self._status, self._first)
         gaps = (
-            *self._fold.run.all_gaps(),
+            *outline.gaps,
             *self._gaps,
             *(gap for shown in self._open_interactions.values() for gap in shown.gaps),
         )
         metrics = self._call_figures.metrics(self._steps.figures, self._fold.run.redactions)
-        outline = replace(self._fold.run.outline(self._status, self._first), metrics=metrics, gaps=gaps)
+        outline = replace(outline, metrics=metrics, gaps=gaps)
         layout = Layout()
-        layout.put(b"{\n" + renderer.members(outline.head()) + b',\n"llm_interactions": [')
-        layout.place(self._interactions.elements)
-        layout.put(b'],\n"agent_steps": [')
-        layout.place(self._steps.elements.elements)
+        before = b"{\n" + renderer.members(outline.head()) + b',\n"llm_interactions": ['
+        layout.place(before, self._interactions.elements)
+        layout.place(b'],\n"agent_steps": [', self._steps.elements.elements)
         layout.put(b"],\n" + renderer.members(outline.tail(self.history)) + b"\n}\n")
         if layout.size <= self._limit:
             return layout
@@ -386,7 +386,10 @@ class Draft:
     def _spill_settled(self) -> None:
         """Move settled texts out of memory if there are too many: a long journal is read before anything is written."""
         arrays = (self._interactions, self._steps.elements)
-        if sum(array.unwritten_bytes() for array in arrays) > self._limits.memory_bytes:
+        if (
+            self._size > self._limits.memory_bytes
+            and sum(array.unwritten_bytes() for array in arrays) > self._limits.memory_bytes
+        ):
             self._spool.spill(arrays)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
 from trace_recorder.derive.live_document.buffer import Edit
 from trace_recorder.derive.message_prefix import IncrementalReading
 from trace_recorder.values.json_text import make_json_writer
@@ -31,8 +32,9 @@ _STEP_RESPONSE = b'"llm_response": '
 _STEP_MESSAGES = b'"llm_messages": '
 _RESPONSE = b', "response": '
 _REQUEST = b'"request": '
-_encode = make_json_writer(", ", ": ")
-_encode_lines = make_json_writer(",\n", ": ")
+_FROM_NOTHING = b'"since": null, "kept": 0, "messages": ['
+_encode = make_json_writer(", ", ": ", yields=True)
+_encode_lines = make_json_writer(",\n", ": ", yields=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +60,21 @@ class Renderer:
 
     def interaction(self, one: LLMInteraction, reading: IncrementalReading | None) -> RenderedText:
         """Render an interaction."""
-        document = one.to_document({"input_messages": []} if reading is not None else None)
-        if "input_messages" not in document:  # not readable
-            text = dump(document)
+        if reading is None and not one.source.has_request():
+            text = dump(one.to_document())
             return RenderedText([text], len(text))
-        every = [dump(document["input_messages"])[1:-1]] if reading is None else reading.rendered()
-        offer = dump(document["request"]) if reading is None else self._offer(reading.offer, document["request"])
-        response = dump(document["response"])
-        text = dump(document | {"input_messages": 0, "response": 0, "request": 0})
+        if reading is None:
+            asked = one.source.request()
+            every = [dump([message.to_document() for message in asked.messages])[1:-1]]
+            new, delta, offer = every, _delta(_DELTA, None, 0), dump(asked.to_document())
+        else:
+            every, offer = reading.rendered(), self._offer(reading.offer)
+            new, delta = _added(reading, every, _DELTA)
+        response = dump(one.response.to_document())
+        text = dump(one.to_document({"input_messages": 0}, response=0, request=0))
         before, _, rest = text.partition(_MESSAGES + b"0")  # before it are only strings, with escaped quotes
         between, _, after = rest.rpartition(_REQUEST + b"0")  # in the rest, so after the messages
         behind = [response, between.removeprefix(_RESPONSE + b"0") + _REQUEST, offer, after]
-        new, delta = (every, _delta(_DELTA, None, 0)) if reading is None else _added(reading, _DELTA)
         own = len(text) + len(response) + sum(map(len, new)) + _POINTER_BYTES * (len(every) + 6)
         said = response if one.answered else None
         if self._history == "delta":
@@ -95,7 +100,7 @@ class Renderer:
         before = dump(dict(islice(document.items(), at)))[:-1] + b", "
         after = b", " + dump(dict(islice(document.items(), at + 1, None)))[1:]
         every = messages.rendered()
-        new, delta = _added(messages, b'"llm_messages_delta": {"id": ' + dump(messages.identity) + b", ")
+        new, delta = _added(messages, every, b'"llm_messages_delta": {"id": ' + dump(messages.identity) + b", ")
         own = len(before) + len(after) + sum(map(len, new)) + _POINTER_BYTES * (len(every) + 2)
         if self._history == "delta":
             return RenderedText([before + delta, *new, b"]}" + after], own)
@@ -111,24 +116,29 @@ class Renderer:
         end = len(beginning) + sum(map(len, every))
         return (len(before), end - sum(map(len, new)), delta), (end, end + 1, b"]}")
 
-    def _offer(self, offer: RequestReading, document: Payload) -> bytes:
+    def _offer(self, offer: RequestReading) -> bytes:
         for other, text in self._offers:
             if other is offer:
                 return text
-        text = dump(document)
+        text = dump(offer.to_document())
         self._offers = [(offer, text), *self._offers[: MAX_CACHED_OFFERS - 1]]
         return text
 
 
-def _added(reading: IncrementalReading, name: bytes) -> tuple[list[bytes], bytes]:
-    """Return the messages that a request adds to those of another one, and the beginning of its delta."""
+def _added(reading: IncrementalReading, every: list[bytes], name: bytes) -> tuple[list[bytes], bytes]:
+    """Return the messages that a request adds to those of another one, and the beginning of its delta.
+
+    `every` are all its messages.
+    """
     if not reading.since:
-        return reading.rendered(), _delta(name, None, 0)
+        return every, _delta(name, None, 0)
     return reading.rendered(reading.new), _delta(name, reading.since, _kept(reading))
 
 
 def _delta(name: bytes, since: str | None, kept: Payload) -> bytes:
     """Return the beginning of a delta, up to its messages; `name` is the text before its member `since`."""
+    if since is None:
+        return name + _FROM_NOTHING
     return name + dump({"since": since, "kept": kept, "messages": 0})[1 : -len("0}")] + b"["
 
 
@@ -146,7 +156,10 @@ def message(one: Message) -> bytes:
 def dump(value: Payload) -> bytes:
     """Encode JSON as UTF-8. A lone surrogate, which a stream that was cut off may end in, is described."""
     try:
-        return _encode(value).encode()
+        text = _encode(value)
+        if len(text) > MAX_UNINTERRUPTED_CHARS:
+            yield_to_others()
+        return text.encode()
     except UnicodeEncodeError:  # with the same separators: callers search in the text
         return _encode(json.loads(to_json(value))).encode()
 

@@ -31,7 +31,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Literal
 
-from trace_recorder.background_work import WORK_SECONDS, YIELD_SECONDS, Event, start_thread
+from trace_recorder.background_work import Event, is_background, run_yielding, start_thread
 from trace_recorder.derive.live_document.buffer import Layout
 from trace_recorder.derive.live_document.draft import Draft
 from trace_recorder.derive.live_document.limits import DEFAULT_LIMITS, DocumentLimits
@@ -92,11 +92,8 @@ class DocumentWriter:
         self._carry_over = CarryOver()
         self._last_file = _LastFile()
 
-    def write(self, yield_to_others: Callable[[], None] = lambda: None) -> None:
-        """Update the document from the journal. Raises OSError if it cannot be written.
-
-        `yield_to_others` is called often, so that a background thread can let the others run.
-        """
+    def write(self) -> None:
+        """Update the document from the journal. Raises OSError if it cannot be written."""
         self._requested = True
         # This thread is in the middle of a write: the garbage collector ended a stream there, or a signal handler
         # records. The outer call sees `_requested` and writes again. A flag of our own could be left set by Ctrl-C.
@@ -105,12 +102,12 @@ class DocumentWriter:
         with self._lock:
             while self._requested:
                 self._requested = False
-                self._write(yield_to_others)
+                self._write()
 
-    def _write(self, yield_to_others: Callable[[], None]) -> None:
+    def _write(self) -> None:
         if not self._in_place():
             raise FileNotFoundError(f"{self._journal_path} has been moved or removed; its document is not written")
-        draft, layout = self._up_to_date(yield_to_others)
+        draft, layout = self._up_to_date()
         try:
             fd = replace_file(self.path, layout, sync=self._sync)
         except OSError:
@@ -134,13 +131,13 @@ class DocumentWriter:
             self._journal_path, self._history, self._carry_over, limit=limit, status=self._status, limits=self.limits
         )
 
-    def _up_to_date(self, yield_to_others: Callable[[], None]) -> tuple[Draft, Layout]:
+    def _up_to_date(self) -> tuple[Draft, Layout]:
         draft, self._draft = self._draft, None  # if Ctrl-C interrupts this, the next write starts over
         if draft is None or self._last_file.changed() or not draft.is_in_place():
             draft = self._new_draft()
         while True:
             try:
-                draft.read_new_records(yield_to_others)
+                draft.read_new_records()
                 layout = draft.layout()
                 self._history = draft.history
                 return draft, layout
@@ -167,7 +164,10 @@ class _LastFile:
 
     def changed(self) -> bool:
         """Whether another party has written to it or closed its descriptor."""
-        return self._file is not None and (not self._file.is_ours() or _state(self._file) != self._seen)
+        try:
+            return self._file is not None and _state(self._file) != self._seen
+        except OSError:
+            return True
 
     def close(self) -> None:
         """Close it. Raises OSError if the system reports only now that a write failed."""
@@ -204,7 +204,6 @@ class WriteScheduler:
         self._thread_is_writing = False
         self._pending_records = 0
         self._journal_end = self._written_end = 0
-        self._next_yield = 0.0
 
     def is_due(self, when: When, end: int) -> bool:
         """Whether the caller, who has written a record, is to call `save`; if not, the thread will write the document.
@@ -215,7 +214,7 @@ class WriteScheduler:
         self._pending_records += 1
         self._journal_end = end
         if self._document_writer.size <= self._small_bytes and (
-            when == "now" or (when == "when cheap" and self._is_affordable())
+            when == "now" or (when == "when cheap" and not is_background() and self._is_affordable())
         ):
             self._due = False
             return True
@@ -242,7 +241,8 @@ class WriteScheduler:
             with self._guarded, self._thread_lock:
                 if self._ended is None:
                     ended = Event()
-                    start_thread(partial(self._run, ended), "trace_recorder document")
+                    run = partial(run_yielding, partial(self._run, ended), lambda: self._urgent)
+                    start_thread(run, "trace_recorder document")
                     self._ended = ended  # not before: if the thread cannot be started, the next record tries again
         self._wakings.put(None)
 
@@ -250,7 +250,7 @@ class WriteScheduler:
         """Write the document now, in the calling thread."""
         self._urgent = True  # a background write holds the lock: let it go on without pauses
         if stack_has_room(MIN_FREE_FRAMES):
-            self._write(lambda: None)
+            self._write()
         else:  # the agent is deep in a recursion, and this thread's stack has no room
             with self._guarded:
                 written = Event()
@@ -259,21 +259,16 @@ class WriteScheduler:
 
     def _write_aside(self, written: Event) -> None:
         try:
-            self._write(lambda: None)
+            self._write()
         finally:
             written.set()
 
-    def _write(self, yield_to_others: Callable[[], None]) -> None:
+    def _write(self) -> None:
         began = time.thread_time()
         self._pending_records, self._written_end = 0, self._journal_end
         with self._guarded:
-            self._document_writer.write(yield_to_others)
+            self._document_writer.write()
         self._affordable_at = time.perf_counter() + COST_MULTIPLE * (time.thread_time() - began)
-
-    def _yield_to_others(self) -> None:
-        if not self._urgent and time.perf_counter() >= self._next_yield:
-            time.sleep(YIELD_SECONDS)
-            self._next_yield = time.perf_counter() + WORK_SECONDS
 
     def close(self) -> None:
         """Write the document for the last time, and end the thread."""
@@ -316,7 +311,7 @@ class WriteScheduler:
                 self._due = self._urgent = False
                 self._thread_is_writing = True
                 try:
-                    self._write(self._yield_to_others)
+                    self._write()
                 finally:
                     self._thread_is_writing = False
                 pause = max(SHOW_DELAY_SECONDS, self._affordable_at - time.perf_counter())

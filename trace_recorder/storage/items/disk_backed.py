@@ -1,6 +1,6 @@
 """A journal that is read while it grows, and a table of its items that stay on disk: only the newest values are cached.
 
-The memory of an `ItemTable` grows with the run; that of `DiskBackedItems` only by eight bytes for each item.
+The memory of an `ItemTable` grows with the run; that of `DiskBackedItems` only by 16 bytes for each item.
 """
 
 from __future__ import annotations

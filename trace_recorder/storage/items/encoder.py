@@ -55,13 +55,16 @@ class Prepared:
 
 @dataclass(slots=True)
 class Encoded:
-    """A request taken apart: the records that are `new`, and the JSON texts of its `body` and its `items`."""
+    """A request taken apart: the records that are `new`, and the JSON texts of its `body` and its `items`.
+
+    Call `mark_written` with the `seq` of the request's record to remember the new items: their records are on file.
+    """
 
     new: list[NewItem]
     body: str
     items: str
     _parts: Parts
-    _on_written: Callable[[int], None]
+    mark_written: Callable[[int], None]
 
     def check(self, crcs: Sequence[int]) -> str:
         """Return the check values as JSON text, from the CRCs of the new records. Can be called again."""
@@ -69,10 +72,6 @@ class Encoded:
             new.item.crc = crc
         lists = ((name, part) for name, part in self._parts.items() if isinstance(part, ItemList))
         return dump_json({name: f"{part.check_value():08x}" for name, part in lists})
-
-    def mark_written(self, seq: int) -> None:
-        """Remember the new items: their records are on file, and the request is the record `seq`."""
-        self._on_written(seq)
 
 
 class ItemEncoder:
@@ -117,7 +116,8 @@ class ItemEncoder:
 
         def remember(seq: int) -> None:
             self._known |= {one.key: one.item.pack() for one in new}
-            self._forget_oldest()
+            if len(self._known) > self._max_known_items:
+                self._forget_oldest()
             for part in parts.values():
                 if isinstance(part, ItemList):
                     part.mark_written()
@@ -127,9 +127,8 @@ class ItemEncoder:
         return Encoded(new, body, dump_json(described), parts, remember)
 
     def _forget_oldest(self) -> None:
-        if len(self._known) > self._max_known_items:
-            for key in list(islice(self._known, len(self._known) - self._max_known_items // 8 * 7)):
-                del self._known[key]
+        for key in list(islice(self._known, len(self._known) - self._max_known_items // 8 * 7)):
+            del self._known[key]
 
     def new_bytes(self, request: bytes) -> int:
         """Return how many bytes of a request are probably new. Can be called from any thread."""
@@ -149,10 +148,12 @@ class ItemEncoder:
         for name, part in parts.items():
             if isinstance(part, int):
                 described[name] = part
-                continue
-            described[name] = ranges_or_base(part, self._bases.get(name))
-            if described[name] is part.ranges and len(part.ranges) > MAX_FULL_RANGES:
-                full[name] = part.numbers[:]  # a copy: the list grows in place when it is continued
+            elif len(part.ranges) <= MAX_FULL_RANGES:
+                described[name] = part.ranges
+            else:
+                described[name] = ranges_or_base(part, self._bases.get(name))
+                if described[name] is part.ranges:
+                    full[name] = part.numbers[:]  # a copy: the list grows in place when it is continued
         return described, full
 
 
@@ -182,17 +183,17 @@ def _take_apart(
     request: bytes, prepared: Prepared | None, items: RequestItems
 ) -> tuple[str, Parts, ConversationPrefix | None]:
     """Take apart a request that continues no other. Of members with one name the last counts, as in every reader."""
-    text = decode_json(_part(request, (0, len(request)), prepared, items))
+    text = decode_json(request if prepared is None else _part(request, (0, len(request)), prepared, items))
     members = split_members(text)
     by_name = {member.name: member for member in members}
     body: list[str] = []
     parts: dict[str, int | ItemList] = {}
     for name, member in by_name.items():
         part = _encode_member(text, member, items)
-        body.append(f"{member.name_text}:{one_line(items.restored(member.value)) if part is None else 'null'}")
+        body.append(f"{member.name_text}:{member.value if part is None else 'null'}")
         if part is not None:
             parts[name] = part
-    skeleton = "{" + ",".join(body) + "}"
+    skeleton = one_line(items.restored("{" + ",".join(body) + "}"))
     has_duplicates = len(members) != len(by_name)
     return skeleton, parts, None if has_duplicates else _new_prefix(request, text, by_name, skeleton, parts, items)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from zlib import crc32
 
@@ -96,11 +96,16 @@ class RequestItems:
         self._next = next_numbers
         self._large: dict[str, LargeString] = {}
         self._is_reduced = False
+        self.restored: Callable[[str], str] = str
+        """Returns JSON text with its large strings in their places."""
+        self.size_of: Callable[[str], int] = len
+        """Returns how many characters JSON text has with its large strings."""
 
     def take_reduced(self, strings: Mapping[str, LargeString]) -> None:
         """Take the large strings of the request, by their marks: they are not in the elements' texts any more."""
         self._large |= strings
         self._is_reduced = True
+        self.restored, self.size_of = self._restored, self._size_of
 
     def item_of(self, text: str) -> Item:
         """Return the item of an element's JSON text; a new one where it was not written before."""
@@ -110,14 +115,13 @@ class RequestItems:
         if known is not None:
             return known
         strings: dict[str, int] = {}
-        return self._add(key, "n", one_line(self._refer_to_strings(text, strings)), strings)
+        value = self._refer_to_strings(text, strings) if self._large else text
+        return self._add(key, "n", one_line(value), strings)
 
-    def restored(self, text: str) -> str:
-        """Return JSON text with its large strings in their places."""
+    def _restored(self, text: str) -> str:
         return restore(text, self._large)
 
-    def size_of(self, text: str) -> int:
-        """Return how many characters JSON text has with its large strings."""
+    def _size_of(self, text: str) -> int:
         marks = (self._large[mark[0]] for mark in marks_in(text) if mark[0] in self._large)
         return len(text) + sum(len(string.literal) for string in marks)
 

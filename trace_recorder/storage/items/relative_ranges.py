@@ -56,8 +56,8 @@ class Base:
 
 
 def ranges_or_base(part: ItemList, base: Base | None) -> Payload:
-    """Return a list's entry in `items`: its own ranges, or ranges relative to a base."""
-    if base is None or len(part.ranges) <= MAX_FULL_RANGES:
+    """Return the entry in `items` of a list of many ranges: its own ranges, or ranges relative to a base."""
+    if base is None:
         return part.ranges
     ranges = base.ranges_of(part.numbers)
     base.written += len(ranges)

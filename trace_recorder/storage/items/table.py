@@ -7,6 +7,7 @@ records that their writer meant.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping
 from zlib import crc32
 
@@ -18,6 +19,7 @@ MAX_MISSING_ITEMS = 100_000
 """How many lines of items may be missing; a number beyond that is invalid."""
 _MAX_REPEATS = 4
 """How many times ranges of a list may cover all items; more would exhaust memory."""
+_NO_NUMBERS = array("q")
 
 
 class ItemTable:
@@ -30,7 +32,8 @@ class ItemTable:
         self._end = 0
         self._items: dict[int, tuple[Payload, int]] = {}
         self._strings: dict[int, str] = {}
-        self._bases: dict[int, dict[str, list[int]]] = {}
+        self._bases: dict[int, dict[str, array[int]]] = {}
+        self._all_numbers = array("q")
 
     @property
     def end(self) -> int:
@@ -61,13 +64,13 @@ class ItemTable:
 
     def add_base(self, seq: int, items: Mapping[str, Payload]) -> None:
         """Keep the full lists of the record `seq`, from its `items`: later lists may be relative to them."""
-        full = {name: self._numbers(part, []) for name, part in items.items() if _is_full(part)}
+        full = {name: self._numbers(part, _NO_NUMBERS) for name, part in items.items() if _is_full(part)}
         if full:
             self._bases[seq] = full
 
     def element(self, number: int) -> Payload:
         """Return the value of an item. Raises KeyError if it is missing."""
-        return self._item(number)[0]
+        return (self._items.get(number) or self._item(number))[0]
 
     def _item(self, number: int) -> tuple[Payload, int]:
         return self._items[number]
@@ -75,7 +78,7 @@ class ItemTable:
     def _string(self, number: int) -> str:
         return self._strings[number]
 
-    def _base(self, seq: int) -> Mapping[str, list[int]]:
+    def _base(self, seq: int) -> Mapping[str, array[int]]:
         return self._bases[seq]
 
     def expand(self, data: Mapping[str, Payload]) -> dict[str, Payload]:
@@ -88,24 +91,26 @@ class ItemTable:
                 body[name] = [self.element(number) for number in self.numbers(name, part)]
         return body
 
-    def numbers(self, name: str, part: Payload) -> list[int]:
+    def numbers(self, name: str, part: Payload) -> array[int]:
         """Return the item numbers of a list, in order. Raises KeyError if it refers to missing items."""
         if isinstance(part, list):
-            return self._numbers(part, [])
+            return self._numbers(part, _NO_NUMBERS)
         return self._numbers(part["ranges"], self._base(part["base"])[name])
 
-    def _numbers(self, ranges: list[Payload], base: list[int]) -> list[int]:
+    def _numbers(self, ranges: list[Payload], base: array[int]) -> array[int]:
         """Return the numbers of ranges, after checking them: a hostile file may claim billions."""
         end = self._end
         left = len(ranges) + _MAX_REPEATS * max(end, len(base))
-        found: list[int] = []
+        if len(self._all_numbers) < end:
+            self._all_numbers.extend(range(len(self._all_numbers), end))
+        found = array("q")
         for entry in ranges:
             of_base = isinstance(entry, dict)
             first, last = entry["base"] if of_base else entry
             left -= last - first
             if not 0 <= first <= last < (len(base) if of_base else end) or left < 0:
                 raise KeyError(f"{entry}: there are not so many items")
-            found += base[first : last + 1] if of_base else range(first, last + 1)
+            found += (base if of_base else self._all_numbers)[first : last + 1]
         return found
 
     def check(self, data: Mapping[str, Payload]) -> bool:

@@ -69,7 +69,7 @@ class Look:
                     self._see_long(letters, end)
                     return
             at = find(_RUN, end)
-        if _is_dense(len(telling), len(letters)):
+        if len(telling) >= _FEW and _is_dense(len(telling), len(letters)):
             self.words, self._starts, self._begins = self.plain, [0], [0]
         elif telling:
             self._copy(telling)
@@ -98,7 +98,8 @@ class Look:
                 done = len(words)
             parts.append(plain[start:done])
             starts.append(start)
-        self.words, self._starts, self._begins = " ".join(parts), starts, _begins(parts)
+        self.words, self._starts = " ".join(parts), starts
+        self._begins = list(accumulate((len(part) + 1 for part in parts), initial=0))  # one character is between two
 
     def place(self, at: int) -> int:
         """Return the position in the text of a position in `words`."""
@@ -108,7 +109,7 @@ class Look:
 
 def _is_dense(words: int, size: int) -> bool:
     """Whether there are so many words for the size of a text that it is faster not to copy them."""
-    return words >= _FEW and words * _SPARSE > size
+    return words * _SPARSE > size
 
 
 class Beginnings:
@@ -153,8 +154,3 @@ def _marked(marks: bytes, begin: int) -> list[tuple[int, int]]:
 
 
 _BITS = tuple(1 << number for number in range(8))
-
-
-def _begins(parts: list[str]) -> list[int]:
-    """Return where each part begins if they are joined with one character between them."""
-    return list(accumulate((len(part) + 1 for part in parts), initial=0))

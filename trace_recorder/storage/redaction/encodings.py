@@ -24,6 +24,8 @@ _ESCAPED = re.compile(rf"(?:[A-Za-z0-9._~+*-]|%[0-9A-Fa-f]{{2}}){{8,{LONGEST}}}+
 _IN_ESCAPED = bytes(
     ord("w") if chr(code) in string.ascii_letters + string.digits + "._~+*-%" else 32 for code in range(256)
 )
+MARK = b"%"
+"""What each escape of a URL begins with; what is in base64 is known by its length alone."""
 _ESCAPE = re.compile(r"%[2-7][0-9A-Fa-f]")
 
 Mask = Callable[[str], str]
@@ -32,8 +34,8 @@ Sees = Callable[[str], bool]
 
 def signs(look: Look, sees: Sees) -> list[int]:
     """Return where in a text something may be encoded; `sees` says whether a secret may be in a text."""
-    places = [at for at in look.runs if _is_text(look.plain, at)] if look.runs else []
-    if b"%" in look.data and _ESCAPE.search(look.plain):
+    places = [at for at in look.runs if _is_text(look.plain, at)]
+    if MARK in look.data and _ESCAPE.search(look.plain):
         words = dict(_escaped(look))
         if sees(_unquoted("\n".join(words.values()))):
             places += [at for at, word in words.items() if sees(_unquoted(word))]

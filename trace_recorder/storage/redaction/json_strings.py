@@ -16,7 +16,7 @@ _VALUES = frozenset({"value", "Value"})
 
 def without_escapes(text: str) -> tuple[str, list[tuple[int, int]]]:
     """Return JSON text with its escapes of ASCII decoded, for a quick look, and the spans of these escapes."""
-    if "\\" not in text or not ("\\u00" in text or "\\/" in text):
+    if not ("\\u00" in text or "\\/" in text):
         return text, []
     parts: list[str] = []
     escapes: list[tuple[int, int]] = []

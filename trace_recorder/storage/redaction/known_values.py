@@ -133,7 +133,8 @@ class KnownSecrets:
         self._sent: dict[str, _Secret] = {}
         self._cookies: dict[str, _Secret] = {}
         self._short: frozenset[str] = frozenset()
-        self._all: tuple[_Secret, ...] = ()
+        self.all: tuple[_Secret, ...] = ()
+        """All of them: another tuple whenever they change."""
         self._learned_last: tuple[list[str], list[str]] = [], []
         self._learn(environment, self._given, FROM_THE_ENVIRONMENT)
 
@@ -167,8 +168,8 @@ class KnownSecrets:
                 kept.pop(next(iter(kept)), None)
             if not short <= self._short:
                 self._short = frozenset(sorted(self._short | short)[:FROM_THE_ENVIRONMENT])
-            if new or len(self._all) != len(self._given) + len(self._sent) + len(self._cookies):
-                self._all = (
+            if new or len(self.all) != len(self._given) + len(self._sent) + len(self._cookies):
+                self.all = (
                     *self._given.values(),
                     *self._sent.values(),
                     *self._cookies.values(),
@@ -177,7 +178,7 @@ class KnownSecrets:
 
     def __len__(self) -> int:
         """Return how many values are kept."""
-        return len(self._all)
+        return len(self.all)
 
     def is_short(self, value: str) -> bool:
         """Whether a value is known, but masked only behind its name."""
@@ -191,7 +192,7 @@ class KnownSecrets:
         found: list[int] = []
         words = text if look is None else look.words
         place = look.place if look is not None else int
-        for one in self._all:
+        for one in self.all:
             if one.trace in text:
                 found += _everywhere(text, one.trace)
             if words:
@@ -201,7 +202,7 @@ class KnownSecrets:
     def begins_at_end(self, text: str) -> int:
         """How many characters at the end of a text are the beginning of a value, at most."""
         longest = 0
-        for one in self._all:
+        for one in self.all:
             for spelled in one.spellings:
                 for length in range(min(len(spelled) - 1, len(text)), max(longest, TELLING - 1), -1):
                     if text.endswith(spelled[:length]):
@@ -211,7 +212,7 @@ class KnownSecrets:
 
     def mask(self, text: str, *, names: bool = False) -> str:
         """Return a text with all of them masked, except inside masks; in `names`, only those that are no names."""
-        some = [one for one in self._all if one.is_no_name] if names else self._all
+        some = [one for one in self.all if one.is_no_name] if names else self.all
         spans = [span for one in some for span in one.spans(text)]
         if not spans:
             return text

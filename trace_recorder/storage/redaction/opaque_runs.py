@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from dataclasses import dataclass
 from itertools import accumulate
 
 from trace_recorder.storage.redaction.encodings import LONGEST
@@ -22,39 +23,34 @@ STEP = 1024
 _RUN = re.compile(rf"[A-Za-z0-9+/]{{{LONGEST},}}+")
 
 
+@dataclass(frozen=True, slots=True)
 class Shortened:
-    """A text without the middles of its long runs. `text` is the text itself if there are none."""
+    """A text without the middles of its long runs: where each part after one begins, and what was left out before."""
 
-    __slots__ = ("_begins", "_removed", "text")
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self._begins: list[int] = []
-        if len(text) > LONGEST:
-            self._cut(text)
-
-    def _cut(self, text: str) -> None:
-        parts: list[str] = []
-        removed: list[int] = []
-        done, at, size = 0, STEP, len(text)
-        while at < size:
-            run = _RUN.match(text, at)
-            if run is None:
-                at += STEP
-                continue
-            start, end = at + KEPT, run.end() - KEPT
-            parts.append(text[done:start])
-            removed.append(end - start)
-            done, at = end, run.end() + 1
-        if parts:
-            self.text = "".join([*parts, text[done:]])
-            self._begins = list(accumulate(map(len, parts)))
-            self._removed = list(accumulate(removed, initial=0))
-
-    def is_cut(self) -> bool:
-        """Whether anything is left out."""
-        return bool(self._begins)
+    text: str
+    begins: list[int]
+    removed: list[int]
 
     def places(self, places: list[int]) -> list[int]:
         """Return the positions in the whole text of positions in the shortened one."""
-        return [at + self._removed[bisect_right(self._begins, at)] for at in places]
+        return [at + self.removed[bisect_right(self.begins, at)] for at in places]
+
+
+def shorten(text: str) -> Shortened | None:
+    """Leave out the middles of a text's long runs; return None if it has none."""
+    parts: list[str] = []
+    removed: list[int] = []
+    done, at, size = 0, STEP, len(text)
+    while at < size:
+        run = _RUN.match(text, at)
+        if run is None:
+            at += STEP
+            continue
+        start, end = at + KEPT, run.end() - KEPT
+        parts.append(text[done:start])
+        removed.append(end - start)
+        done, at = end, run.end() + 1
+    if not parts:
+        return None
+    begins = list(accumulate(map(len, parts)))
+    return Shortened("".join([*parts, text[done:]]), begins, list(accumulate(removed, initial=0)))

@@ -22,7 +22,7 @@ from trace_recorder.storage.redaction.body_parts import BodyPart
 from trace_recorder.storage.redaction.json_strings import decode_string, strings_at, without_escapes
 from trace_recorder.storage.redaction.known_values import KnownSecrets
 from trace_recorder.storage.redaction.partial_secrets import unfinished
-from trace_recorder.storage.redaction.split_secrets import Part
+from trace_recorder.storage.redaction.split_secrets import Part, lines_of
 from trace_recorder.storage.redaction.text_masking import EVERY, KNOWN, Sightings, default_redactor, mask_text
 
 Redactor = Callable[[str], str]
@@ -70,6 +70,8 @@ class Redaction:
             for name, value in environment.items()
             if self._redactors and _SECRET_NAME.search(name) and name not in _DIRECTORIES
         )
+        self._harmless: tuple[list[str], object] = [], None
+        """The last text of a request, if nothing was seen in it, and the known values of that time."""
 
     def learn(self, keys: Iterable[str], cookies: Iterable[str] = ()) -> list[str]:
         """Mask these values from now on; return the keys that are new and are masked wherever they occur.
@@ -122,12 +124,11 @@ class Redaction:
 
         A redactor of the user's sees values only, not the names of members. A string that it changed counts as one.
         """
-        return self._mask_strings(text, None if self._looks_at_all else self._see(text))
+        seen = None if self._looks_at_all else self._see(text)
+        return self._mask_strings(text, seen) if seen is None or seen.is_any() else (text, 0)
 
     def _mask_strings(self, text: str, seen: Sightings | None) -> tuple[str, int]:
         """Mask the strings in which something was seen, or all of them."""
-        if seen and not seen.is_any():
-            return text, 0
         places = seen.places() if seen else None
         parts: list[str] = []
         done = count = 0
@@ -157,15 +158,23 @@ class Redaction:
         return self.mask_plain(value, kinds)
 
     def mask_all(self, texts: list[str]) -> list[tuple[str, int]]:
-        """Mask several JSON texts, each as `mask` does."""
+        """Mask several JSON texts, each as `mask` does. The last one is often the same as the time before."""
         if self._looks_at_all or sum(map(len, texts)) > MAX_UNINTERRUPTED_CHARS:
             return [self.mask(text) for text in texts]
-        seen = self._see("\n".join(texts))  # one look at all of a small request
+        last = texts[-1:], self._known.all
+        searched = texts[:-1] if last == self._harmless else texts
+        seen = self._see("\n".join(searched))  # one look at all of a small request
         if not seen.is_any():
+            self._harmless = last
             return [(text, 0) for text in texts]
         seen.places()
-        ends = list(accumulate((len(text) + 1 for text in texts), initial=0))
-        return [self._mask_strings(text, seen.part(*span)) for text, span in zip(texts, pairwise(ends), strict=True)]
+        ends = list(accumulate((len(text) + 1 for text in searched), initial=0))
+        parts = [seen.part(*span) for span in pairwise(ends)]
+        masked = [
+            self._mask_strings(text, part) if part.is_any() else (text, 0)
+            for text, part in zip(searched, parts, strict=True)
+        ]
+        return masked if searched is texts else [*masked, (texts[-1], 0)]
 
     def sees(self, text: str) -> bool:
         """Whether to examine every string: a sign or a secret is there, or may be, written with escapes."""
@@ -178,20 +187,20 @@ class Redaction:
         """Return what may be secret in JSON text, which may have escapes. A long text is searched in pieces."""
         if not self._redactors:
             return Sightings("")
-        if len(text) <= MAX_UNINTERRUPTED_CHARS + _OVERLAP:
-            return self._see_at_once(text)
+        if len(text) > MAX_UNINTERRUPTED_CHARS + _OVERLAP:
+            return self._see_in_pieces(text)
+        plainer, escapes = without_escapes(text) if "\\" in text else (text, [])
+        seen = Sightings(plainer, EVERY if default_redactor in self._redactors else KNOWN, self._known)
+        if escapes and seen.is_any():
+            seen.move_behind_escapes(escapes)
+        return seen
+
+    def _see_in_pieces(self, text: str) -> Sightings:
         seen = Sightings("")
         for at in range(0, len(text), MAX_UNINTERRUPTED_CHARS):
             yield_to_others()
             begin = max(0, at - _OVERLAP)
-            seen.add(self._see_at_once(text[begin : at + MAX_UNINTERRUPTED_CHARS]), begin)
-        return seen
-
-    def _see_at_once(self, text: str) -> Sightings:
-        plainer, escapes = without_escapes(text)
-        seen = Sightings(plainer, EVERY if default_redactor in self._redactors else KNOWN, self._known)
-        if escapes and seen.is_any():
-            seen.move_behind_escapes(escapes)
+            seen.add(self._see(text[begin : at + MAX_UNINTERRUPTED_CHARS]), begin)
         return seen
 
     def mask_stream(self, data: bytes, *, last: bool = True) -> tuple[bytes, int, int]:
@@ -202,11 +211,14 @@ class Redaction:
         if not self._redactors:
             return data, 0, len(data)
         part = Part(data.decode("utf-8", "surrogateescape"))
+        yield_to_others()
         waiting = 0 if last else part.unfinished(self.unfinished)
         if waiting:
             part = Part(part.text[:-waiting])
             data = part.text.encode("utf-8", "surrogateescape")
+        yield_to_others()
         text, spelled = part.mask(self._sees_secrets, self._mask_secrets)
+        yield_to_others()
         masked, count = self._mask_lines(text)
         return masked.encode("utf-8", "surrogateescape"), spelled + count, len(data)
 
@@ -214,7 +226,7 @@ class Redaction:
         """Mask line by line: the strings of what is JSON in a line, or else the line."""
         if not self.sees(text):
             return text, 0
-        masked = [self.mask_line(line) for line in _LINES.findall(text)]
+        masked = [self.mask_line(line) for line in lines_of(text)]
         return "".join(line for line, _ in masked), sum(count for _, count in masked)
 
     def mask_part(self, before: BodyPart, data: bytes, *, last: bool) -> BodyPart:
@@ -258,7 +270,6 @@ _PLACEHOLDER = re.compile(r"@string:\d+")
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z_./-]{0,60}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _JSON_BEGIN = re.compile(r"[{\[]")
-_LINES = re.compile(r"[^\n]*\n|[^\n]+")
 _FIELD = re.compile(r"(?:event|id|retry|:|\s*$)")
 
 

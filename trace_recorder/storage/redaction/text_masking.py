@@ -15,7 +15,7 @@ from trace_recorder.storage.redaction import names as secret_names
 from trace_recorder.storage.redaction import patterns as secret_shapes
 from trace_recorder.storage.redaction.candidates import Look
 from trace_recorder.storage.redaction.known_values import KnownSecrets
-from trace_recorder.storage.redaction.opaque_runs import Shortened
+from trace_recorder.storage.redaction.opaque_runs import shorten
 
 
 def default_redactor(text: str) -> str:
@@ -38,19 +38,20 @@ class Sightings:
 
     def __init__(self, text: str, kinds: int = EVERY, known: KnownSecrets | None = None) -> None:
         self._text = text
-        shortened = Shortened(text)
-        look = Look(shortened.text, runs=kinds != NAME)
+        shortened = shorten(text) if len(text) > secret_encodings.LONGEST else None
+        look = Look(text if shortened is None else shortened.text, runs=kinds != NAME)
         self.shapes = secret_shapes.signs(look) if kinds & SHAPE else []
         self.by_name = secret_names.signs(look) if kinds & NAME else []
-        self.in_urls = url_credentials.url_signs(look) if kinds & NAME else []
-        self.encoded = secret_encodings.signs(look, _sees) if kinds & ENCODED else []
+        self.in_urls = url_credentials.url_signs(look) if kinds & NAME and url_credentials.MARK in look.data else []
+        may_be_encoded = kinds & ENCODED and (look.runs or secret_encodings.MARK in look.data)
+        self.encoded = secret_encodings.signs(look, _sees) if may_be_encoded else []
         self.known: list[int] = []
         self.escapes: list[int] = []
-        if shortened.is_cut():
+        if shortened is not None:
             for some in self._all():
                 some[:] = shortened.places(some)
         if known is not None:
-            self.known = known.places(text, None if shortened.is_cut() else look)
+            self.known = known.places(text, look if shortened is None else None)
 
     def add(self, other: Sightings, at: int) -> None:
         """Add what was found in a part of the text that begins there."""

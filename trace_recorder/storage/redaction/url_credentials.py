@@ -24,6 +24,10 @@ _URL_SIGN = re.compile(rf":(?://|\\/\\/)[^\s\"'<>]{{1,{_URL_LONGEST}}}?@", re.AS
 _SLASHES = ("://", r":\/\/")
 
 
+MARK = b"@"
+"""What follows each of them."""
+
+
 def secrets_in_urls(text: str) -> Iterator[Span]:
     """Return where the user and password of a URL are, or the token in place of both."""
     at = text.find(":")
@@ -42,7 +46,7 @@ def url_signs(look: Look) -> list[int]:
     """Return where in a text a URL may have a user and a password."""
     data, plain = look.data, look.plain
     places: list[int] = []
-    at = data.find(b"@")
+    at = data.find(MARK)
     while at >= 0:
         word = data[max(0, at - _URL_LONGEST - len(_SLASHES[1])) : at + 1].rsplit(None, 1)[-1]
         if b":" in word:
@@ -50,5 +54,5 @@ def url_signs(look: Look) -> list[int]:
                 begin = plain.rfind(some, max(0, at - _URL_LONGEST - len(some)), at)
                 if begin >= 0 and _URL_SIGN.match(plain, begin):
                     places.append(begin)
-        at = data.find(b"@", at + 1)
+        at = data.find(MARK, at + 1)
     return places

@@ -1,0 +1,147 @@
+"""Blocks that are left elsewhere than where they were entered, or not in turn: what comes later is not inside them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import gc
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+
+import pytest
+
+from tests.chat_calls import asked, call, said
+from tests.journals import records_of
+from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.values.messages import Payload
+
+Left = Callable[[AsyncIterator[None]], Coroutine[None, None, None]]
+
+
+def ask(recorder: TrajectoryRecorder, text: str) -> None:
+    call(recorder, asked(text), said("done", identity=text))
+
+
+def where(recorder: TrajectoryRecorder) -> dict[Payload, tuple[Payload, Payload, Payload]]:
+    """The agent, the agent around it and the step of each call, by what was asked."""
+    return {
+        one.input_messages[0].content: (one.agent, one.parent_agent_id, one.step_number)
+        for one in load(recorder.trajectory_path).llm_interactions
+    }
+
+
+async def closed_by_another_task(items: AsyncIterator[None]) -> None:
+    """Take the first item, and have another task close the generator."""
+    await anext(items)
+    await asyncio.create_task(items.aclose())  # type: ignore[attr-defined]
+
+
+async def broken_out_of(items: AsyncIterator[None]) -> None:
+    """Leave the loop: the event loop closes the generator when it is collected."""
+    async for _ in items:
+        break
+    del items
+    gc.collect()
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("leave", [closed_by_another_task, broken_out_of])
+def test_blocks_of_an_async_generator_end_with_it(recorder: TrajectoryRecorder, leave: Left) -> None:
+    """Whoever closes it: what its caller does later is in the caller's own agent and step."""
+
+    async def research() -> AsyncIterator[None]:
+        async with recorder.agent("researcher"), recorder.step():
+            ask(recorder, "inside")
+            yield
+
+    async def lead() -> None:
+        with recorder.agent("lead"):
+            await leave(research())
+            ask(recorder, "later")
+            with recorder.step(), recorder.agent("writer"):
+                ask(recorder, "in a later step")
+        ask(recorder, "after all")
+
+    asyncio.run(lead())
+
+    assert where(recorder) == {
+        "inside": ("researcher", "agent_1", 1),
+        "later": ("lead", None, None),
+        "in a later step": ("writer", "agent_1", 2),
+        "after all": (None, None, None),
+    }
+
+
+def test_generators_that_take_turns_keep_their_steps(recorder: TrajectoryRecorder) -> None:
+    """The first may end before the second: that one is still in its step, and nobody is afterwards."""
+
+    def work(name: str) -> Iterator[None]:
+        with recorder.step():
+            yield
+            ask(recorder, name)
+
+    first, second = work("first"), work("second")
+    next(first)
+    next(second)
+    first.close()
+    list(second)
+    ask(recorder, "after both")
+
+    assert where(recorder) == {"second": (None, None, 2), "after both": (None, None, None)}
+
+
+@pytest.mark.parametrize("leave", [closed_by_another_task, broken_out_of])
+def test_an_announced_tool_ends_with_its_generator(recorder: TrajectoryRecorder, leave: Left) -> None:
+    """A later execution of a tool of that name is one of its own, and who is started later was not started by it."""
+    bash = recorder.tool(lambda: "later", name="bash")
+
+    async def work() -> AsyncIterator[None]:
+        with recorder.tool_call("bash", call_id="c1"):
+            yield
+
+    async def lead() -> None:
+        await leave(work())
+        bash()
+        with recorder.agent("writer"):
+            ask(recorder, "write")
+
+    asyncio.run(lead())
+
+    results = [one.data for one in records_of(recorder.trajectory_path) if one.kind == "tool_result"]
+    assert [(one["execution_id"], one.get("result")) for one in results] == [("tool_1", None), ("tool_2", "later")]
+    [one] = load(recorder.trajectory_path).llm_interactions
+    assert (one.agent, one.parent_execution_id) == ("writer", None)
+
+
+@pytest.mark.parametrize("leave", [None, closed_by_another_task, broken_out_of])
+def test_what_was_started_in_a_block_stays_in_it(recorder: TrajectoryRecorder, leave: Left | None) -> None:
+    """Tasks, callbacks and threads with a copied context: also when the block was left meanwhile, wherever."""
+    started: list[asyncio.Future[None]] = []
+    left = asyncio.Event()
+    contexts: list[contextvars.Context] = []
+
+    async def work() -> None:
+        await left.wait()
+        ask(recorder, "task")
+
+    async def research() -> AsyncIterator[None]:
+        with recorder.agent("researcher"), recorder.step():
+            started.append(asyncio.ensure_future(work()))
+            contexts.append(contextvars.copy_context())
+            yield
+
+    async def lead() -> None:
+        if leave is not None:
+            await leave(research())
+        else:
+            async for _ in research():
+                pass
+        left.set()
+        await asyncio.gather(*started)
+        await asyncio.get_running_loop().run_in_executor(None, contexts[0].run, ask, recorder, "thread")
+        ask(recorder, "lead")
+
+    asyncio.run(lead())
+
+    inside = ("researcher", None, 1)
+    assert where(recorder) == {"task": inside, "thread": inside, "lead": (None, None, None)}

@@ -1,0 +1,86 @@
+"""Long JSON is read and written in short steps in a background thread, with the same result as at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, current_yield
+from trace_recorder.values.json_text import NotJsonError, check_depth, make_json_writer, parse, split_members
+from trace_recorder.values.messages import Payload
+
+STEP = MAX_UNINTERRUPTED_CHARS
+AROUND_A_STEP = range(STEP - 8, STEP + 3)
+WRITE = make_json_writer(", ", ": ", yields=True)
+
+
+@contextmanager
+def background(pause: Callable[[], None]) -> Iterator[None]:
+    """Take this thread for one in the background."""
+    token = current_yield.set(pause)
+    try:
+        yield
+    finally:
+        current_yield.reset(token)
+
+
+def pauses(work: Callable[[], object]) -> int:
+    """How often work pauses in the background."""
+    found: list[None] = []
+    with background(lambda: found.append(None)):
+        work()
+    return len(found)
+
+
+@pytest.mark.parametrize("awkward", ['"', "\\", "\n", "é😀", "\ud83d"], ids=ascii)
+def test_a_long_string_is_written_as_at_once(awkward: str) -> None:
+    """Wherever a step ends: before, behind or between characters that are escaped."""
+    for before in AROUND_A_STEP:
+        value = {"a": "x" * before + awkward * 3 + "y" * STEP}
+        with background(lambda: None):
+            assert WRITE(value) == json.dumps(value, ensure_ascii=False)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [number / 7 for number in range(STEP // 4)],
+        list(range(STEP)),
+        [{"name": "a"} for _ in range(STEP // 4)],
+        {"one": "long " * STEP, "several": ["x" * STEP, {"a": [1.5, True, None]}]},
+    ],
+)
+def test_long_json_is_read_as_at_once(value: Payload) -> None:
+    """Numbers, objects and strings; with pauses, whose number grows with the text."""
+    text = json.dumps(value)
+
+    with background(lambda: None):
+        assert parse(text) == value
+    assert pauses(lambda: parse(text)) > 4
+
+
+@pytest.mark.parametrize("inside", ['"', '\\"', "\\\\", "[", '"]', "a"])
+def test_depth_is_found_wherever_a_step_ends(inside: str) -> None:
+    """Brackets in strings do not count, and those behind a string that crosses a step do."""
+    for before in AROUND_A_STEP:
+        said = json.dumps("x" * before + inside * 3 + "y" * 100)
+        check_depth("[" * 150 + said + "]" * 150 + "[]" * 200, 200)
+        with pytest.raises(NotJsonError):
+            check_depth(f"[{said}," + "[" * 200 + "]" * 201, 200)
+
+
+@pytest.mark.parametrize("before", AROUND_A_STEP)
+def test_half_of_a_pair_is_found_wherever_a_step_ends(before: int) -> None:
+    """The escape may lie across the end of a step."""
+    with pytest.raises(NotJsonError):
+        parse('"' + "x" * before + '\\ud83d"')
+
+
+def test_what_is_read_with_a_lock_held_does_not_pause() -> None:
+    """Requests are taken apart while other calls of the run wait."""
+    text = json.dumps({"messages": [{"content": "x" * 3 * STEP, "numbers": [1.5] * STEP}], "n": list(range(STEP))})
+
+    assert pauses(lambda: split_members(text)) == 0
