@@ -20,14 +20,13 @@ from typing import Any, TypeVar
 
 from trace_recorder.background_work import yield_to_others
 from trace_recorder.derive.call_records import ENDINGS, CallRecords
-from trace_recorder.derive.derived_steps import is_step, step_of
 from trace_recorder.derive.interactions import Duplicates, asked_of, asks_for_stream, interaction_of
 from trace_recorder.derive.message_prefix import Render
 from trace_recorder.derive.requests import MAX_PREFIXES, RequestReader
 from trace_recorder.derive.run_facts import RunFacts
 from trace_recorder.derive.step_messages import StepReader
 from trace_recorder.derive.tool_executions import ToolExecutions
-from trace_recorder.derive.tool_matching import RecordedStep, ToolStep, agent_key
+from trace_recorder.derive.tool_matching import RecordedStep, ToolStep, agent_key, is_step, step_of
 from trace_recorder.dialects.manual import read_step
 from trace_recorder.guard import try_call
 from trace_recorder.storage.items.table import ItemTable

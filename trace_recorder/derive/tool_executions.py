@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from trace_recorder.derive.derived_steps import is_step
 from trace_recorder.derive.open_calls import OpenCalls
-from trace_recorder.derive.tool_matching import RecordedStep, ToolExecution
+from trace_recorder.derive.tool_matching import RecordedStep, ToolExecution, is_step
 from trace_recorder.derive.tool_steps import ToolSteps
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.llm_interaction import LLMInteraction

@@ -1,4 +1,4 @@
-"""Which tool ran for which call, and the steps that the agent recorded.
+"""Which tool ran for which call, the steps that the agent recorded, and the derived ones: one for each call.
 
 The call that a tool ran for is found among the open calls (`open_calls.py`). A tool that matches no call was asked for
 by no model; its call id is made up.
@@ -111,6 +111,38 @@ def tool_calls_and_results(
         calls[key] = call, execution.result(answers.get(execution.requested_by or "", {}).get(call.call_id))
     results = (result for _, result in calls.values() if result is not None)
     return tuple(call for call, _ in calls.values()), tuple(results)
+
+
+def is_step(one: LLMInteraction) -> bool:
+    """Whether an interaction is a decision of an agent."""
+    return one.api != "embeddings"
+
+
+def step_of(number: int, one: LLMInteraction, answers: Answers, executions: Iterable[ToolExecution] = ()) -> AgentStep:
+    """Make the step of one interaction. `executions` are the executions of tools that are attached to it."""
+    calls, results = tool_calls_and_results([one], {one.interaction_id: answers}, executions)
+    return AgentStep(
+        step_number=number,
+        timestamp=one.timestamp,
+        state=_state(one, calls_tools=bool(calls)),
+        llm_response=one.response if one.answered else None,
+        tool_calls=calls,
+        tool_results=results,
+        error=f"{one.error.type}: {one.error.message}" if one.error else None,
+        agent=one.agent,
+        agent_id=one.agent_id,
+        parent_agent_id=one.parent_agent_id,
+        interaction=one,
+        derived=True,
+    )
+
+
+def _state(one: LLMInteraction, *, calls_tools: bool) -> str:
+    if one.error:
+        return "error"
+    if not one.answered or not one.complete:
+        return "thinking"
+    return "calling_tool" if calls_tools else "completed"
 
 
 @dataclass(slots=True, eq=False)

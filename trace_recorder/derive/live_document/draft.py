@@ -18,7 +18,6 @@ from pathlib import Path
 
 from trace_recorder.background_work import yield_to_others
 from trace_recorder.derive.call_records import CallRecords
-from trace_recorder.derive.derived_steps import is_step
 from trace_recorder.derive.fold import Fold, drain, unreadable_gaps
 from trace_recorder.derive.live_document import renderer
 from trace_recorder.derive.live_document.buffer import ElementTexts, Layout
@@ -28,7 +27,7 @@ from trace_recorder.derive.live_document.renderer import Renderer
 from trace_recorder.derive.live_document.spool import Spool
 from trace_recorder.derive.live_document.steps import CarryOver, StaleDraftError, StepText, StepTexts
 from trace_recorder.derive.tool_executions import ToolExecutions
-from trace_recorder.derive.tool_matching import RecordedStep, ToolStep
+from trace_recorder.derive.tool_matching import RecordedStep, ToolStep, is_step
 from trace_recorder.derive.tool_steps import ToolSteps
 from trace_recorder.storage import journal_reader
 from trace_recorder.storage.items.disk_backed import DiskBackedItems, JournalFile

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import TypeVar, cast, get_args
 
-from trace_recorder.derive.derived_steps import is_step, step_of
+from trace_recorder.derive.tool_matching import is_step, step_of
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.atif import extra_members as members
 from trace_recorder.imports.atif.responses import error_of
