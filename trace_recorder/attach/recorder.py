@@ -192,7 +192,7 @@ class TrajectoryRecorder:
         Messages, response and tools may be dicts, objects with attributes, pydantic models, dataclasses, or an SDK's
         own. They are copied at once. An exception as `response` records a call that failed.
         """
-        tell = partial(
+        record = partial(
             manual_records.interaction,
             messages=messages,
             response=response,
@@ -200,7 +200,7 @@ class TrajectoryRecorder:
             model=model,
             tools=tools,
         )
-        self._record("record_llm_interaction()", "record an LLM interaction", tell)
+        self._record("record_llm_interaction()", "record an LLM interaction", record)
 
     def record_agent_step(  # noqa: PLR0913, PLR0917 - the seed's signature
         self,
@@ -230,11 +230,11 @@ class TrajectoryRecorder:
             "error": error,
         }
 
-        def tell(run: Run) -> None:
+        def record(run: Run) -> None:
             self._lifecycle.number_step(number)
             manual_records.step(run, number, state, llm_messages, details)
 
-        self._record("record_agent_step()", "record an agent step", tell)
+        self._record("record_agent_step()", "record an agent step", record)
         numbers.raise_if_refused()
 
     def reward(
@@ -264,10 +264,10 @@ class TrajectoryRecorder:
     def update_lakeview(self, step_number: int, lakeview_summary: object) -> None:
         """Add a summary to a step that was recorded, as Trae Agent does."""
         numbers = ArgumentReader("update_lakeview()")
-        tell = partial(
+        record = partial(
             manual_records.summary, number=numbers.integer("step_number", step_number), said=lakeview_summary
         )
-        self._record("update_lakeview()", "record an annotation", tell)
+        self._record("update_lakeview()", "record an annotation", record)
         numbers.raise_if_refused()
 
     def _record(self, who: str, what: str, record: Callable[[Run], None]) -> None:

@@ -81,7 +81,7 @@ def exit_as(code: int) -> NoReturn:
 def report_recorded(ended: parent.CommandResult, command: Sequence[str]) -> None:
     """Print what was recorded. A failure to print, or Ctrl-C, does not change the exit code."""
 
-    def tell() -> None:
+    def report() -> None:
         for line in run_summary.lines(ended, command):
             if line.startswith(" "):
                 typer.echo(in_one_line(line), err=True)
@@ -89,7 +89,7 @@ def report_recorded(ended: parent.CommandResult, command: Sequence[str]) -> None
                 warn(line)
 
     with suppress(KeyboardInterrupt):
-        try_call(tell, lambda _: None)
+        try_call(report, lambda _: None)
 
 
 def _exit_by_signal(number: int) -> NoReturn:
