@@ -21,7 +21,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -36,6 +35,7 @@ from trace_recorder.guard import Guard, try_call
 from trace_recorder.recording.limits import Limits
 from trace_recorder.recording.record_data import Records, item_records, process_facts, record_data, split_redacted
 from trace_recorder.recording.repeated_elements import RepeatedElements
+from trace_recorder.recording.run_texts import RunTexts
 from trace_recorder.recording.unfinished import UnfinishedWork
 from trace_recorder.storage import paths
 from trace_recorder.storage.items.encoder import Encoded, ItemEncoder
@@ -57,22 +57,12 @@ DOCUMENT_TIMING: Mapping[str, When] = {
 }
 """When the document is updated for a record of a captured call; for records that the agent makes itself, at once."""
 
-MAX_REMEMBERED_CHARS = 256 * 1024
-"""How many characters of the run's own texts are kept, to be masked again when another secret becomes known."""
 _OF_THE_RUN = ("start", "annotation")
 RECREATE_RETRY_SECONDS = 1.0
 """How long to wait before another attempt to recreate a removed journal, which may be large to copy."""
 
 _EMPTY_START = '"task":null,"metadata":{}'
 _EMPTY_FINALIZE = '"final_result":null'
-
-
-@dataclass(slots=True)
-class _RunText:
-    """A record with a text about the run itself: its number, and the text as it was last masked."""
-
-    seq: int
-    said: str
 
 
 class Run:
@@ -91,12 +81,15 @@ class Run:
         self._journal = journal
         self._redaction = redaction
         self._lock = threading.RLock()
-        self._items, self.elements = ItemEncoder(), RepeatedElements()
-        self._run_texts: list[_RunText] = []
+        self._items = ItemEncoder()
+        self.elements = RepeatedElements()
+        self._texts = RunTexts()
         self._numbers = {kind: itertools.count(1) for kind in ("llm", "step", "agent", "tool")}
-        self._exiting, self._recreate_after = False, 0.0
+        self._exiting = False
+        self._recreate_after = 0.0
         self.unfinished = UnfinishedWork()
-        self._document, self._closing_thread = document, 0
+        self._document = document
+        self._closing_thread = 0
         self._snapshot = partial(
             DocumentWriter, journal.path, history=history, sync=journal.sync, limits=limits.document
         )
@@ -148,7 +141,7 @@ class Run:
                 if written is not None and self._journal.next_seq > seq:
                     written()
             if kind in _OF_THE_RUN and said:
-                self._remember(seq, said)
+                self._texts.keep(seq, said)
         self.unfinished.settle()
         self._update_document(kind, when)
 
@@ -249,7 +242,7 @@ class Run:
         seq = self._journal.next_seq
         self._journal.append(kind, record_data(about, masked, count + redacted), now())
         if kind in _OF_THE_RUN and masked:
-            self._remember(seq, masked)
+            self._texts.keep(seq, masked)
 
     def _write_gaps(self) -> None:
         failures = self.guard.failures
@@ -267,20 +260,10 @@ class Run:
         """Mask these values from now on wherever they appear, in what was said of the run itself before too."""
         if self._redaction.learn(keys, cookies) and not self.abandoned:
             with self._lock:
-                for text in self._run_texts:
-                    self._mask_run_text(text)
-
-    def _mask_run_text(self, text: _RunText) -> None:
-        """Record the text of an earlier record again if it contains a value that has become known as a secret."""
-        masked, count = self._redaction.mask(text.said)
-        if masked != text.said and not self.closed:
-            text.said = masked
-            self._journal.append("redaction", record_data(dump_members({"of": text.seq}), masked, count), now())
-
-    def _remember(self, seq: int, said: str) -> None:
-        """Keep a text about the run itself: a client may later make a secret in it known."""
-        if sum(len(one.said) for one in self._run_texts) + len(said) <= MAX_REMEMBERED_CHARS:
-            self._run_texts.append(_RunText(seq, said))
+                for seq, masked, count in self._texts.mask_again(self._redaction.mask):
+                    if not self.closed:
+                        about = dump_members({"of": seq})
+                        self._journal.append("redaction", record_data(about, masked, count), now())
 
     def mask_stream(self, data: bytes, *, last: bool) -> tuple[bytes, int, int]:
         """Mask a part of a stream as far as it is finished; return it, how many secrets and how many bytes it had."""

@@ -1,0 +1,31 @@
+"""What was recorded of the run itself, kept to be masked again: a client may make a secret in it known later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+MAX_REMEMBERED_CHARS = 256 * 1024
+"""How many characters of such texts are kept."""
+
+
+@dataclass(slots=True)
+class RunTexts:
+    """The texts of a run's own records, each as it was last masked, by the numbers of the records."""
+
+    _texts: dict[int, str] = field(default_factory=dict)
+    _size: int = 0
+
+    def keep(self, seq: int, said: str) -> None:
+        """Keep the text of a record, if there is room for it."""
+        if self._size + len(said) <= MAX_REMEMBERED_CHARS:
+            self._texts[seq] = said
+            self._size += len(said)
+
+    def mask_again(self, mask: Callable[[str], tuple[str, int]]) -> Iterator[tuple[int, str, int]]:
+        """Yield the record, the new text and the number of secrets of each text that `mask` changes now."""
+        for seq, said in list(self._texts.items()):  # a signal's handler may add one meanwhile
+            masked, count = mask(said)
+            if masked != said:
+                self._texts[seq] = masked
+                yield seq, masked, count
