@@ -16,6 +16,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from trace_recorder.storage.redaction.candidates import SHORTEST, Look
 
@@ -184,14 +185,19 @@ _PEM = (
 PEM_BEGIN = "-----BEGIN "
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Shape:
     """One pattern, texts of which each of its secrets has one, and the mask, for the group `secret` if there is one."""
 
     what: str
     signs: tuple[str, ...]
-    pattern: re.Pattern[str]
+    regex: str
     grouped: bool = False
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The pattern, compiled when a text has one of the signs: to compile all of them delays every import."""
+        return re.compile(self.regex)
 
     def mask(self, text: str) -> str:
         """Return a text with every secret of this shape masked."""
@@ -220,15 +226,15 @@ def _boundary(prefix: str) -> str:
 
 
 def _shapes() -> Iterator[Shape]:
-    yield Shape("private-key", (PEM_BEGIN,), re.compile(_PEM))
+    yield Shape("private-key", (PEM_BEGIN,), _PEM)
     for what, beginnings, follows in _TABLE:
         for prefix in beginnings.split():
-            yield Shape(what, (prefix,), re.compile(re.escape(prefix) + _boundary(prefix) + follows))
+            yield Shape(what, (prefix,), re.escape(prefix) + _boundary(prefix) + follows)
     for what, middle, before, _, follows in _INNER:
         start = rf"(?:(?<![{_WORD}-])|(?<=\\[bfnrt])|(?<=[0-9;\[][0-9]m))"
-        yield Shape(what, (middle,), re.compile(f"{start}{before}{re.escape(middle)}{follows}"))
+        yield Shape(what, (middle,), f"{start}{before}{re.escape(middle)}{follows}")
     for what, beginning, follows in _PLACED:
-        yield Shape(what, (beginning,), re.compile(re.escape(beginning) + follows), grouped=True)
+        yield Shape(what, (beginning,), re.escape(beginning) + follows, grouped=True)
 
 
 SHAPES = tuple(_shapes())
