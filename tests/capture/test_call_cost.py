@@ -9,9 +9,8 @@ import sys
 from tests.processes import ROOT
 
 MOST_CALLS_FOR_THE_FACTS = 150
-MOST_CALLS = 420
-"""With the document. It may be written twice for a call on a busy machine, so the lowest of some counts is judged."""
-COUNTS = 3
+MOST_CALLS = 480
+"""With the document, which is written once or twice for a call, as the threads happen to run: twice takes some 430."""
 
 
 def counted() -> tuple[int, int]:
@@ -25,9 +24,6 @@ def counted() -> tuple[int, int]:
 def test_a_tiny_call_takes_few_function_calls() -> None:
     """Its facts, and all of it with its document, take no more calls of our functions than are stated here."""
     facts, both = counted()
-    for _ in range(COUNTS - 1):
-        if both > MOST_CALLS:
-            both = min(both, counted()[1])
 
     assert 0 < facts < both, "nothing was counted"
     assert facts <= MOST_CALLS_FOR_THE_FACTS
