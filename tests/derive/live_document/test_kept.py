@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
@@ -138,8 +139,11 @@ def test_a_recorder_keeps_none_of_its_finished_runs(tmp_path: Path) -> None:
 
 def _held(place: Path) -> list[str]:
     """What this process has open in a directory, by its names, those of removed files too."""
-    links = [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
-    return [name for link in links if (name := str(link.readlink())).startswith(str(place))]
+    names = []
+    for link in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # another thread has closed it meanwhile
+            names.append(str(link.readlink()))
+    return [name for name in names if name.startswith(str(place))]
 
 
 def test_a_long_prompt_is_in_memory_once_while_a_journal_is_read_anew(tmp_path: Path) -> None:
