@@ -28,4 +28,5 @@ class RunTexts:
             masked, count = mask(said)
             if masked != said:
                 self._texts[seq] = masked
+                self._size += len(masked) - len(said)
                 yield seq, masked, count

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import accumulate, count
 from typing import NoReturn, TypeVar
 
-from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, current_yield, yield_to_others
+from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, is_background, yield_to_others
 from trace_recorder.values.messages import Payload
 
 MAX_DEPTH = 200
@@ -101,7 +101,7 @@ def make_json_writer(
     )
 
     def write_and_yield(value: Payload) -> str:
-        if current_yield.get() is None:  # somebody waits for it
+        if not is_background():
             return "".join(encode(value, 0))
         parts = encode_and_yield(value, 0)
         yield_to_others()
@@ -130,7 +130,7 @@ def parse(text: str, max_depth: int = MAX_DEPTH) -> Payload:
     if "\\" in text:
         refuse_lone_surrogates(text)
     space = _SPACE.match(text)
-    decoder = _yielding_decoder if len(text) > MAX_UNINTERRUPTED_CHARS and current_yield.get() else _decoder
+    decoder = _yielding_decoder if len(text) > MAX_UNINTERRUPTED_CHARS and is_background() else _decoder
     value, end = _decode(decoder, text, space.end() if space else 0)
     if end > max_depth:
         check_depth(text, max_depth, 0, end)

@@ -1,0 +1,42 @@
+"""The texts of a run's own records: how many are kept, and what is masked in them later."""
+
+from __future__ import annotations
+
+from trace_recorder.recording.run_texts import MAX_REMEMBERED_CHARS, RunTexts
+
+
+def mask(text: str) -> tuple[str, int]:
+    return text.replace("secret", "****"), text.count("secret")
+
+
+def test_only_texts_that_change_are_masked_again_and_once() -> None:
+    """Each with its record and the number of its secrets."""
+    texts = RunTexts()
+    texts.keep(1, "a secret, a secret")
+    texts.keep(2, "nothing")
+
+    assert [*texts.mask_again(mask)] == [(1, "a ****, a ****", 2)]
+    assert [*texts.mask_again(mask)] == []
+
+
+def test_what_is_kept_is_bounded_by_what_is_there() -> None:
+    """A text for which there is no room is not kept; one that masking made shorter leaves room for others."""
+    texts = RunTexts()
+    texts.keep(1, "secret" * (MAX_REMEMBERED_CHARS // 6))
+    texts.keep(2, "no room for a secret")
+    assert [seq for seq, _, _ in texts.mask_again(mask)] == [1]
+
+    texts.keep(3, "room for a secret")
+
+    assert [seq for seq, _, _ in texts.mask_again(mask)] == [3]
+
+
+def test_a_text_that_a_handler_adds_meanwhile_is_kept() -> None:
+    """It is masked the next time."""
+    texts = RunTexts()
+    texts.keep(1, "a secret")
+
+    for seq, _, _ in texts.mask_again(mask):
+        texts.keep(seq + 1, "another secret")
+
+    assert [seq for seq, _, _ in texts.mask_again(mask)] == [2]
