@@ -1,0 +1,39 @@
+"""A descriptor that other code may have closed: its number may be another file's by then."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from trace_recorder.storage.file_descriptor import Descriptor
+
+
+@pytest.fixture
+def reused(tmp_path: Path) -> Iterator[Descriptor]:
+    """A descriptor whose number is now that of a file with the same size and time."""
+    for name in ("ours", "another"):
+        (tmp_path / name).write_bytes(b"same")
+        os.utime(tmp_path / name, ns=(1, 1))
+    descriptor = Descriptor(os.open(tmp_path / "ours", os.O_RDONLY))
+    other = os.open(tmp_path / "another", os.O_RDONLY)
+    os.dup2(other, descriptor.number)
+    yield descriptor
+    os.close(other)
+    os.close(descriptor.number)
+
+
+def test_another_files_status_is_not_given(reused: Descriptor) -> None:
+    """Nor is it taken for ours."""
+    assert not reused.is_ours()
+    with pytest.raises(OSError, match="another file's now"):
+        reused.stat()
+
+
+def test_another_file_is_not_closed(reused: Descriptor) -> None:
+    """The number stays open for who has it now."""
+    reused.close()
+
+    assert os.fstat(reused.number).st_size == len(b"same")
