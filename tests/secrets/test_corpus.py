@@ -125,3 +125,36 @@ def test_a_mask_is_no_user_of_a_command() -> None:
     left = default_redactor("curl --user glcbt-da_I2frF0lXfwDTH2SyHy3sx h")
 
     assert left == "curl --user [REDACTED:gitlab-token] h"
+
+
+@pytest.mark.parametrize("option", ["--password", "--api-key"])
+def test_what_follows_an_option_in_a_list_of_json_is_masked(option: str) -> None:
+    """A command's arguments, as a tool is given them: the element after the option, in that list alone."""
+    before = json.dumps({"command": ["deploy", option, "k3Yk3Yk3AbQ9zz1x", "run"], "files": ["a1B2c3D4e5F6g7H8i9J0"]})
+
+    assert Redaction(default_redactor, {}).mask(before) == (
+        before.replace("k3Yk3Yk3AbQ9zz1x", "[REDACTED:secret-member]"),
+        1,
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '["--password"], ["k3Yk3Yk3AbQ9zz1x"]',
+        '["--password", {"user": "k3Yk3Yk3AbQ9zz1x"}]',
+        '["--password", "--verbose1x"]',
+        '["--verbose", "k3Yk3Yk3AbQ9zz1x"]',
+    ],
+)
+def test_what_follows_no_secret_s_option_stays(text: str) -> None:
+    """An element of another list, the value of a member, another option, and what follows another option."""
+    assert Redaction(default_redactor, {}).mask(text) == (text, 0)
+
+
+@pytest.mark.parametrize(
+    "value", ["secret_name_of_the_application", "test_user_for_the_login_page", "token-of-the-service-account-2"]
+)
+def test_words_after_a_placeholder_s_first_word_stay(value: str) -> None:
+    """Keys may begin with such a word, but then letters and digits are mixed."""
+    assert default_redactor(f"API_KEY={value}") == f"API_KEY={value}"
