@@ -158,3 +158,12 @@ def test_what_follows_no_secret_s_option_stays(text: str) -> None:
 def test_words_after_a_placeholder_s_first_word_stay(value: str) -> None:
     """Keys may begin with such a word, but then letters and digits are mixed."""
     assert default_redactor(f"API_KEY={value}") == f"API_KEY={value}"
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["a-MxYuJRib56bDM4hWiE0kU41QjxOfT0", "A/y/PqC4lL6y5N+tx9klRjp", "test_33b7433268850984867193508716c0dc195"],
+)
+def test_a_key_that_begins_like_a_placeholder_is_masked(value: str) -> None:
+    """An article, or a word such as "test", before letters and digits that no words are made of."""
+    assert default_redactor(f"API_KEY={value}") == "API_KEY=[REDACTED:assigned-secret]"

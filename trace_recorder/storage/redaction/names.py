@@ -43,13 +43,14 @@ _PATHS = ("/", "./", "~/", "../")
 _SHORTEST = 4
 
 _PLACE_FOR_ONE = re.compile(
-    r"\[REDACTED|[$<{%@#]|\*{2}|\.{2}|x{3}|_{3}|-{2}|(?:your|my|some|the|an?|insert|enter|change|replace|put|example|sample|dummy"
+    r"\[REDACTED|[$<{%@#]|\*{2}|\.{2}|x{3}|_{3}|-{2}|(?:your|my|some|the|insert|enter|change|replace|put|example|sample|dummy"
     r"|fake|placeholder|redacted|todo|none|null|nil|undefined|true|false|optional|required|env|os|process|self|this|args"
     r"|config|settings|options|opts|params|request|req|ctx|secrets|vault|var|data|input|lm-studio|ollama|not-needed|empty)"
-    r"(?:\b|[-_.])|foo|bar|baz|test|passw|secret|token|api[-_]?key|hunter2?\Z|(.)\1*\Z",
+    r"(?:\b|[-_.])|an?(?:[-_.]|\Z)|foo|bar|baz|test|passw|secret|token|api[-_]?key|hunter2?\Z|(.)\1*\Z",
     re.IGNORECASE,
 )
-_PREFIX_OF_KEY = re.compile(r"(?:secret|token|test|api[-_]?key)[-_]", re.IGNORECASE)
+_HEX = re.compile(r"[0-9a-f]{1,100}")
+_PREFIX_OF_KEY = re.compile(r"(?:an?|secret|token|test|api[-_]?key)[-_]", re.IGNORECASE)
 _TYPE = re.compile(
     r"(?:u?int|float|bytes?|str(?:ing)?|utf|bool(?:ean)?|char|varchar|text|any|object|list|dict|number|none|sha|md|base|b|aes"
     r"|rsa|hmac|ed|es|hs|rs)[-_\d]*(?:\.[A-Za-z_]++)*",
@@ -120,7 +121,8 @@ def _is_placeholder(look: str) -> bool:
     if found is None:
         return False
     word = _PREFIX_OF_KEY.match(look)
-    return word is None or not is_strange(look[word.end() :], 20)
+    rest = look[word.end() :] if word else ""
+    return not (is_strange(rest, 20) or (len(rest) >= 32 and _HEX.fullmatch(rest)))
 
 
 def _is_strange_value(name: str, look: str, form: Form) -> bool:

@@ -27,16 +27,13 @@ _NAMED = re.compile(
     re.IGNORECASE,
 )
 _LINE = re.compile(
-    r"(?:curl|sshpass|mysql|redis-cli|docker|podman|bundle|login|[Cc]ookie|setx?|setenv|ENV)"
+    r"(?:curl|sshpass|mysql|redis-cli|docker|podman|login|[Cc]ookie|setx?|setenv|ENV)"
     r"(?:[^\n]|(?<=\\)\n){0,500}\Z|login\s{1,4}\S{1,64}\s{1,20}(?:p[a-z]{0,7}(?:\s{1,4}\S{0,200})?)?\Z"
     r"|[A-Za-z_]{1,40}\(\\{0,7}[\"'`]?\Z"
 )
 _PEM_END = re.compile(r"-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
 _PEM = re.compile(r"-----BEGIN (?:[A-Z0-9 ]{0,30}\Z|[A-Z0-9 ]{0,30}PRIVATE)")
-_PLACED = re.compile(
-    rf"(?:[Bb]earer|contribsys\.com|CONTRIBSYS__COM:) {{1,3}}[\"'\\]{{0,9}}[A-Za-z0-9._~+/%:=-]{{0,{LONGEST_WORD}}}\Z"
-)
-"""Words before a secret that say what it is."""
+_BEARER = re.compile(rf"[Bb]earer {{1,3}}[A-Za-z0-9._~+/%=-]{{0,{LONGEST_WORD}}}\Z")
 _SHOWN = 600
 """The name of a value is searched for in this many characters at the end of a text."""
 
@@ -48,7 +45,7 @@ def unfinished(text: str) -> int:
     if word is not None and len(word[0]) < LONGEST_WORD and not _is_harmless(word[0]):
         start = word.start()
     shown = max(0, len(text) - _SHOWN, 0)
-    for pattern in (_NAMED, _LINE, _PLACED):
+    for pattern in (_NAMED, _LINE, _BEARER):
         found = pattern.search(text, min(shown, max(0, start - _SHOWN)))
         if found is not None:
             before = _LINE_BEFORE.search(text, max(0, found.start() - 100), found.start())
@@ -61,21 +58,7 @@ def unfinished(text: str) -> int:
 
 
 _STEMS = ("pass", "pw", "secret", "token", "key", "auth", "cred", "cookie", "sig", "bearer")
-_OPENERS = (
-    "curl",
-    "mysql",
-    "sshpass",
-    "redis",
-    "docker",
-    "podman",
-    "bundle",
-    "login",
-    "set",
-    "define",
-    "machine",
-    "is",
-    "was",
-)
+_OPENERS = ("curl", "mysql", "sshpass", "redis", "docker", "podman", "login", "set", "define", "machine", "is", "was")
 _WORD = re.compile(r"([A-Z]?[a-z]+)([.,;!?)]{0,3})")
 
 

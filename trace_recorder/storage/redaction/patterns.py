@@ -177,8 +177,6 @@ _PLACED: tuple[tuple[str, str, str], ...] = (
     ("gitlab-session", "_gitlab_session=", r"([0-9a-z]{32})" + _END),
     ("sonar-token", "sonar.login=", r"([A-Za-z0-9_-]{40})" + _END),
     ("sidekiq-secret", "CONTRIBSYS__COM=", r"([0-9a-f]{8}:[0-9a-f]{8})" + _END),
-    ("sidekiq-secret", "CONTRIBSYS__COM: ", r"[\"'\\]{0,9}([0-9a-f]{8}:[0-9a-f]{8})" + _END),
-    ("sidekiq-secret", ".contribsys.com ", r"([0-9a-f]{8}:[0-9a-f]{8})" + _END),
     ("account-key", "AccountKey=", r"([A-Za-z0-9+/]{40,}+=*+)"),
 )  # fmt: skip
 """Secrets that are recognised by the text before them."""
