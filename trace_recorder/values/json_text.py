@@ -64,6 +64,7 @@ _yielding_decoder = json.JSONDecoder(
     object_hook=_yielding(dict),
 )
 """Decodes the same, a tenth slower; for large texts in background threads."""
+_lenient_decoder = json.JSONDecoder(parse_float=_yielding(float), parse_int=_yielding(int), object_hook=_yielding(dict))
 _SPACE = re.compile(r"[ \t\n\r]*+")
 _COMMA, _LIST_BEGIN = (re.compile(rf"[ \t\n\r]*+{token}[ \t\n\r]*+") for token in (",", r"\["))
 _EMPTY_LIST, _LIST_END = (re.compile(rf"{begin}[ \t\n\r]*+\]") for begin in (r"\[", ""))
@@ -142,6 +143,17 @@ def parse(text: str, max_depth: int = MAX_DEPTH) -> Payload:
     if not _SPACE.fullmatch(text, end):
         raise NotJsonError("more text after the JSON value")
     return value
+
+
+def parse_leniently(text: str) -> Payload:
+    """Read what Python's `json` reads. A background thread lets others run during a long text. Raises ValueError.
+
+    It raises RecursionError for what is nested too deeply.
+    """
+    if len(text) <= MAX_UNINTERRUPTED_CHARS or not is_background():
+        return json.loads(text)
+    yield_to_others()
+    return _lenient_decoder.decode(text)
 
 
 def replace_lone_surrogates(text: str) -> str:
