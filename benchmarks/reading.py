@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.reading_commands import many_runs, one_run, starts
-from benchmarks.reading_runs import parsing_seconds, quickest, record
+from benchmarks.reading_runs import cpu_seconds, lines_of, parse, record
 from benchmarks.rounds import ROOT
 from trace_recorder import load
 
@@ -61,13 +61,14 @@ def look(lists: Iterable[Iterable[Any]]) -> None:
 
 def ratios(path: Path, tries: int) -> list[float]:
     """How many times as long as parsing the lines the acts take that are the columns of the first table."""
-    parsed = parsing_seconds(path, tries)
     shared: dict[int, PlainMessage] = {}
     calls = load(path).llm_interactions
     plain = [
         [shared.setdefault(id(one), PlainMessage(one.role, one.content)) for one in c.input_messages] for c in calls
     ]
+    lines = lines_of(path)
     acts = (
+        lambda: parse(lines),
         lambda: load(path),
         lambda: read_messages(path, 1),
         lambda: read_messages(path, 2),
@@ -76,7 +77,9 @@ def ratios(path: Path, tries: int) -> list[float]:
         lambda: loop(plain),
         lambda: look(plain),
     )
-    return [quickest(act, tries) / parsed for act in acts]
+    rounds = [[cpu_seconds(act) for act in acts] for _ in range(tries)]  # in turns: the machine's speed changes
+    parsed, *others = (min(seconds) for seconds in zip(*rounds, strict=True))
+    return [seconds / parsed for seconds in others]
 
 
 def in_python(directory: Path, options: argparse.Namespace) -> Iterable[list[str]]:

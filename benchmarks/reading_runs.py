@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.viewing import record as record_tools
 from trace_recorder import TrajectoryRecorder, http_client
 
-__all__ = ["parsing_seconds", "quickest", "record", "record_tools"]
+__all__ = ["cpu_seconds", "lines_of", "parse", "parsing_seconds", "quickest", "record", "record_tools"]
 
 COMPLETION = {
     "object": "chat.completion",
@@ -42,17 +42,29 @@ def record(path: Path, turns: int, size: int, *, growing: bool) -> None:
                 messages = [*messages, {"role": "assistant", "content": f"{turn + 1}: yes"}]
 
 
+def cpu_seconds(act: Callable[[], object]) -> float:
+    """The time of the processor that something takes."""
+    began = time.process_time()
+    act()
+    return time.process_time() - began
+
+
+def lines_of(run: Path) -> list[bytes]:
+    """The lines of a run's journal."""
+    return run.with_suffix(".jsonl").read_bytes().splitlines()
+
+
+def parse(lines: list[bytes]) -> None:
+    """Parse lines, with which reading them is compared."""
+    [json.loads(line) for line in lines]
+
+
 def quickest(act: Callable[[], object], tries: int) -> float:
     """The least time of the processor that something takes."""
-    taken = []
-    for _ in range(tries):
-        began = time.process_time()
-        act()
-        taken.append(time.process_time() - began)
-    return min(taken)
+    return min(cpu_seconds(act) for _ in range(tries))
 
 
 def parsing_seconds(run: Path, tries: int) -> float:
     """The time of the processor that `json.loads` of the lines of a run's journal takes."""
-    lines = run.with_suffix(".jsonl").read_bytes().splitlines()
-    return quickest(lambda: [json.loads(line) for line in lines], tries)
+    lines = lines_of(run)
+    return quickest(lambda: parse(lines), tries)

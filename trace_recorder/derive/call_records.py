@@ -37,6 +37,30 @@ class CallRecords:
     With `keeps_request`, a request is read once and kept; otherwise each call of `request` reads it again.
     """
 
+    __slots__ = (
+        "_body_in_parts",
+        "_joined",
+        "_keeps_request",
+        "_records",
+        "_request",
+        "_whole",
+        "dialect",
+        "ending",
+        "endings",
+        "first",
+        "first_seq",
+        "incremental",
+        "interaction_id",
+        "is_damaged",
+        "is_manual",
+        "items",
+        "newest",
+        "request_data",
+        "requests",
+        "status",
+        "streams",
+    )
+
     first_seq: int
     """The number of its first record."""
     incremental: IncrementalReading | None

@@ -71,7 +71,7 @@ class Fold:
     _request_reader: RequestReader = field(init=False)
     _step_reader: StepReader = field(init=False)
     _pending: list[tuple[CallRecords | None, Record]] = field(default_factory=list)
-    _unmatched: list[tuple[Record, Callable[..., None], tuple[Any, ...]]] = field(default_factory=list)
+    _unmatched: list[tuple[Any, ...]] = field(default_factory=list)
     _interactions: dict[str, LLMInteraction] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -151,7 +151,7 @@ class Fold:
         for call, record in pending:
             if call is None:
                 match = Fold._match_tool if record.kind != "agent_step" else Fold._claim_calls
-                self._unmatched.append((record, match, (record,)))
+                self._unmatched.append((record, match, record))
                 continue
             if "items" in record.data:
                 try_call(self._read_request, _ignore, call, record)
@@ -165,7 +165,7 @@ class Fold:
         Only steps, their figures and the live document need that.
         """
         unmatched, self._unmatched = self._unmatched, []
-        for record, match, arguments in unmatched:
+        for record, match, *arguments in unmatched:
             try_call(match, partial(self.run.add_unusable, record), self, *arguments)
 
     def _read_request(self, whole: CallRecords, record: Record) -> None:
@@ -176,7 +176,7 @@ class Fold:
         if call.interaction_id in self.hidden:
             self._request_reader.forget(call.interaction_id)
         results = call.new_tool_results if call.incremental is None else call.incremental.results
-        self._unmatched.append((record, Fold._match_request, (call.interaction_id, data, results)))
+        self._unmatched.append((record, Fold._match_request, call.interaction_id, data, results))
 
     def _match_request(self, identity: str, data: Mapping[str, Any], results: Sequence[ToolResult]) -> None:
         """Assign the tool results that a request carries to the calls that they answer."""
@@ -194,7 +194,7 @@ class Fold:
         answered = one if one is not None and one.answered else None
         duplicates = self.duplicates.add(answered) if answered is not None and answered.response.id else {}
         self.changed.update(duplicates)
-        self._unmatched.append((record, Fold._match_response, (call, answered, duplicates)))
+        self._unmatched.append((record, Fold._match_response, call, answered, duplicates))
 
     def _match_response(self, call: CallRecords, one: LLMInteraction | None, duplicates: Iterable[str]) -> None:
         """Read the tool calls of a response, if there is one, and what came while its stream was open.

@@ -93,11 +93,14 @@ def _plain_message(element: dict[str, Payload]) -> Message | None:
 
     Return None for a message with anything else. What is read is what the rules for all messages give.
     """
-    if not element.keys() <= _PLAIN:
-        return None
-    role, content, calls = element.get("role"), element.get("content"), element.get("tool_calls")
+    role, content = element.get("role"), element.get("content")
     if not (role and type(role) is str) or not (content is None or type(content) is str):
         return None
+    if content is not None and len(element) == 2:
+        return Message(ROLES.get(role, role), content)
+    if not element.keys() <= _PLAIN:
+        return None
+    calls = element.get("tool_calls")
     call_id, name, annotations = element.get("tool_call_id"), element.get("name"), element.get("annotations")
     if not (call_id is None or type(call_id) is str) or not (name is None or type(name) is str):
         return None
