@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tests.cli.invoking import invoke, recorded
 from tests.cli.program import program
 from tests.data.recorded import captured
 from trace_recorder import TraceRecorderError, Trajectory, TrajectoryFormatError, load
+from trace_recorder.cli.read_files import UnreadableError, process
 from trace_recorder.derive.document import from_document
 from trace_recorder.derive.validate import validate
 from trace_recorder.values.messages import Payload
@@ -187,19 +189,27 @@ def test_a_directory_full_of_bad_files_hides_no_run(place: Path) -> None:
     assert (place / "out" / "good.json").is_file()
 
 
-def test_a_member_that_no_view_can_read_is_named(place: Path) -> None:
-    """An export of a damaged document says which file and which member, and what to do; the other runs are written."""
+def test_a_member_that_work_on_a_run_fails_at_is_named(place: Path) -> None:
+    """Of a damaged document it is said which file and which member, and what to do."""
     damaged = json.loads(captured(place / "whole").read_bytes())
     damaged["llm_interactions"][0]["attempts"][0]["timestamp"] = "yesterday"
     Path("odd.json").write_text(json.dumps(damaged))
-    Path("good.json").write_bytes(calling())
-    result = invoke("export", "odd.json", "good.json", "-f", "atif", "-o", "out")
 
-    assert result.exit_code == 1
-    assert result.stderr.startswith("trace-recorder: odd.json cannot be exported, as it is damaged: document: ")
-    assert "attempts[0].timestamp: " in result.stderr
-    assert "`trace-recorder validate` lists all of it" in result.stderr
-    assert Path("out/good.json").is_file()
+    with pytest.raises(UnreadableError) as refused:
+        process(Path("odd.json"), lambda: datetime.fromisoformat("yesterday"), "exported")
+
+    assert str(refused.value).startswith("odd.json cannot be exported, as it is damaged: document: ")
+    assert "attempts[0].timestamp: " in str(refused.value)
+    assert "`trace-recorder validate` lists all of it" in str(refused.value)
+
+
+def test_a_time_that_is_none_stops_no_export(place: Path) -> None:
+    """The time of an answer is left out where that of its request is no time."""
+    odd = json.loads(captured(place / "whole").read_bytes())
+    odd["llm_interactions"][0]["attempts"][0]["timestamp"] = "yesterday"
+    Path("odd.json").write_text(json.dumps(odd))
+
+    assert invoke("export", "odd.json", "-f", "atif", "-o", "out").exit_code == 0
 
 
 def test_a_file_of_another_tool_is_named_by_its_format(place: Path) -> None:

@@ -19,8 +19,8 @@ from trace_recorder.values.trajectory import Trajectory
 _DIFFERS: dict[str, set[str]] = {
     "atif": {"prompt", "said", "tools", "number of calls", "results"},
     "inspect": {"error", "finish reason", "model", "prompt", "said", "tokens", "final result", "number of calls"}
-    | {"results", "rewards", "status", "success", "task"},
-    "otlp": {"error", "said", "tokens", "final result", "number of calls", "results", "rewards", "task"},
+    | {"results", "rewards", "status", "success"},
+    "otlp": {"error", "said", "tokens", "final result", "number of calls", "results", "rewards"},
 }
 
 

@@ -100,5 +100,5 @@ def test_an_agent_that_is_no_text_has_answers() -> None:
     request = {"interaction_id": "a", "agent": ["x"], "agent_id": {"y": 1}, "parent_execution_id": [2], "body": {}}
     run = folded(journal_of(("start", {}), ("llm_request", request)))
 
-    assert RunAnswers(run).outline()["agents"][0]["key"] == "{'y': 1}"
+    assert RunAnswers(run).outline()["agents"][0]["key"] == '{"y": 1}'
     assert_answers(run)

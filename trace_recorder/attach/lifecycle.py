@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from trace_recorder.attach.exporting import Exporter, Exporting
 from trace_recorder.errors import AlreadyFinalizedError, RecorderStateError
@@ -51,6 +51,13 @@ class ForkedFrom:
 def is_disabled(environment: Mapping[str, str]) -> bool:
     """Whether an environment has nothing recorded."""
     return environment.get("TRACE_RECORDER_DISABLED", "").lower() not in ("", "0", "false", "no")
+
+
+_NOT_PICKLED = (
+    "A TrajectoryRecorder cannot be pickled: its run belongs to this process. Make a recorder in the other process, "
+    "in a `with` block. Its run names this one as its parent if it was started while this run was the only open one; "
+    "with several, give the process the environment that recorder.child_environment() returns."
+)
 
 
 class Lifecycle:
@@ -91,6 +98,10 @@ class Lifecycle:
         self._warned = False
         self._last_step = 0
         process.observers.add(self)
+
+    def __reduce__(self) -> NoReturn:
+        """Raise TypeError: a recorder, and what holds one, such as an agent, stays in its process."""
+        raise TypeError(_NOT_PICKLED)
 
     def has_open_run(self) -> bool:
         """Whether a run has begun and has not been closed."""

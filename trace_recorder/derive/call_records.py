@@ -86,6 +86,8 @@ class CallRecords:
     def __init__(
         self, interaction_id: str, items: ItemTable, first_seq: int = 0, *, keeps_request: bool = False
     ) -> None:
+        if not isinstance(interaction_id, str):
+            raise TypeError("the interaction_id is no text")
         self.interaction_id = interaction_id
         self.first_seq = first_seq
         self.items = items
@@ -120,7 +122,8 @@ class CallRecords:
         data = self.request_data
         self.first = (self.requests or [*self.endings.values()] or self.streams)[0]
         self.is_manual = self.first.kind == "llm_interaction"
-        self.dialect = MANUAL if self.is_manual else data.get("api")
+        api = data.get("api")
+        self.dialect = MANUAL if self.is_manual else api if isinstance(api, str) else None
         ending = self.endings.get(data["attempt"] if "attempt" in data else max(self.endings, default=0))
         status = ending.data.get("status") if ending is not None else 0
         self.ending, self.status = ending, status if isinstance(status, int) else 0
@@ -273,7 +276,7 @@ class CallRecords:
         """The stream as its dialect's reader joins it; None if there is none."""
         if self._joined is _NOT_READ:
             data = self.stream_bytes()
-            joined = None if data is None else join_stream(self.request_data.get("api"), data)
+            joined = None if data is None else join_stream(self.dialect, data)
             self._joined = joined and replace(joined, body=to_jsonable(joined.body), error=to_jsonable(joined.error))
         return self._joined
 

@@ -20,6 +20,7 @@ from typing import TypeVar, cast, get_args
 from trace_recorder.dialects import manual
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.values.checked_types import check_types
+from trace_recorder.values.jsonable import is_description
 from trace_recorder.values.llm_interaction import Attempt, ErrorInfo, LLMInteraction, WithoutRawData
 from trace_recorder.values.messages import (
     NO_RESPONSE,
@@ -72,19 +73,36 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
     if isinstance(stated, str) and stated in get_args(Status):
         status = cast(Status, stated)
     trajectory = Trajectory(
-        **{name: document.get(name) for name in ("trajectory_id", "task", "success", "final_result", "provider")},
-        **{name: document.get(name) for name in ("model", "max_steps", "start_time", "end_time", "execution_time")},
+        **_texts(document, ("trajectory_id", "task", "provider", "model")),
+        **{name: document.get(name) for name in ("success", "final_result", "max_steps", "execution_time")},
+        **{name: document.get(name) for name in ("start_time", "end_time")},
         status=status,
         error=_error(document.get("error")),
         metadata=document.get("metadata") or {},
         annotations=document.get("annotations") or {},
-        rewards=tuple(check_types(Reward(**reward)) for reward in document.get("rewards") or ()),
-        metrics=document.get("metrics") or {},
+        rewards=tuple(_reward(reward) for reward in document.get("rewards") or ()),
+        metrics=_numbers(document.get("metrics") or {}),
         llm_interactions=interactions,
         agent_steps=list(_steps(document.get("agent_steps") or (), by_id)),
         gaps=tuple(check_types(Gap(**gap)) for gap in document.get("gaps") or ()),
     )
     return check_types(trajectory)
+
+
+def _numbers(metrics: Mapping[str, Payload]) -> dict[str, Payload]:
+    """Return the metrics that are numbers."""
+    return {name: value for name, value in metrics.items() if isinstance(value, int | float)}
+
+
+def _reward(document: dict[str, Payload]) -> Reward:
+    texts = _texts(document, [name for name in ("name", "explanation") if name in document])
+    return check_types(Reward(**{**document, **texts}))
+
+
+def _texts(document: Mapping[str, Payload], names: Iterable[str]) -> dict[str, Payload]:
+    """Return these members; a description in the place of a text is its `repr`, as it is in what `load` reads."""
+    values = ((name, document.get(name)) for name in names)
+    return {name: value["repr"] if is_description(value) else value for name, value in values}
 
 
 def expanded(document: Mapping[str, Payload]) -> dict[str, Payload]:
@@ -168,11 +186,10 @@ def _interaction(identity: str, document: Mapping[str, Payload], messages: Seque
     one = LLMInteraction(
         interaction_id=identity,
         timestamp=document["timestamp"],
-        provider=document.get("provider"),
-        model=document.get("model"),
         source=_DocumentSource(check_types(reading)),
-        **{name: document.get(name) for name in ("api", "step_number", "agent", "duration_seconds", "ended_by")},
-        **{name: document.get(name) for name in ("agent_id", "parent_agent_id", "parent_execution_id")},
+        **_texts(document, _TEXTS_OF_INTERACTION),
+        step_number=document.get("step_number"),
+        duration_seconds=document.get("duration_seconds"),
         response=_response(document["response"]) if document.get("response") else NO_RESPONSE,
         error=_error(document.get("error")),
         attempts=tuple(_attempt(attempt) for attempt in document.get("attempts") or ()),
@@ -181,6 +198,11 @@ def _interaction(identity: str, document: Mapping[str, Payload], messages: Seque
         complete=document.get("complete", True),
     )
     return check_types(one)
+
+
+_TEXTS_OF_INTERACTION = (
+    *("provider", "model", "api", "agent", "ended_by", "agent_id", "parent_agent_id", "parent_execution_id"),
+)
 
 
 def _response(document: dict[str, Payload]) -> LLMResponse:
@@ -200,6 +222,9 @@ def _error(document: Payload) -> ErrorInfo | None:
 _STEP_MEMBERS = frozenset(AgentStep.__struct_fields__) | {"llm_messages", STEP_DELTA, "interaction_id"}
 
 
+_TEXTS_OF_STEP = ("state", "reflection", "error", "agent", "agent_id", "parent_agent_id")
+
+
 def _steps(documents: Iterable[Payload], interactions: Mapping[str, LLMInteraction]) -> Iterator[AgentStep]:
     lists: dict[str, SharedSequence[Message]] = {}
     for document in documents:
@@ -216,14 +241,12 @@ def _step(
     step = AgentStep(
         step_number=document["step_number"],
         timestamp=document["timestamp"],
-        state=document["state"],
+        **_texts(document, _TEXTS_OF_STEP),
         messages=messages,
         llm_response=_response(document["llm_response"]) if document.get("llm_response") else None,
         tool_calls=tuple(manual.read_tool_call(call) for call in document.get("tool_calls") or ()),
         tool_results=tuple(manual.read_tool_result(result) for result in document.get("tool_results") or ()),
-        reflection=document.get("reflection"),
-        error=document.get("error"),
-        **{name: document.get(name) for name in ("agent", "agent_id", "parent_agent_id", "duration_seconds")},
+        duration_seconds=document.get("duration_seconds"),
         interaction_ids=tuple(document.get("interaction_ids") or ()),
         interaction=interactions.get(document.get("interaction_id", "")),
         derived=document.get("derived", False),

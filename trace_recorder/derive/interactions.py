@@ -18,6 +18,7 @@ from trace_recorder.derive.record_bodies import read_body
 from trace_recorder.dialects.error_body import read_error
 from trace_recorder.dialects.readers import join_stream, why_incomplete
 from trace_recorder.storage.journal_reader import Record
+from trace_recorder.values.checked_types import MAX_SECONDS, text_of_member, texts_of_members
 from trace_recorder.values.llm_interaction import Attempt, ErrorInfo, LLMInteraction
 from trace_recorder.values.messages import JoinedStream, Payload
 
@@ -29,8 +30,8 @@ def interaction_of(call: CallRecords) -> LLMInteraction:
     """Make the value of an interaction from the records that are there."""
     request_data, ending = call.request_data, call.ending
     end: Mapping[str, Payload] = request_data if call.is_manual else ending.data if ending else {}
-    first_token = (end or call.last_part).get("time_to_first_token_seconds")
-    duration = end.get("duration_seconds")
+    first_token: Payload = (end or call.last_part).get("time_to_first_token_seconds")
+    duration: Payload = end.get("duration_seconds")
     asked = asked_of(request_data)
     model = asked.get("model") or request_data.get("model")
     ending_error = None
@@ -40,24 +41,25 @@ def interaction_of(call: CallRecords) -> LLMInteraction:
     return LLMInteraction(
         interaction_id=call.interaction_id,
         timestamp=call.first.time,
-        provider=request_data.get("provider"),
         model=model if isinstance(model, str) else None,
         source=call,
-        api=request_data.get("api"),
         step_number=request_data.get("step_number"),
-        agent=request_data.get("agent"),
-        agent_id=request_data.get("agent_id"),
-        parent_agent_id=request_data.get("parent_agent_id"),
         response=call.read_response(),
         error=stated_error(request_data.get("error")) if call.is_manual else _stream_error(call, end) or ending_error,
         attempts=() if call.is_manual else _attempts(call, ending_error),
-        duration_seconds=duration if type(duration) in _NUMBERS else None,
-        time_to_first_token_seconds=first_token if type(first_token) in _NUMBERS else None,
+        duration_seconds=duration if type(duration) in _NUMBERS and abs(duration) < MAX_SECONDS else None,
+        time_to_first_token_seconds=first_token
+        if type(first_token) in _NUMBERS and abs(first_token) < MAX_SECONDS
+        else None,
         stream=bool(end["stream"] if "stream" in end else asks_for_stream(request_data, asked)),
         complete=complete,
         ended_by=ended_by,
-        parent_execution_id=request_data.get("parent_execution_id"),
+        **texts_of_members(request_data, _TEXTS),
     )
+
+
+_TEXTS = ("provider", "api", "agent", "agent_id", "parent_agent_id", "parent_execution_id")
+"""The members of a request's record that are texts, and are fields of the interaction."""
 
 
 def _how_it_ended(call: CallRecords, end: Mapping[str, Payload]) -> tuple[bool, str | None]:
@@ -66,7 +68,7 @@ def _how_it_ended(call: CallRecords, end: Mapping[str, Payload]) -> tuple[bool, 
     Older journals do not say whether the last event of a stream came. Then the stream itself is examined.
     """
     answered = call.is_manual or (call.ending is not None and call.ending.kind == "llm_response")
-    complete, ended_by = answered and end.get("complete", True) is True, end.get("ended_by")
+    complete, ended_by = answered and end.get("complete", True) is True, text_of_member(end.get("ended_by"))
     if complete and end.get("stream") is True and "last_event" not in end and call.status < 300:
         joined = _undamaged_stream(call, end)
         ended_by = ended_by if joined is None else why_incomplete(joined)
@@ -76,7 +78,7 @@ def _how_it_ended(call: CallRecords, end: Mapping[str, Payload]) -> tuple[bool, 
 def _undamaged_stream(call: CallRecords, end: Mapping[str, Payload]) -> JoinedStream | None:
     """Join the stream of a call; None if a part of it is missing or damaged."""
     data = call.stream_bytes()
-    joined = None if data is None else join_stream(call.request_data.get("api"), data)
+    joined = None if data is None else join_stream(call.dialect, data)
     return joined if joined is not None and joined.events == end.get("events") else None
 
 
@@ -97,7 +99,9 @@ def _stream_error(call: CallRecords, end: Mapping[str, Payload]) -> ErrorInfo | 
     if carried is None:
         return None
     kind, message = read_error({"error": carried})
-    return ErrorInfo(kind or "stream_error", message or "the stream carried an error", end.get("status"))
+    status = end.get("status")
+    status = status if type(status) is int else None
+    return ErrorInfo(kind or "stream_error", message or "the stream carried an error", status)
 
 
 def _ending_error(ending: Record, in_parts: Mapping[str, Payload]) -> ErrorInfo | None:
@@ -132,16 +136,17 @@ def _attempts(call: CallRecords, ending_error: ErrorInfo | None) -> tuple[Attemp
         if ending is not call.ending:
             error = _ending_error(ending, call.body_of_attempt(number) if call.streams else {}) if ending else None
         data = ending.data if ending else parts.get(number, {})
-        duration = data.get("duration_seconds")
+        status, headers = data.get("status"), data.get("headers")
+        duration: Payload = data.get("duration_seconds")
         attempts.append(
             Attempt(
                 number=number,
                 timestamp=request.time,
-                status=data.get("status"),
+                status=status if type(status) is int else None,
                 error=error,
-                duration_seconds=duration if type(duration) in _NUMBERS else None,
-                headers=data.get("headers") or {},
-                inferred=request.data.get("inferred", False),
+                duration_seconds=duration if type(duration) in _NUMBERS and abs(duration) < MAX_SECONDS else None,
+                headers=headers if isinstance(headers, dict) else {},
+                inferred=request.data.get("inferred", False) is True,
             )
         )
     return tuple(attempts)

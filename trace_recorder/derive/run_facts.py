@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from types import NoneType
+from typing import get_args
 
 from trace_recorder.derive.interactions import stated_error
 from trace_recorder.dialects.json_access import as_int
 from trace_recorder.storage.journal_reader import BadLine, Record
+from trace_recorder.values.checked_types import check_types, text_of_member
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload
@@ -24,6 +27,14 @@ MAX_REPORTED_LINES = 1000
 """At most this many damaged lines get a gap each; the others are counted together."""
 
 
+_TYPES_OF_START: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(("trajectory_id", "task", "provider", "model"), (str,)),
+    "max_steps": (int, float),
+    "metadata": (dict,),
+}
+_TYPES_OF_END: Mapping[str, tuple[type, ...]] = {"status": (str,), "success": (bool,), "execution_time": (int, float)}
+"""The types of the members of these records; each may be absent, or null."""
+_STATUSES = frozenset(get_args(Status))
 _FROM_INTERACTIONS = {"llm_interactions", "agent_steps", "metrics", "gaps"}
 
 
@@ -94,19 +105,33 @@ class RunFacts:
 
     def add_start(self, record: Record) -> None:
         """Add a start record; only the first one counts."""
-        self.start = self.start or record
+        self.start = self.start or self._with_declared_types(record, _TYPES_OF_START)
 
     def add_end(self, record: Record) -> None:
         """Add a finalize record; the last one counts."""
-        self.end = record
+        self.end = self._with_declared_types(record, _TYPES_OF_END)
+
+    def _with_declared_types(self, record: Record, types: Mapping[str, tuple[type, ...]]) -> Record:
+        """Return a record in which what is declared as a text is one. Other members of a wrong type get a gap each."""
+        data = record.data
+        wrong = [name for name, kinds in types.items() if type(data.get(name)) not in (*kinds, NoneType)]
+        if not wrong:
+            return record
+        texts = {name: text_of_member(data[name]) for name in wrong if str in types[name]}
+        for name in wrong:
+            if name not in texts:
+                why = f"record {record.seq}: {name} is {type(data[name]).__name__}"
+                self.gaps.append(Gap(record.time, f"a member of a {record.kind} record could not be used", why))
+        return replace(record, data={name: value for name, value in data.items() if name not in wrong} | texts)
 
     def add_annotation(self, record: Record) -> None:
         """Add an annotation of the run, or the summary of a step."""
         if "lakeview_step" in record.data:
             self.summaries[to_json(record.data["lakeview_step"])] = record.data["value"]
         else:
-            self.annotations[record.data["key"]] = record.data["value"]
-            self._annotated[record.seq] = record.data["key"]
+            key = text_of_member(record.data["key"]) or ""
+            self.annotations[key] = record.data["value"]
+            self._annotated[record.seq] = key
 
     def apply_redaction(self, record: Record) -> None:
         """Replace the data of an earlier record by a copy in which a secret is masked that became known later."""
@@ -124,11 +149,13 @@ class RunFacts:
     def add_reward(self, record: Record) -> None:
         """Add a reward."""
         given = {name: value for name, value in record.data.items() if name != "redacted"}
-        self.rewards.append(Reward(**given, timestamp=record.time or None))
+        given |= {name: text_of_member(given.get(name)) for name in ("name", "explanation")}
+        self.rewards.append(check_types(Reward(**given, timestamp=record.time or None)))
 
     def add_gap(self, record: Record) -> None:
         """Add a gap that the recorder itself wrote."""
-        self.gaps.append(Gap(record.data.get("time") or record.time or None, record.data["what"], record.data["why"]))
+        time, data = record.data.get("time") or record.time or None, record.data
+        self.gaps.append(check_types(Gap(time, text_of_member(data["what"]) or "", text_of_member(data["why"]) or "")))
 
     def all_gaps(self) -> tuple[Gap, ...]:
         """Return the gaps of the whole journal, those of single interactions excepted."""
@@ -163,7 +190,7 @@ class RunFacts:
         return Trajectory(
             trajectory_id=begun.get("trajectory_id"),
             task=begun.get("task"),
-            status=ended.get("status", status),
+            status=ended["status"] if ended.get("status") in _STATUSES else status,
             success=ended.get("success"),
             final_result=ended.get("final_result"),
             error=stated_error(ended.get("error")),

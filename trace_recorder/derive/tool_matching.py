@@ -15,11 +15,14 @@ from operator import attrgetter
 from trace_recorder.derive.message_prefix import IncrementalReading
 from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.storage.journal_reader import Record
+from trace_recorder.values.checked_types import texts_of_members
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, ToolCall, ToolResult
 from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import AgentStep
 
+AGENT_MEMBERS = ("agent", "agent_id", "parent_agent_id")
+"""The members of a record that name an agent."""
 Answers = Mapping[str, ToolResult]
 """The results of one interaction's tool calls, by call id."""
 
@@ -76,14 +79,15 @@ class ToolExecution:
         if self.result_data is None:
             return answer
         error, gave = self.result_data.get("error"), self.result_data.get("result")
+        success, duration = self.result_data.get("success"), self.result_data.get("duration_seconds")
         told = None if answer is None else answer.error if answer.result is None else answer.result
         return ToolResult(
             self.call().call_id,
             self.name,
-            self.result_data.get("success"),
+            success if isinstance(success, bool) else None,
             gave,
             _error_text(as_dict(error)) if error else None,
-            duration_seconds=self.result_data.get("duration_seconds"),
+            duration_seconds=duration if isinstance(duration, int | float) else None,
             sent=None if told == gave else told,
             execution_id=self.identity if self.has_sub_agent else None,
             timestamp=self.time,
@@ -165,7 +169,7 @@ class RecordedStep:
     def begin(cls, record: Record) -> RecordedStep:
         """Make a step with a block from the first record that names it."""
         data = record.data
-        of_agent: Payload = {name: data.get(name) for name in ("agent", "agent_id", "parent_agent_id")}
+        of_agent = texts_of_members(data, AGENT_MEMBERS)
         stated = AgentStep(data["step_number"], record.time, "", **of_agent)
         return cls(stated, record.seq, data["step_id"], closed=False)
 
@@ -262,7 +266,6 @@ class ToolStep:
         executions = sorted(self.executions.values(), key=attrgetter("first_seq"))
         calls, results = tool_calls_and_results((), answers, executions)
         failed = results[-1].error if executions[-1].failed else None
-        about: Payload = {name: self.agent_data.get(name) for name in ("agent", "agent_id", "parent_agent_id")}
         return AgentStep(
             step_number=number,
             timestamp=executions[0].time,
@@ -270,6 +273,6 @@ class ToolStep:
             tool_calls=calls,
             tool_results=results,
             error=failed,
-            **about,
+            **texts_of_members(self.agent_data, AGENT_MEMBERS),
             derived=True,
         )

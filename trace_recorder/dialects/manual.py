@@ -7,7 +7,6 @@ Callers pass many forms: that of the document, that of any SDK's request and res
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 
 from trace_recorder.dialects import anthropic_messages, google_generate, ollama_chat, openai_chat, openai_responses
@@ -24,6 +23,7 @@ from trace_recorder.dialects.json_access import (
     is_nonempty,
     role_of,
 )
+from trace_recorder.values.checked_types import texts_of_members
 from trace_recorder.values.messages import (
     Choice,
     JoinedStream,
@@ -232,24 +232,21 @@ def join_stream(text: str) -> JoinedStream:
 def read_step(messages: Sequence[Message] | None, data: Mapping[str, Payload], time: str) -> AgentStep:
     """Read an `agent_step` record with these messages."""
     response = data.get("llm_response")
-    of_agent: Payload = {name: data.get(name) for name in ("agent", "agent_id", "parent_agent_id")}
+    texts = texts_of_members(data, _STEP_TEXTS)
+    duration = data.get("duration_seconds")
     return AgentStep(
         step_number=data["step_number"],
         timestamp=time,
-        state=data["state"],
         messages=messages,
         llm_response=None if response is None else read_response(response),
         tool_calls=tuple(read_tool_call(call) for call in as_list(data.get("tool_calls"))),
         tool_results=tuple(read_tool_result(result) for result in as_list(data.get("tool_results"))),
-        reflection=_as_text(data.get("reflection")),
-        error=_as_text(data.get("error")),
-        **of_agent,
-        duration_seconds=data.get("duration_seconds"),
+        **texts,
+        duration_seconds=duration if type(duration) in _NUMBERS else None,
     )
 
 
-def _as_text(given: Payload) -> str | None:
-    """Return a text, or a description of anything else that was passed in its place."""
-    if given is None or isinstance(given, str):
-        return given
-    return as_text(as_dict(given).get("repr")) or json.dumps(given, ensure_ascii=False)
+_STEP_TEXTS = ("state", "reflection", "error", "agent", "agent_id", "parent_agent_id")
+"""The members of a step that are texts."""
+_NUMBERS = (int, float)
+"""The types of a number in JSON, without bool."""

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from trace_recorder.dialects.endpoints import Endpoint
+from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.dialects.readers import ENDED_BY_SERVER
 from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.guard import try_call
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal_reader import VERSION, Record, read
 from trace_recorder.storage.paths import journal_path_for
@@ -68,7 +70,7 @@ class RecordedExchange:
     @property
     def headers(self) -> dict[str, str]:
         """The headers that were kept, without that of an encoding that has been undone; of a redirect, its target."""
-        headers: Mapping[str, str] = self._newest().get("headers") or {}
+        headers = {name: one for name, one in as_dict(self._newest().get("headers")).items() if isinstance(one, str)}
         kept = {name: value for name, value in headers.items() if name.lower() != "content-encoding"}
         if self.status in _REDIRECTS and self.next_url:
             kept["location"] = self.next_url
@@ -122,11 +124,17 @@ class Recording:
         self.damaged = 0
         for record in read(self._data):
             if isinstance(record, Record):
-                self._take(record)
+                try_call(self._take, self._count_damaged, record)
             elif not record.torn:
                 self.damaged += 1
         if not self._began:
             raise TrajectoryFormatError(f"{self.path} is no journal: it has no first record of this package.")
+
+    def _count_damaged(self, error: Exception) -> None:
+        """Count a record with data of another form, as one that cannot be read; of a newer version, nothing is."""
+        if isinstance(error, TrajectoryFormatError):
+            raise error
+        self.damaged += 1
 
     def _take(self, record: Record) -> None:
         match record.kind:
@@ -199,8 +207,7 @@ class Recording:
             return b"".join(map(_inflated, exchange.parts))
         data: Mapping[str, Payload] = record.data if record else {}
         if "text" in data:
-            text: str = data["text"]
-            return text.encode("utf-8", "surrogatepass")
+            return str(data["text"]).encode("utf-8", "surrogatepass")
         if "base64" in data:
             return base64.b64decode(data["base64"])
         if record is None or "body" not in data:
@@ -213,7 +220,7 @@ class Recording:
         parts = [(_inflated(part), part.data) for part in exchange.parts]
         try:
             return read_chunks(parts)
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, IndexError):
             return tuple((0.0, event) for event in _events(b"".join(text for text, _ in parts)))
 
 
@@ -241,7 +248,12 @@ def _attempt(data: Mapping[str, Payload]) -> tuple[str, int]:
 
 
 def _inflated(part: Record) -> bytes:
-    return zlib.decompress(base64.b64decode(part.data["zlib"]))
+    try:
+        return zlib.decompress(base64.b64decode(part.data["zlib"]))
+    except (KeyError, TypeError, ValueError, zlib.error) as error:
+        raise TrajectoryFormatError(
+            f"record {part.seq} of the recording is damaged, and its response cannot be given: {error}"
+        ) from error
 
 
 def _member(text: str, name: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from importlib import import_module
 from typing import Any, Literal
 
@@ -15,6 +16,7 @@ from trace_recorder.errors import MissingExtraError
 from trace_recorder.values.messages import Payload, ToolCall, ToolResult
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.openai_functions import result_text
+from trace_recorder.views.content.parts import utf8_text
 from trace_recorder.views.cost import cost_of
 from trace_recorder.views.token_counts import Counts, counts_of
 
@@ -32,14 +34,27 @@ def to_dataframe(runs: Trajectory | Iterable[Trajectory], of: Of = "calls", libr
     if of not in _ROWS:
         raise ValueError(f"of={of!r}: one of {', '.join(_ROWS)}")
     columns, rows_of = _ROWS[of]
-    frame = _library(library).DataFrame
+    frame = _frame(_library(library))
     runs = [runs] if isinstance(runs, Trajectory) else runs
     table: dict[str, list[Payload]] = {name: [] for name in columns}
     for run in runs:
         for row in rows_of(run):
             for name, values in table.items():
-                values.append(row[name])
+                values.append(_cell(row[name]))
     return frame(table)
+
+
+def _frame(library: Any) -> Callable[[dict[str, list[Payload]]], Any]:
+    """Return what makes a data frame. In polars, numbers of several kinds in one column become those of the widest."""
+    frame: Callable[..., Any] = library.DataFrame
+    return partial(frame, strict=False) if library.__name__ == "polars" else frame
+
+
+def _cell(value: Payload) -> Payload:
+    """Return a value as a data frame takes it: an object or a list as its JSON, and text as UTF-8 has it."""
+    if isinstance(value, dict | list):
+        value = json.dumps(value, ensure_ascii=False)
+    return utf8_text(value) if isinstance(value, str) else value
 
 
 def _library(name: Library | None) -> Any:

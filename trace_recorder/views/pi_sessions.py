@@ -18,7 +18,7 @@ from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.finish_reasons import Ending, ending_of
 from trace_recorder.views.content.kinds import INTERLEAVING, THOUGHTS
 from trace_recorder.views.content.openai_functions import arguments_of, function_of
-from trace_recorder.views.content.parts import Image, Part, Text, parts_of
+from trace_recorder.views.content.parts import Image, Part, Text, parts_of, utf8_text
 from trace_recorder.views.conversations.call_chains import Turn, turns_of
 from trace_recorder.views.conversations.chained_call import choice_of
 from trace_recorder.views.conversations.conversation import (
@@ -76,7 +76,7 @@ def to_traces(left_out: LeftOut, trajectory: Trajectory) -> list[list[dict[str, 
 
 
 def _identity(trajectory: Trajectory, number: int) -> str:
-    base = trajectory.trajectory_id or "trajectory"
+    base = utf8_text(trajectory.trajectory_id or "trajectory")
     return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{base}/{number}"))
 
 

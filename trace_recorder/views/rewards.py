@@ -119,8 +119,9 @@ def _code_of(function: Function) -> CodeType | None:
 
 
 def rewards_of(trajectory: Trajectory) -> dict[str, float]:
-    """The rewards of a run as a whole, by name: of each the last."""
-    return {one.name: one.value for one in trajectory.rewards if one.step_number is None}
+    """The rewards of a run as a whole that are numbers, by name: of each the last."""
+    whole = (one for one in trajectory.rewards if one.step_number is None)
+    return {one.name: one.value for one in whole if isinstance(one.value, int | float)}
 
 
 def is_batch(function: Function) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 
+from trace_recorder.dialects.json_access import as_dict, as_list
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.conversations.call_chains import turns_of
@@ -76,7 +77,7 @@ def _interaction(one: Mapping[str, Payload], left_out: LeftOut) -> dict[str, Pay
 
 def _response(response: Mapping[str, Payload]) -> dict[str, Payload]:
     kept = _only(response, _RESPONSE) | {"content": _text(response.get("content"))}
-    usage = response.get("usage")
+    usage = as_dict(response.get("usage"))
     if usage:
         kept["usage"] = {name: usage[name] for name in _USAGE if name in usage}
     else:
@@ -88,13 +89,14 @@ def _response(response: Mapping[str, Payload]) -> dict[str, Payload]:
 def _messages(message: Mapping[str, Payload]) -> Iterator[dict[str, Payload]]:
     """A message as Trae has it, with one tool call or one result; of several calls, each is a message of its own."""
     kept = {"role": message.get("role"), "content": _text(message.get("content"))}
-    if message.get("tool_result"):
+    if isinstance(message.get("tool_result"), dict) and message["tool_result"]:
         yield kept | {"tool_result": _only(message["tool_result"], _RESULT)}
     elif message.get("role") == "tool":
         result = {"call_id": message.get("call_id") or "", "success": True, "result": kept["content"], "error": None}
         yield {"role": "user", "content": None, "tool_result": result | {"name": message.get("name")}}
     else:
-        calls = message.get("tool_calls") or ([message["tool_call"]] if message.get("tool_call") else [])
+        given = as_list(message.get("tool_calls")) or [message.get("tool_call")]
+        calls = [call for call in given if isinstance(call, dict) and call]
         yield kept | ({"tool_call": _only(calls[0], _CALL)} if calls else {})
         for call in calls[1:]:
             yield {"role": message.get("role"), "content": None, "tool_call": _only(call, _CALL)}
@@ -116,5 +118,5 @@ def _step(step: Mapping[str, Payload]) -> dict[str, Payload]:
 
 
 def _each_only(elements: Payload, names: Iterable[str]) -> list[Payload] | None:
-    """Return the elements of a list with these members alone; None where there are none."""
-    return [_only(one, names) for one in elements or ()] or None
+    """Return the objects in a list with these members alone; None where there are none."""
+    return [_only(one, names) for one in as_list(elements) if isinstance(one, dict)] or None

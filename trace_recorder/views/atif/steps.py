@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 
+from trace_recorder.clocks import parse_time
 from trace_recorder.imports.atif.extra_members import EXTRA_KEY, kept_in
 from trace_recorder.values.messages import Payload, ToolResult, without_none
 from trace_recorder.values.trajectory import AgentStep
@@ -133,9 +134,10 @@ def _timestamp_of(line: ConversationLine) -> str | None:
     if not line.answer:
         return one.timestamp or None
     began = one.attempts[-1].timestamp if one.attempts else one.timestamp
-    if one.duration_seconds is None or not began:
+    start = parse_time(began)
+    if one.duration_seconds is None or start is None:
         return None
-    return (datetime.fromisoformat(began) + timedelta(seconds=one.duration_seconds)).isoformat()
+    return (start + timedelta(seconds=one.duration_seconds)).isoformat()
 
 
 def _add_result(step: dict[str, Payload], result: ToolResult, *, derived: bool) -> None:

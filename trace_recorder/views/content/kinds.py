@@ -110,10 +110,9 @@ _MEDIA = ("inlineData", "inline_data", "fileData", "file_data")
 
 def _of_element(element: Payload, location: Location) -> Iterator[Content]:
     """Yield the contents of a part or an item. A frame has parts; texts and thoughts may have further members."""
-    kind = element.get("type") if isinstance(element, dict) else None
-    if not isinstance(element, dict) or kind in _CALLS:
+    if not isinstance(element, dict) or _type_is_in(element, _CALLS):
         return
-    if kind in _FRAMES:
+    if _type_is_in(element, _FRAMES):
         yield from (inner for part in as_list(element.get("content")) for inner in _of_element(part, location))
     elif _is_thought(element):
         yield from _beside_thought(element)
@@ -124,14 +123,18 @@ def _of_element(element: Payload, location: Location) -> Iterator[Content]:
         yield Content(_kind_of(element), location, element)
 
 
-def _is_thought(element: Mapping[str, Payload]) -> bool:
+def _type_is_in(element: Mapping[str, Payload], kinds: frozenset[str]) -> bool:
+    """Whether the `type` of an element, which may be any JSON, is one of these."""
     kind = element.get("type")
-    return kind in _THINKING or (kind is None and element.get("thought") is True)
+    return isinstance(kind, str) and kind in kinds
+
+
+def _is_thought(element: Mapping[str, Payload]) -> bool:
+    return _type_is_in(element, _THINKING) or (element.get("type") is None and element.get("thought") is True)
 
 
 def _is_text(element: Mapping[str, Payload]) -> bool:
-    kind = element.get("type")
-    return isinstance(element.get("text"), str) and (kind is None or kind in _TEXTS)
+    return isinstance(element.get("text"), str) and (element.get("type") is None or _type_is_in(element, _TEXTS))
 
 
 def _beside_thought(element: Mapping[str, Payload]) -> Iterator[Content]:
@@ -166,7 +169,7 @@ def _only_member(element: Mapping[str, Payload]) -> str:
     return next((name for name in element if name not in _MEMBERS), "parts without a name")
 
 
-_CODE_TOOLS = frozenset({"code_execution", "bash_code_execution", "text_editor_code_execution"})
+_CODE_TOOLS = ("code_execution", "bash_code_execution", "text_editor_code_execution")
 
 
 def _kind_of_media(kind: Payload) -> str:

@@ -85,6 +85,11 @@ def parts_of(message: Message) -> list[Part]:
     return parts + [_of_base64(one) if isinstance(one, str) else part_of(one) for one in listed]
 
 
+def utf8_text(text: str) -> str:
+    """Return a text with U+FFFD in the place of each half of a surrogate pair, which UTF-8 cannot hold."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def text_of(message: Message) -> str:
     """Return the texts of a message as one text, with a blank line where another part is between two of them."""
     return text_of_parts(parts_of(message))
@@ -134,7 +139,7 @@ def part_of(part: Payload) -> Part:
         return Text(part)
     if not isinstance(part, dict):
         return Other(part)
-    if isinstance(part.get("text"), str) and part.get("type", "text") in {"text", "input_text", "output_text"}:
+    if isinstance(part.get("text"), str) and part.get("type") in (None, "text", "input_text", "output_text"):
         return Text(part["text"])
     return _image(part) or Other(part)
 
@@ -142,7 +147,7 @@ def part_of(part: Payload) -> Part:
 def _image(part: dict[str, Payload]) -> Image | None:
     """Read an image as OpenAI, Anthropic and Google have it; None where it is none."""
     kind = part.get("type")
-    if kind in {"image_url", "input_image"}:
+    if kind in ("image_url", "input_image"):
         held = part.get("image_url")
         address = held.get("url") if isinstance(held, dict) else held
         return _of_address(address) if isinstance(address, str) else None

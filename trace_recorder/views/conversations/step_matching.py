@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from trace_recorder.values.checked_types import number_or_text
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import LLMResponse, Payload, ToolCall
 from trace_recorder.values.trajectory import AgentStep, Trajectory
@@ -42,7 +43,7 @@ def step_of_turns(steps: Sequence[AgentStep], turns: Sequence[Turn]) -> dict[Tur
 def _keys_of_call(one: LLMInteraction) -> Iterator[Key]:
     yield "interaction", one.interaction_id
     if one.step_number is not None:
-        yield "number", agent_key(one), one.step_number
+        yield "number", agent_key(one), number_or_text(one.step_number)
         return
     yield from _keys_of_response(one.response, one.response.tool_calls)
 
@@ -51,7 +52,7 @@ def _keys_of_step(step: AgentStep) -> Iterator[Key]:
     if step.interaction is not None:
         yield "interaction", step.interaction.interaction_id
     if not step.derived:  # a derived number is not the agent's, which may have given the same one
-        yield "number", agent_key(step), step.step_number
+        yield "number", agent_key(step), number_or_text(step.step_number)
     yield from _keys_of_response(step.llm_response or LLMResponse(), step.tool_calls)
 
 

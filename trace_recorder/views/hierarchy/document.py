@@ -99,7 +99,8 @@ def _task(trajectory: Trajectory, made: Sequence[Snapshot], data_source: str) ->
 def _step(one: Snapshot, rewards: Sequence[Reward]) -> dict[str, Payload]:
     said = {line.turn.turn: line.turn for line in one.new if line.said}.values()
     of = one.new[-1].turn.interaction
-    numbers = sorted({turn.step.step_number for turn in said if turn.step is not None})
+    steps = [turn.step.step_number for turn in said if turn.step is not None]
+    numbers = sorted({one for one in steps if isinstance(one, int | float)})
     info = {
         "turn": one.exchange,
         "agent": of.agent,

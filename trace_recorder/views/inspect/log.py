@@ -16,6 +16,7 @@ from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import Reward, Status, Trajectory
 from trace_recorder.version import __version__
+from trace_recorder.views.content.parts import utf8_text
 from trace_recorder.views.conversations.call_chains import turns_of
 from trace_recorder.views.conversations.chained_call import agent_key
 from trace_recorder.views.inspect.events import Events, score_of
@@ -43,6 +44,8 @@ _SUPPORTED: FormatSupport = {
     "answers": ContentSupport.of("thoughts", "interleaved thoughts, texts and calls", locations=("part", "images")),
 }
 _SAMPLE_MEMBERS = ("id", "epoch", "input", "target", "metadata", "scores", "model_usage", "error", "total_time")
+_MAX_ID = 1000
+"""A longer id of a run is cut: it is part of a file's name in the archive."""
 
 
 @view
@@ -54,7 +57,7 @@ def to_inspect(left_out: LeftOut, trajectory: Trajectory, form: InspectForm = "j
 
 
 def _log(run: Trajectory) -> dict[str, Payload]:
-    identity = run.trajectory_id or "run"
+    identity = utf8_text(run.trajectory_id or "run")[:_MAX_ID]
     scores = _scores(run)
     sample = _sample(run, identity, scores)
     times = without_none(started_at=_time(run.start_time), completed_at=_time(run.end_time))

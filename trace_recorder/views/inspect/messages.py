@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 
+from trace_recorder.dialects.json_access import as_list
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Block, Choice, LLMResponse, Message, Payload, Tool, ToolCall, without_none
 from trace_recorder.views.content.finish_reasons import Ending, ending_of
@@ -127,7 +128,7 @@ def tool_of(tool: Tool) -> dict[str, Payload]:
     """Return a tool; of its schema what Inspect's own schema has."""
     parameters = _schema(tool.parameters, 0) if isinstance(tool.parameters, dict) else {}
     properties = parameters.get("properties", {})
-    required = [name for name in parameters.get("required", ()) if name in properties]
+    required = [name for name in parameters.get("required", ()) if isinstance(name, str) and name in properties]
     shape = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
     return {"name": tool.name, "description": tool.description or "", "parameters": shape}
 
@@ -142,8 +143,14 @@ def _schema(schema: Mapping[str, Payload], depth: int) -> dict[str, Payload]:
         required=_if(schema.get("required"), list),
     )
     if depth < _MAX_DEPTH:
-        kinds = [{"type": one} for one in kind if one in _SCHEMA_TYPES] if isinstance(kind, list) else []
-        alternatives = [_schema(one, depth + 1) for one in schema.get("anyOf") or () if isinstance(one, dict)] or kinds
+        kinds = (
+            [{"type": one} for one in kind if isinstance(one, str) and one in _SCHEMA_TYPES]
+            if isinstance(kind, list)
+            else []
+        )
+        alternatives = [
+            _schema(one, depth + 1) for one in as_list(schema.get("anyOf")) if isinstance(one, dict)
+        ] or kinds
         properties, items = schema.get("properties"), schema.get("items")
         made |= without_none(
             anyOf=alternatives or None,

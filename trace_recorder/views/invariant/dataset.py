@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from trace_recorder.values.checked_types import number_or_text
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.kinds import IMAGES
@@ -114,7 +115,7 @@ def _annotations(trajectory: Trajectory, events: Events) -> list[dict[str, Paylo
 
 
 def _at(events: Events, step_number: int | None) -> int | None:
-    return None if step_number is None else events.answers.get(step_number)
+    return None if step_number is None else events.answers.get(number_or_text(step_number))
 
 
 def _annotation(at: int | None, content: Payload, **about: Payload) -> dict[str, Payload]:

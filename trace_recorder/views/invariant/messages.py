@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+from trace_recorder.values.checked_types import number_or_text
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload, ToolCall, ToolResult, without_none
 from trace_recorder.values.trajectory import AgentStep, Trajectory
@@ -57,7 +58,7 @@ class Events:
         """Add what the model said, and the results of its tools that no request has."""
         agent, message = agent_key(one.interaction), answer_of(one.response)
         if one.step is not None:
-            self.answers.setdefault(one.step.step_number, len(self.messages))
+            self.answers.setdefault(number_or_text(one.step.step_number), len(self.messages))
         self._tell(message, one.interaction, **_about(one))
         for result in one.results:
             self.results[self.names.get((agent, result.call_id), result.call_id)] = result

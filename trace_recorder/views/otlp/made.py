@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
+from trace_recorder.values.checked_types import number_or_text
 from trace_recorder.values.llm_interaction import Attempt, ErrorInfo, LLMInteraction
 from trace_recorder.values.messages import Payload, ToolCall, ToolResult
 from trace_recorder.values.trajectory import AgentStep, Reward, Trajectory
@@ -190,10 +191,10 @@ class SpanMaker:
 
     def _rewards(self, end: int, step: int | None) -> Iterator[SpanEvent]:
         """Yield the rewards of the run or of a step; those of steps without a span are with the run."""
-        spans = {one.step_number for one in self.trajectory.agent_steps if not one.derived}
+        spans = {number_or_text(one.step_number) for one in self.trajectory.agent_steps if not one.derived}
         for reward in self.trajectory.rewards:
-            of_step = reward.step_number if reward.step_number in spans else None
-            if of_step == step:
+            of_step = number_or_text(reward.step_number)
+            if (of_step if of_step in spans else None) == number_or_text(step):
                 yield self._reward(reward, end)
 
     def _reward(self, reward: Reward, end: int) -> SpanEvent:

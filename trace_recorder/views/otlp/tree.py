@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from trace_recorder.values.checked_types import number_or_text
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload
@@ -89,8 +90,8 @@ class SpanTree:
 
     def spans_of_rewards(self) -> list[str]:
         """Return the span of each reward: that of its step, if the agent recorded it, or else the run's own."""
-        steps: dict[int | None, str] = {step.step_number: self.step_span(step) for step in self.steps}
-        return [steps.get(reward.step_number, self.root) for reward in self.trajectory.rewards]
+        steps = {number_or_text(step.step_number): self.step_span(step) for step in self.steps}
+        return [steps.get(number_or_text(reward.step_number), self.root) for reward in self.trajectory.rewards]
 
     def said(self) -> dict[str, list[str]]:
         """Return the ids of the rewards that are said in each span, and of the annotations, which are in the run's."""

@@ -1,0 +1,108 @@
+"""What crosses into another process: no recorder, and tools by their names."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.processes import python
+from trace_recorder import TrajectoryRecorder, load, tool
+
+recorder = TrajectoryRecorder(Path("never.json"))
+
+
+@recorder.tool
+def double(number: int) -> int:
+    return 2 * number
+
+
+@recorder.tool(name="triple")
+async def treble(number: int) -> int:
+    return 3 * number
+
+
+@tool
+def halve(number: int) -> float:
+    return number / 2
+
+
+class Tools:
+    @recorder.tool
+    def method(self) -> None: ...
+
+    @staticmethod
+    @recorder.tool
+    def static() -> None: ...
+
+
+@pytest.mark.parametrize("function", [double, treble, halve, Tools.method, Tools.static])
+def test_a_tool_is_pickled_by_its_name(function: Any) -> None:
+    """As the function is without the decorator."""
+    assert pickle.loads(pickle.dumps(function)) is function
+
+
+class Agent:
+    """An agent that holds its recorder."""
+
+    def __init__(self, recorder: TrajectoryRecorder) -> None:
+        self.recorder = recorder
+
+
+def test_a_recorder_says_that_it_cannot_be_pickled(tmp_path: Path) -> None:
+    """And what to do; the run goes on."""
+    one = TrajectoryRecorder(tmp_path / "run.json")
+    one.record_agent_step(1, "thinking")
+
+    for what in (one, one.step, Agent(one)):
+        with pytest.raises(TypeError, match=r"cannot be pickled: its run belongs to this process"):
+            pickle.dumps(what)
+    spawned = multiprocessing.get_context("spawn").Process(target=print, args=(one,))
+    with pytest.raises(TypeError, match=r"child_environment\(\)"):
+        spawned.start()
+
+    one.finalize(success=True)
+    assert load(tmp_path / "run.json").status == "completed"
+
+
+def test_a_worker_with_a_recorder_of_its_own_is_linked(tmp_path: Path) -> None:
+    """As docs/attach.md says: a spawned worker records to a file of its own, which names the parent."""
+    (tmp_path / "work.py").write_text(WORK)
+    done = python(f"""
+        import sys
+        sys.path.insert(0, {str(tmp_path)!r})
+        import work
+        work.main({str(tmp_path)!r})
+    """)
+
+    parent, child = load(tmp_path / "parent.json"), load(tmp_path / "child.json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (child.status, [result.result for step in child.agent_steps for result in step.tool_results]) == (
+        "completed",
+        [42],
+    )
+    assert f'"parent":"{parent.trajectory_id}"' in (tmp_path / "child.jsonl").read_text()
+
+
+WORK = """
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+import trace_recorder
+from trace_recorder import TrajectoryRecorder
+
+@trace_recorder.tool
+def double(number):
+    return 2 * number
+
+def work(directory, function):
+    with TrajectoryRecorder(f"{directory}/child.json", task="a part"):
+        return function(21)
+
+def main(directory):
+    with TrajectoryRecorder(f"{directory}/parent.json", task="the whole"):
+        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+            assert pool.submit(work, directory, double).result() == 42
+"""

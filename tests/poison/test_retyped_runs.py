@@ -1,0 +1,145 @@
+"""Runs in which values have other types, as strangers and new providers write them: every view gives its output.
+
+`scripts/fuzz-views` tries many more of them.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.invoking import invoke, recorded
+from tests.journals import folded, journal_of
+from tests.poison import retyped_runs
+from tests.views.made import call, run
+from trace_recorder import Trajectory, TrajectoryRecorder, load
+from trace_recorder.derive.document import from_document
+from trace_recorder.rerun.recorded import Recording
+from trace_recorder.views.stats import Stats
+
+Payload = Any
+CHANGES = 120
+
+
+def assert_viewed(trajectory: Trajectory) -> None:
+    """Every view gives its output."""
+    assert [*retyped_runs.failures_of_views(trajectory)] == []
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Payload]:
+    """Whole runs of every shape."""
+    return retyped_runs.runs(tmp_path_factory.mktemp("retyped") / "whole")
+
+
+@pytest.mark.parametrize("begin", range(0, CHANGES, 20))
+def test_a_value_of_another_type_stops_no_view(begin: int, whole: dict[str, Payload], tmp_path: Path) -> None:
+    """Each ends in output or in an error of ours; the changes are the same in each run of this test."""
+    found = [said for number in range(begin, begin + 20) for said in retyped_runs.one(number, 1, whole, tmp_path)]
+
+    assert found == []
+
+
+ODD = (["text"], {"a": 1}, 5, True, None)
+
+
+@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize("member", ["text", "image_url", "source", "name"])
+def test_the_type_of_a_part_may_be_any_json(kind: Payload, member: str) -> None:
+    """In a prompt, and next to an answer."""
+    part = {"type": kind, member: "x"}
+    answer = {"content": None, "extra": {"content": [part], "output": [part]}}
+
+    assert_viewed(run(call([{"role": "user", "content": [part, {"type": "text", "text": "y"}]}], response=answer)))
+
+
+def test_a_part_whose_type_is_no_text_is_left_out_and_counted() -> None:
+    """It is not taken for a text: nobody knows what it is."""
+    prompt = [{"role": "user", "content": [{"type": ["text"], "text": "x"}, {"type": "text", "text": "y"}]}]
+    export = retyped_runs.FORMATS["trl"].view(None)
+
+    rows, left_out = export(run(call(prompt, "z")))
+
+    assert [row["messages"][0]["content"] for row in rows] == ["y"]
+    assert sum(left_out.values()) == 1
+
+
+def test_a_reward_that_is_no_finite_number_is_counted_by_no_view(tmp_path: Path) -> None:
+    """The recorder keeps what it was given as a description; figures are of numbers alone."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", task="guess")
+    recorder.start()
+    recorder.record_llm_interaction([{"role": "user", "content": "q"}], {"content": "a"}, "openai", "m")
+    recorder.reward("odd", float("inf"))
+    recorder.reward("even", 1.0)
+    recorder.finalize(success=True)
+
+    assert_viewed(load(recorder.trajectory_path))
+    stats = Stats()
+    stats.add(load(recorder.trajectory_path))
+    assert [one["name"] for one in stats.to_json()["rewards"]] == ["even"]
+
+
+def test_a_text_that_was_described_is_a_text_when_it_is_read(tmp_path: Path) -> None:
+    """What an agent passed as the state of a step, or as a provider, is shown as its `repr`, in the document too."""
+    path = tmp_path / "run.json"
+    with TrajectoryRecorder(path, task="\ud800") as recorder:
+        recorder.record_llm_interaction([], {"content": "a"}, provider=b"openai", model="m")  # type: ignore[arg-type]
+        recorder.record_agent_step(1, b"thinking")
+
+    trajectory = load(path)
+    [one], [step] = trajectory.llm_interactions, trajectory.agent_steps
+    assert (trajectory.task, one.provider, step.state) == ("'\\ud800'", "b'openai'", "b'thinking'")
+    assert from_document(json.loads(path.read_bytes()), "run").to_document() == trajectory.to_document()
+    assert_viewed(trajectory)
+
+
+START: Payload = {
+    "task": ["mend"],
+    "provider": 5,
+    "model": {"a": 1},
+    "max_steps": "many",
+    "metadata": "none",
+    "trajectory_id": 7,
+}
+END: Payload = {"status": True, "success": "yes", "execution_time": [1]}
+
+
+def test_members_of_the_run_have_their_types_whatever_a_journal_says() -> None:
+    """A text is made of what stands for a text; what else has another type is left out, with a gap."""
+    trajectory = folded(journal_of(("start", START), ("finalize", END)))
+
+    assert (trajectory.task, trajectory.provider, trajectory.model) == ('["mend"]', "5", '{"a": 1}')
+    assert (trajectory.trajectory_id, trajectory.max_steps, trajectory.metadata) == ("7", None, {})
+    assert (trajectory.status, trajectory.success, trajectory.execution_time) == ("unknown", None, None)
+    assert [gap.why for gap in trajectory.gaps] == [
+        "record 1: max_steps is str",
+        "record 1: metadata is str",
+        "record 2: success is str",
+        "record 2: execution_time is list",
+    ]
+    assert_viewed(trajectory)
+
+
+def test_a_journal_whose_records_are_odd_is_replayed_without_them(tmp_path: Path) -> None:
+    """They count as damaged, like lines that cannot be read."""
+    path = tmp_path / "run.jsonl"
+    odd = [("llm_request", {"interaction_id": {"a": 1}}), ("llm_response", {}), ("item", {"n": "x"}), ("tool_call", {})]
+    path.write_bytes(journal_of(("start", {}), *odd))
+
+    assert Recording(path).damaged == len(odd)
+
+
+def test_lone_surrogates_in_a_document_stop_no_view(tmp_path: Path) -> None:
+    """Half of a surrogate pair stays what it is, except where a format has no place for it."""
+    path = recorded(tmp_path / "run.json", "answer")
+    path.with_suffix(".jsonl").unlink()
+    path.write_text(path.read_text().replace("answer", "\\ud800").replace('"ask"', '"\\ud800"'))
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps(document | {"trajectory_id": "\ud800"}))
+
+    assert load(path).task == "\ud800"
+    assert_viewed(load(path))
+    assert invoke("export", path, "--format", "inspect", "--out", tmp_path / "out").exit_code == 0
