@@ -16,10 +16,9 @@ from bisect import insort
 from dataclasses import replace
 from pathlib import Path
 
-from trace_recorder.background_work import yield_to_others
+from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
 from trace_recorder.derive.call_records import CallRecords
 from trace_recorder.derive.fold import Fold, drain, unreadable_gaps
-from trace_recorder.derive.live_document import renderer
 from trace_recorder.derive.live_document.buffer import ElementTexts, Layout
 from trace_recorder.derive.live_document.limits import DEFAULT_LIMITS, DocumentLimits
 from trace_recorder.derive.live_document.open_parts import OpenInteraction, OpenStep
@@ -38,6 +37,8 @@ from trace_recorder.values.trajectory import Gap, History, Status
 
 MAX_DRAFTS = 32
 """After this many drafts of one journal nothing is settled any more."""
+RECORDS_PER_YIELD = 8
+"""Other threads may run each time that this many records were read; during a long one they may run anyway."""
 
 
 class Draft:
@@ -71,7 +72,7 @@ class Draft:
         items = DiskBackedItems(self._file, max_cached_bytes=limits.cached_item_bytes)
         tools = ToolExecutions(steps=ToolSteps(max_tools=limits.max_tools_per_step))
         self._fold = Fold(
-            items, renderer.message, tools=tools, max_prefixes=limits.max_prefixes, hidden=carry_over.hidden
+            items, self._texts.message, tools=tools, max_prefixes=limits.max_prefixes, hidden=carry_over.hidden
         )
         self._fold.tools.has_recorded_steps = carry_over.has_recorded_steps
         self._interactions = ElementTexts()
@@ -95,9 +96,10 @@ class Draft:
         size = self._limits.read_bytes
         while data := self._file.read(size, self._offset):
             whole = data.rfind(b"\n") + 1
-            for record in journal_reader.read(data[:whole], base=self._offset):
+            for number, record in enumerate(journal_reader.read(data[:whole], base=self._offset)):
                 self._add_record(record)
-                yield_to_others()
+                if number % RECORDS_PER_YIELD == 0:
+                    yield_to_others()
             self._offset += whole
             self._size = self._interactions.size + self._steps.elements.size
             if self._size > self._limit:
@@ -112,6 +114,8 @@ class Draft:
     def _add_record(self, record: Record | BadLine) -> None:
         """Add one record. Raises StaleDraftError if it belongs to an interaction or a step that is settled."""
         if isinstance(record, Record):
+            if record.length > MAX_UNINTERRUPTED_CHARS or record.kind == "llm_stream":  # parts may make up a long text
+                self._texts.has_long_strings = True
             identity = record.data.get("interaction_id")
             if identity is not None and identity not in self._fold.calls and _continues_interaction(record):
                 self._carry_over.reopen(identity)
@@ -211,12 +215,13 @@ class Draft:
 
     def _switch_to_deltas(self) -> None:
         """Write from now on only the messages that each request adds, and shorten what is there already."""
-        self.history, self._texts, self._limit = "delta", Renderer("delta"), math.inf
+        self._texts.switch_to_deltas()
+        self.history, self._limit = "delta", math.inf
         self._interactions.shorten()
         for shown in self._open_interactions.values():
             if shown.one is not None:
                 self._render(shown, shown.one)
-        self._steps.switch_to_deltas(self._texts)
+        self._steps.switch_to_deltas()
 
     def _show_derived_step(self, shown: OpenInteraction) -> None:
         if shown.step is not None and shown.one is not None:
@@ -225,11 +230,7 @@ class Draft:
     def _settle(self) -> None:
         """Settle the interactions that are complete, except the newest; if too many wait, also the oldest of these."""
         open_ones = len(self._open_interactions)
-        for identity, shown in (
-            list(self._open_interactions.items())[: -self._limits.min_open]
-            if self._carry_over.draft_count <= MAX_DRAFTS
-            else ()
-        ):
+        for identity, shown in list(self._open_interactions.items())[: -self._limits.min_open]:
             if self._open_step_of and not self._open_step_of.keys().isdisjoint(
                 self._fold.tools.steps_showing(identity)
             ):
@@ -319,9 +320,7 @@ class Draft:
 
     def _settle_steps(self) -> None:
         """Settle the steps that are complete, except the newest."""
-        for open_step in (
-            self._open_steps[: -self._limits.min_open] if self._carry_over.draft_count <= MAX_DRAFTS else ()
-        ):
+        for open_step in self._open_steps[: -self._limits.min_open]:
             is_done = len(self._open_steps) > self._limits.max_waiting or not self._step_is_waiting(open_step)
             if is_done and not self._step_must_stay_open(open_step):
                 self._steps.settle(open_step.text)
@@ -367,10 +366,10 @@ class Draft:
         metrics = self._call_figures.metrics(self._steps.figures, self._fold.run.redactions)
         outline = replace(outline, metrics=metrics, gaps=gaps)
         layout = Layout()
-        before = b"{\n" + renderer.members(outline.head()) + b',\n"llm_interactions": ['
+        before = b"{\n" + self._texts.members(outline.head()) + b',\n"llm_interactions": ['
         layout.place(before, self._interactions.elements)
         layout.place(b'],\n"agent_steps": [', self._steps.elements.elements)
-        layout.put(b"],\n" + renderer.members(outline.tail(self.history)) + b"\n}\n")
+        layout.put(b"],\n" + self._texts.members(outline.tail(self.history)) + b"\n}\n")
         if layout.size <= self._limit:
             return layout
         self._switch_to_deltas()

@@ -33,8 +33,9 @@ _STEP_MESSAGES = b'"llm_messages": '
 _RESPONSE = b', "response": '
 _REQUEST = b'"request": '
 _FROM_NOTHING = b'"since": null, "kept": 0, "messages": ['
-_encode = make_json_bytes_writer(", ", ": ")
-_encode_lines = make_json_writer(",\n", ": ", yields=True)
+_encode = make_json_writer(", ", ": ")
+_encode_in_steps = make_json_bytes_writer(", ", ": ")
+_encode_lines, _encode_lines_and_yield = (make_json_writer(",\n", ": ", yields=yields) for yields in (False, True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,27 +52,36 @@ class RenderedText:
 
 
 class Renderer:
-    """Renders the interactions of one document. `may_shorten` says whether they may be shortened to deltas later."""
+    """Renders the parts of one document.
+
+    `may_shorten` says whether interactions may be shortened to deltas later; `has_long_strings` whether a string may be
+    so long that its encoding has to let other threads run, which makes each string take a call more.
+    """
 
     def __init__(self, history: History, *, may_shorten: bool = False) -> None:
+        self.has_long_strings = False
         self._history = history
         self._may_shorten = may_shorten and history == "inline"
         self._offers: list[tuple[RequestReading, bytes]] = []
 
+    def switch_to_deltas(self) -> None:
+        """Render from now on only the messages that each request adds."""
+        self._history, self._may_shorten = "delta", False
+
     def interaction(self, one: LLMInteraction, reading: IncrementalReading | None) -> RenderedText:
         """Render an interaction."""
         if reading is None and not one.source.has_request():
-            text = dump(one.to_document())
+            text = self._dump(one.to_document())
             return RenderedText([text], len(text))
         if reading is None:
             asked = one.source.request()
-            every = [dump([message.to_document() for message in asked.messages])[1:-1]]
-            new, delta, offer = every, _delta(_DELTA, None, 0), dump(asked.to_document())
+            every = [self._dump([message.to_document() for message in asked.messages])[1:-1]]
+            new, delta, offer = every, self._delta(_DELTA, None, 0), self._dump(asked.to_document())
         else:
             every, offer = reading.rendered(), self._offer(reading.offer)
-            new, delta = _added(reading, every, _DELTA)
-        response = dump(one.response.to_document())
-        text = dump(one.to_document({"input_messages": 0}, response=0, request=0))
+            new, delta = self._added(reading, every, _DELTA)
+        response = self._dump(one.response.to_document())
+        text = self._dump(one.to_document({"input_messages": 0}, response=0, request=0))
         before, _, rest = text.partition(_MESSAGES + b"0")  # before it are only strings, with escaped quotes
         between, _, after = rest.rpartition(_REQUEST + b"0")  # in the rest, so after the messages
         behind = [response, between.removeprefix(_RESPONSE + b"0") + _REQUEST, offer, after]
@@ -89,23 +99,44 @@ class Renderer:
         together with other steps.
         """
         if response is not None:
-            text = dump(one.to_document(llm_response=0))
+            text = self._dump(one.to_document(llm_response=0))
             before, _, after = text.partition(_STEP_RESPONSE + b"0")  # before it are only strings and numbers
             return RenderedText([before + _STEP_RESPONSE, response, after], len(text))
         document = one.to_document()
         if messages is None:
-            text = dump(document)
+            text = self._dump(document)
             return RenderedText([text], len(text))
         at = [*document].index("llm_messages")
-        before = dump(dict(islice(document.items(), at)))[:-1] + b", "
-        after = b", " + dump(dict(islice(document.items(), at + 1, None)))[1:]
+        before = self._dump(dict(islice(document.items(), at)))[:-1] + b", "
+        after = b", " + self._dump(dict(islice(document.items(), at + 1, None)))[1:]
         every = messages.rendered()
-        new, delta = _added(messages, every, b'"llm_messages_delta": {"id": ' + dump(messages.identity) + b", ")
+        new, delta = self._added(
+            messages, every, b'"llm_messages_delta": {"id": ' + self._dump(messages.identity) + b", "
+        )
         own = len(before) + len(after) + sum(map(len, new)) + _POINTER_BYTES * (len(every) + 2)
         if self._history == "delta":
             return RenderedText([before + delta, *new, b"]}" + after], own)
         parts = [before + _STEP_MESSAGES + b"[", *every, b"]" + after]
         return RenderedText(parts, own, self._edits(before, parts[0], every, new, delta))
+
+    def message(self, one: Message) -> bytes:
+        """Render a message."""
+        return self._dump(one.to_document())
+
+    def members(self, document: dict[str, Payload]) -> bytes:
+        """Render the members of the root, each on its own line, without the braces."""
+        encode = _encode_lines_and_yield if self.has_long_strings else _encode_lines
+        try:
+            return encode(document)[1:-1].encode()
+        except UnicodeEncodeError:
+            return to_json(document)[1:-1].encode()
+
+    def _dump(self, value: Payload) -> bytes:
+        """Encode JSON as UTF-8. A lone surrogate, which a stream that was cut off may end in, is described."""
+        try:
+            return _encode_in_steps(value) if self.has_long_strings else _encode(value).encode()
+        except UnicodeEncodeError:  # with the same separators: callers search in the text
+            return _encode(json.loads(to_json(value))).encode()
 
     def _edits(
         self, before: bytes, beginning: bytes, every: Sequence[bytes], new: Sequence[bytes], delta: bytes
@@ -116,54 +147,31 @@ class Renderer:
         end = len(beginning) + sum(map(len, every))
         return (len(before), end - sum(map(len, new)), delta), (end, end + 1, b"]}")
 
+    def _added(self, reading: IncrementalReading, every: list[bytes], name: bytes) -> tuple[list[bytes], bytes]:
+        """Return the messages that a request adds to those of another one, and the beginning of its delta.
+
+        `every` are all its messages.
+        """
+        if not reading.since:
+            return every, self._delta(name, None, 0)
+        return reading.rendered(reading.new), self._delta(name, reading.since, _kept(reading))
+
+    def _delta(self, name: bytes, since: str | None, kept: Payload) -> bytes:
+        """Return the beginning of a delta, up to its messages; `name` is the text before its member `since`."""
+        if since is None:
+            return name + _FROM_NOTHING
+        return name + self._dump({"since": since, "kept": kept, "messages": 0})[1 : -len("0}")] + b"["
+
     def _offer(self, offer: RequestReading) -> bytes:
         for other, text in self._offers:
             if other is offer:
                 return text
-        text = dump(offer.to_document())
+        text = self._dump(offer.to_document())
         self._offers = [(offer, text), *self._offers[: MAX_CACHED_OFFERS - 1]]
         return text
-
-
-def _added(reading: IncrementalReading, every: list[bytes], name: bytes) -> tuple[list[bytes], bytes]:
-    """Return the messages that a request adds to those of another one, and the beginning of its delta.
-
-    `every` are all its messages.
-    """
-    if not reading.since:
-        return every, _delta(name, None, 0)
-    return reading.rendered(reading.new), _delta(name, reading.since, _kept(reading))
-
-
-def _delta(name: bytes, since: str | None, kept: Payload) -> bytes:
-    """Return the beginning of a delta, up to its messages; `name` is the text before its member `since`."""
-    if since is None:
-        return name + _FROM_NOTHING
-    return name + dump({"since": since, "kept": kept, "messages": 0})[1 : -len("0}")] + b"["
 
 
 def _kept(reading: IncrementalReading) -> Payload:
     """Return how many messages are kept, if they are the first ones, else the ranges of their positions."""
     first = reading.kept[0] if len(reading.kept) == 1 else (-1, -1)
     return first[1] + 1 if first[0] == 0 else [list(one) for one in reading.kept]
-
-
-def message(one: Message) -> bytes:
-    """Render a message."""
-    return dump(one.to_document())
-
-
-def dump(value: Payload) -> bytes:
-    """Encode JSON as UTF-8. A lone surrogate, which a stream that was cut off may end in, is described."""
-    try:
-        return _encode(value)
-    except UnicodeEncodeError:  # with the same separators: callers search in the text
-        return _encode(json.loads(to_json(value)))
-
-
-def members(document: dict[str, Payload]) -> bytes:
-    """Encode the members of the root, each on its own line, without the braces."""
-    try:
-        return _encode_lines(document)[1:-1].encode()
-    except UnicodeEncodeError:
-        return to_json(document)[1:-1].encode()

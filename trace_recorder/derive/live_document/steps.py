@@ -114,9 +114,8 @@ class StepTexts:
         one.step, one.response, one.messages = step, response, messages
         self._render(one)
 
-    def switch_to_deltas(self, renderer: Renderer) -> None:
+    def switch_to_deltas(self) -> None:
         """Write from now on only the messages that each step adds, and shorten what is there already."""
-        self._renderer = renderer
         self.elements.shorten()
         for one in self._open:
             if one.messages is not None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -220,16 +220,17 @@ class Shape:
         )
 
 
-def _boundary(prefix: str) -> str:
-    r"""The text before a prefix where a secret may begin: no word, except for an escape of JSON, of a URL or of a
-    terminal, as its last letter is no word.
+def _boundary(prefix: str, length: int) -> str:
+    r"""The text where a secret with this prefix may begin, in front of the last `length` characters.
+
+    It is no word, except for an escape of JSON, of a URL or of a terminal, as its last letter is no word.
     """
-    spelled = re.escape(prefix)
+    at = f".{{{length}}}"
     within = "+/" if prefix == "sk-" or (prefix.isalnum() and prefix not in _UNMISTAKABLE) else ""
+    after_plus = rf"|(?<=[\s>\"]\+{at})|(?<=\A\+{at})|(?<=\\n\+{at})" if within else ""
     return (
-        rf"(?:(?<![{_WORD}{within}]{spelled})|(?<=\\[bfnrt]{spelled})|(?<=\\u[0-9A-Fa-f]{{4}}{spelled})"
-        rf"|(?<=%[0-9A-F]{{2}}{spelled})|(?<=[0-9;\[][0-9]m{spelled})"
-        rf"|(?<=[\s>\"]\+{spelled})|(?<=\A\+{spelled})|(?<=\\n\+{spelled}))"
+        rf"(?:(?<![{_WORD}{within}]{at})|(?<=\\[bfnrt]{at})|(?<=(?:%[0-9A-F]{{2}}|[0-9;\[][0-9]m){at})"
+        rf"|(?<=\\u[0-9A-Fa-f]{{4}}{at}){after_plus})"
     )
 
 
@@ -237,7 +238,7 @@ def _shapes() -> Iterator[Shape]:
     yield Shape("private-key", (PEM_BEGIN,), _PEM)
     for what, beginnings, follows in _TABLE:
         for prefix in beginnings.split():
-            yield Shape(what, (prefix,), re.escape(prefix) + _boundary(prefix) + follows)
+            yield Shape(what, (prefix,), re.escape(prefix) + _boundary(prefix, len(prefix)) + follows)
     for what, middle, before, _, follows in _INNER:
         start = rf"(?:(?<![{_WORD}-])|(?<=\\[bfnrt])|(?<=[0-9;\[][0-9]m))"
         yield Shape(what, (middle,), f"{start}{before}{re.escape(middle)}{follows}")
@@ -269,24 +270,19 @@ def _signs() -> tuple[re.Pattern[str], tuple[tuple[str, re.Pattern[str]], ...]]:
 
     In either case a whole secret has to be there, so that a text without one is not searched twice.
     """
-    by_mark: dict[str, dict[tuple[str, str], list[str]]] = defaultdict(lambda: defaultdict(list))
+    by_mark: dict[str, list[tuple[str, int, str]]] = defaultdict(list)
     alone = [(middle, rf"(?<={last}{re.escape(middle)}){follows}") for _, middle, _, last, follows in _INNER]
     alone += [(beginning, follows) for _, beginning, follows in _PLACED if " " not in beginning]
     for _, some, follows in _TABLE:
         for prefix in some.split():
             at = max(prefix.rfind(mark) for mark in _MARKS)
             if at < 0:
-                alone.append((prefix, _boundary(prefix) + follows))
+                alone.append((prefix, _boundary(prefix, len(prefix)) + follows))
             else:
-                by_mark[prefix[at]][prefix[:at], prefix[at + 1 :]].append(_boundary(prefix) + follows)
+                by_mark[prefix[at]].append((prefix, at, follows))
     by_character: dict[str, list[str]] = defaultdict(list)
-    for mark, beginnings in by_mark.items():
-        options = "|".join(
-            rf"(?<={re.escape(before + mark)}){re.escape(behind)}(?:{'|'.join(follows)})"
-            for (before, behind), follows in sorted(beginnings.items())
-        )
-        ends = "".join(sorted({re.escape(before[-1]) for before, _ in beginnings}))
-        by_character[mark].append(rf"(?<=[{ends}]{re.escape(mark)}){_LONG}(?:{options})")
+    for mark, rows in by_mark.items():
+        by_character[mark].append(_behind_mark(mark, rows))
     others: list[tuple[str, re.Pattern[str]]] = []
     for text, follows in alone:
         found = _RARE.search(text) or _MARK.search(text)
@@ -297,6 +293,23 @@ def _signs() -> tuple[re.Pattern[str], tuple[tuple[str, re.Pattern[str]], ...]]:
         by_character[found[0]].append(f"{behind}{re.escape(text[found.end() :])}{follows}")
     options = "|".join(f"{re.escape(one)}(?:{'|'.join(some)})" for one, some in by_character.items())
     return re.compile(options, re.ASCII), tuple(others)
+
+
+def _behind_mark(mark: str, rows: Sequence[tuple[str, int, str]]) -> str:
+    """Return what has to stand behind a mark, and before it: the place of the mark in each prefix, and what follows.
+
+    Prefixes with the mark in the same place share the text before them: half of a pattern's time to compile is that.
+    """
+    groups: dict[tuple[int, str], list[tuple[str, str]]] = defaultdict(list)
+    for prefix, at, follows in rows:
+        groups[at, _boundary(prefix, at + 1)].append((prefix, follows))
+    options = []
+    for (at, boundary), some in groups.items():
+        first = "".join(sorted({prefix[0] for prefix, _ in some}))
+        each = (f"(?<={re.escape(p[: at + 1])}){re.escape(p[at + 1 :])}{follows}" for p, follows in some)
+        options.append(f"(?<=[{first}].{{{at}}}){boundary}(?:{'|'.join(each)})")
+    last = "".join(sorted({re.escape(prefix[at - 1]) for prefix, at, _ in rows}))
+    return rf"(?<=[{last}]{re.escape(mark)}){_LONG}(?:{'|'.join(options)})"
 
 
 _MARK = re.compile(f"[{_MARKS}]")
