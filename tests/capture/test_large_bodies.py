@@ -22,6 +22,7 @@ from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.background_work import current_yield
 from trace_recorder.capture.response_parts import LARGE_BODY
 from trace_recorder.derive.validate import validate
+from trace_recorder.values.messages import Payload
 
 KEY = "sk-ant-api03-" + "aB3xY9kQ7m" * 4
 LARGEST_PART = 32 * 1024
@@ -185,7 +186,20 @@ def test_others_record_while_a_large_request_is_masked(tmp_path: Path) -> None:
     assert [finding for finding in validate(path).findings if finding.severity == "error"] == []
 
 
-def test_others_record_at_every_step_of_a_large_request(tmp_path: Path) -> None:
+MANY_STRINGS = {"role": "user", "content": [{"text": "small" * 9}] * 1000 + [{"image": IMAGE}]}
+MANY_NUMBERS = {"role": "user", "content": [{"n": 1.5}] * 4000}
+
+
+@pytest.mark.parametrize(
+    ("message", "least"),
+    [
+        pytest.param(
+            MANY_STRINGS, 3 * len(IMAGE) // (32 * 1024), id="each part of an image is decoded, checked, masked"
+        ),
+        pytest.param(MANY_NUMBERS, (4000 + 8000) // 64, id="many small values are searched for strings, and parsed"),
+    ],
+)
+def test_others_record_at_every_step_of_a_large_request(tmp_path: Path, message: Payload, least: int) -> None:
     """The run's lock is held at none of the steps in which a large request is taken apart, masked and encoded."""
     path = tmp_path / "run.json"
     steps: list[bool] = []
@@ -201,7 +215,6 @@ def test_others_record_at_every_step_of_a_large_request(tmp_path: Path) -> None:
             other.join(20)
             steps.append(not other.is_alive())
 
-    message = {"role": "user", "content": [{"text": "small" * 9}] * 1000 + [{"image": IMAGE}]}
     with TrajectoryRecorder(path) as recorder:
         client = recorder.wrap(httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(200, json={}))))
         token = current_yield.set(step)
@@ -212,6 +225,6 @@ def test_others_record_at_every_step_of_a_large_request(tmp_path: Path) -> None:
             goes_on.clear()
 
     assert all(steps)
-    assert len(steps) >= 3 * len(IMAGE) // (32 * 1024)  # each part of it is decoded, checked and masked
+    assert len(steps) >= least
     assert load(path).llm_interactions[0].raw_request["messages"] == [message]
     assert validate(path).findings == ()

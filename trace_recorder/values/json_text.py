@@ -237,13 +237,17 @@ class Member:
     elements: list[tuple[int, int]] | None
 
 
-def split_members(text: str) -> list[Member]:
-    """Split the text of a JSON object into its members, and lists of objects into elements. Raises NotJsonError."""
+def split_members(text: str, *, yields: bool = False) -> list[Member]:
+    """Split the text of a JSON object into its members, and lists of objects into elements.
+
+    With `yields`, a background thread lets others run meanwhile: no lock may be held. Raises NotJsonError.
+    """
     members: list[Member] = []
     at, next_member = 0, _FIRST_MEMBER
     while found := next_member.match(text, at):
         name, begin = found[1], found.end()
-        elements, at = _elements(text, begin) if text.startswith("[", begin) else (None, _value(text, begin)[1])
+        is_list = text.startswith("[", begin)
+        elements, at = _elements(text, begin, yields) if is_list else (None, _value(text, begin, yields)[1])
         plain_name = name[1:-1] if "\\" not in name else str(_value(name, 0)[0])
         members.append(Member(plain_name, name, text[begin:at], elements))
         next_member = _NEXT_MEMBER
@@ -252,14 +256,17 @@ def split_members(text: str) -> list[Member]:
     return members
 
 
-def split_added_elements(data: bytes) -> list[str] | None:
-    """Return the elements in bytes that continue a list: each after a comma. None if there is anything else."""
+def split_added_elements(data: bytes, *, yields: bool = False) -> list[str] | None:
+    """Return the elements in bytes that continue a list: each after a comma. None if there is anything else.
+
+    With `yields`, a background thread lets others run meanwhile: no lock may be held.
+    """
     try:
         text = decode_json(data)
         elements: list[str] = []
         at = 0
         while found := _COMMA.match(text, at):
-            _, at = _value(text, found.end())
+            _, at = _value(text, found.end(), yields)
             elements.append(text[found.end() : at])
     except NotJsonError:
         return None
@@ -277,7 +284,7 @@ def decode_json(data: bytes) -> str:
     return text
 
 
-def _elements(text: str, at: int) -> tuple[list[tuple[int, int]] | None, int]:
+def _elements(text: str, at: int, yields: bool) -> tuple[list[tuple[int, int]] | None, int]:
     """Return the spans of a list's elements, None for a list without objects; and the end of the list."""
     spans: list[tuple[int, int]] = []
     objects = False
@@ -285,7 +292,7 @@ def _elements(text: str, at: int) -> tuple[list[tuple[int, int]] | None, int]:
         return None, empty.end()
     next_element = _LIST_BEGIN
     while found := next_element.match(text, at):
-        value, at = _value(text, found.end())
+        value, at = _value(text, found.end(), yields)
         objects = objects or isinstance(value, dict | list)
         spans.append((found.end(), at))
         next_element = _COMMA
@@ -295,11 +302,12 @@ def _elements(text: str, at: int) -> tuple[list[tuple[int, int]] | None, int]:
     return spans if objects else None, end.end()
 
 
-def _value(text: str, at: int) -> tuple[Payload, int]:
-    """Read one value, without pauses: a lock may be held."""
-    value, end = _decode(_decoder, text, at)
+def _value(text: str, at: int, yields: bool = False) -> tuple[Payload, int]:
+    """Read one value, by default without pauses: a lock may be held."""
+    decoder = _yielding_decoder if yields and len(text) > MAX_UNINTERRUPTED_CHARS and is_background() else _decoder
+    value, end = _decode(decoder, text, at)
     if end - at > MAX_DEPTH:
-        check_depth(text, MAX_DEPTH, at, end, _go_on)
+        check_depth(text, MAX_DEPTH, at, end, yield_to_others if yields else _go_on)
     return value, end
 
 

@@ -156,6 +156,8 @@ _long_strings = _LongStrings()
 
 def _string_or_mark(text: str) -> str:
     """Encode a string of JSON, a long one aside."""
+    if len(text) <= MAX_UNINTERRUPTED_CHARS:
+        return json.encoder.encode_basestring(text)
     if len(text) < MIN_LONG_STRING:
         return encode_string(text)
     pieces = [b'"']

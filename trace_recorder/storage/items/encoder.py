@@ -29,7 +29,14 @@ from trace_recorder.storage.items.item_lists import ItemList, NewItem, Parts, Re
 from trace_recorder.storage.items.large_strings import Reduced, reduce_json
 from trace_recorder.storage.items.relative_ranges import MAX_FULL_RANGES, Base, ranges_or_base
 from trace_recorder.storage.redaction.name_kinds import kind_of
-from trace_recorder.values.json_text import Member, decode_json, one_line, split_added_elements, split_members
+from trace_recorder.values.json_text import (
+    Member,
+    NotJsonError,
+    decode_json,
+    one_line,
+    split_added_elements,
+    split_members,
+)
 from trace_recorder.values.messages import Payload
 
 MIN_MEMBER_CHARACTERS = 256
@@ -42,11 +49,17 @@ MAX_KNOWN_ITEMS = 16_384
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The part of a request from `start` to `end` without its large strings."""
+    """The part of a request from `start` to `end` without its large strings, and what it consists of.
+
+    That are `members` and the text that they are in, if it is all of the request, or the elements that are `added` to a
+    list. Either is None where the JSON is none that can be split.
+    """
 
     start: int
     end: int
     reduced: Reduced
+    members: tuple[str, list[Member]] | None = None
+    added: list[str] | None = None
 
     def is_of(self, start: int, end: int) -> bool:
         """Whether it is this part of the request."""
@@ -88,7 +101,7 @@ class ItemEncoder:
         self._prefixes: list[ConversationPrefix] = []
 
     def prepare(self, request: bytes) -> Prepared | None:
-        """Take the large strings out of what is new in a request; None if that is little.
+        """Take the large strings out of what is new in a request, and split it; None if that is little.
 
         Can be called from any thread: if other requests are encoded meanwhile, the result may be of no use to `encode`,
         and does no harm.
@@ -97,7 +110,11 @@ class ItemEncoder:
             return None
         start, end = self._new_span(request)
         reduced = reduce_json(request, start, end) if end - start > MIN_PREPARED_BYTES else None
-        return Prepared(start, end, reduced) if reduced is not None else None
+        if reduced is None:
+            return None
+        if (start, end) == (0, len(request)):
+            return Prepared(start, end, reduced, members=_members(reduced.text))
+        return Prepared(start, end, reduced, added=split_added_elements(reduced.text, yields=True))
 
     def encode(self, request: bytes, prepared: Prepared | None = None) -> Encoded:
         """Take a request apart into the item records that are new, and the rest.
@@ -163,7 +180,7 @@ def _continue_prefix(
     """Take apart a request that continues one of these prefixes; None where it continues none."""
     for prefix in prefixes:
         span = prefix.added_span(request)
-        added = None if span is None else split_added_elements(_part(request, span, prepared, items))
+        added = None if span is None else _added(request, span, prepared, items)
         if added is not None:
             for element in added:
                 prefix.growing.add(items.item_of(element))
@@ -171,20 +188,33 @@ def _continue_prefix(
     return None
 
 
-def _part(request: bytes, span: tuple[int, int], prepared: Prepared | None, items: RequestItems) -> bytes:
-    """Return a part of a request, without its large strings if these have been taken out."""
+def _added(request: bytes, span: tuple[int, int], prepared: Prepared | None, items: RequestItems) -> list[str] | None:
+    """Return the elements that a part of a request adds to a list; None if it has anything else."""
     if prepared is None or not prepared.is_of(*span):
-        return request[slice(*span)]
+        return split_added_elements(request[slice(*span)])
     items.take_reduced(prepared.reduced.strings)
-    return prepared.reduced.text
+    return prepared.added
+
+
+def _members(request: bytes) -> tuple[str, list[Member]] | None:
+    """Return the text of a request and its members; None if it is no JSON object. No lock may be held."""
+    try:
+        text = decode_json(request)
+        return text, split_members(text, yields=True)
+    except NotJsonError:
+        return None
 
 
 def _take_apart(
     request: bytes, prepared: Prepared | None, items: RequestItems
 ) -> tuple[str, Parts, ConversationPrefix | None]:
     """Take apart a request that continues no other. Of members with one name the last counts, as in every reader."""
-    text = decode_json(request if prepared is None else _part(request, (0, len(request)), prepared, items))
-    members = split_members(text)
+    if prepared is not None and prepared.members is not None:
+        items.take_reduced(prepared.reduced.strings)
+        text, members = prepared.members
+    else:
+        text = decode_json(request)
+        members = split_members(text)
     by_name = {member.name: member for member in members}
     body: list[str] = []
     parts: dict[str, int | ItemList] = {}
