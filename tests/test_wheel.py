@@ -11,7 +11,7 @@ import zipfile
 from pathlib import Path
 
 from tests.capture.server import CHAT, plain, serving
-from trace_recorder import load
+from trace_recorder import __version__, load
 
 ROOT = Path(__file__).parents[1]
 PAGE = "trace_recorder/viewer/page/viewer.html"
@@ -35,6 +35,7 @@ def test_the_wheel_works_in_an_empty_environment(tmp_path: Path, outside_environ
         [*pip, "wheel", "--no-deps", "--wheel-dir", str(wheels), str(ROOT)], env=outside_environment, check=True
     )
     [wheel] = wheels.iterdir()
+    assert wheel.name.startswith(f"trace_recorder-{__version__}-")
     assert {"pytest_trace_recorder.py", "trace_recorder/py.typed", PAGE} <= set(zipfile.ZipFile(wheel).namelist())
     venv.create(environment, with_pip=False)
     python = str(environment / "bin" / "python")

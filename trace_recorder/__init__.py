@@ -10,6 +10,8 @@ PYTEST_DONT_REWRITE: without this word, pytest warns of a plugin's package that 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from trace_recorder.version import __version__
+
 if TYPE_CHECKING:
     from trace_recorder.attach.current import (
         agent,
@@ -104,6 +106,7 @@ __all__ = [
     "UnreadableRunsError",
     "UnsupportedClientError",
     "Usage",
+    "__version__",
     "agent",
     "annotate",
     "async_http_client",

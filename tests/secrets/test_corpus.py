@@ -68,11 +68,12 @@ def test_nothing_of_real_traffic_is_masked() -> None:
     assert masked_on_the_wire() == []
 
 
-TEXTS = st.lists(
-    st.sampled_from([key.text for key in keys(1)] + [text for text in innocent().values() if len(text) < 300])
-    | st.sampled_from(['"', "\\", "{", "}", ":", "=", " ", "\n", "[REDACTED:", "]", "Bearer ", "KEY=", '"api_key": "']),
-    max_size=6,
-).map("".join)
+CORPUS = st.sampled_from([key.text for key in keys(1)] + [text for text in innocent().values() if len(text) < 300])
+BETWEEN = st.sampled_from(
+    ['"', "\\", "{", "}", ":", "=", " ", "\n", "[REDACTED:", "]", ' Bearer "', "\nKEY=", '"api_key": "']
+)
+TEXTS = st.lists(st.builds(str.__add__, CORPUS | st.just(""), BETWEEN), max_size=6).map("".join)
+"""Of the corpus, with something between every two: a command that begins inside a key is none."""
 
 
 @given(TEXTS)
@@ -125,3 +126,45 @@ def test_a_mask_is_no_user_of_a_command() -> None:
     left = default_redactor("curl --user glcbt-da_I2frF0lXfwDTH2SyHy3sx h")
 
     assert left == "curl --user [REDACTED:gitlab-token] h"
+
+
+@pytest.mark.parametrize("option", ["--password", "--api-key"])
+def test_what_follows_an_option_in_a_list_of_json_is_masked(option: str) -> None:
+    """A command's arguments, as a tool is given them: the element after the option, in that list alone."""
+    before = json.dumps({"command": ["deploy", option, "k3Yk3Yk3AbQ9zz1x", "run"], "files": ["a1B2c3D4e5F6g7H8i9J0"]})
+
+    assert Redaction(default_redactor, {}).mask(before) == (
+        before.replace("k3Yk3Yk3AbQ9zz1x", "[REDACTED:secret-member]"),
+        1,
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '["--password"], ["k3Yk3Yk3AbQ9zz1x"]',
+        '["--password", {"user": "k3Yk3Yk3AbQ9zz1x"}]',
+        '["--password", "--verbose1x"]',
+        '["--verbose", "k3Yk3Yk3AbQ9zz1x"]',
+    ],
+)
+def test_what_follows_no_secret_s_option_stays(text: str) -> None:
+    """An element of another list, the value of a member, another option, and what follows another option."""
+    assert Redaction(default_redactor, {}).mask(text) == (text, 0)
+
+
+@pytest.mark.parametrize(
+    "value", ["secret_name_of_the_application", "test_user_for_the_login_page", "token-of-the-service-account-2"]
+)
+def test_words_after_a_placeholder_s_first_word_stay(value: str) -> None:
+    """Keys may begin with such a word, but then letters and digits are mixed."""
+    assert default_redactor(f"API_KEY={value}") == f"API_KEY={value}"
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["a-MxYuJRib56bDM4hWiE0kU41QjxOfT0", "A/y/PqC4lL6y5N+tx9klRjp", "test_33b7433268850984867193508716c0dc195"],
+)
+def test_a_key_that_begins_like_a_placeholder_is_masked(value: str) -> None:
+    """An article, or a word such as "test", before letters and digits that no words are made of."""
+    assert default_redactor(f"API_KEY={value}") == "API_KEY=[REDACTED:assigned-secret]"

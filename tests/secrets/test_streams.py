@@ -14,6 +14,7 @@ import pytest
 from tests.processes import ROOT
 from tests.secrets.corpus import keys
 from tests.secrets.everywhere import bytes_of
+from trace_recorder.background_work import current_yield
 from trace_recorder.storage.redaction.partial_secrets import unfinished
 from trace_recorder.storage.redaction.patterns import PEM_LONGEST
 from trace_recorder.storage.redaction.redactor import Redaction
@@ -49,7 +50,7 @@ def told(data: bytes) -> str:
     return "".join(json.loads(line)["choices"][0]["delta"]["content"] for line in lines)
 
 
-@pytest.mark.parametrize("secret", [URL, *(key.text for key in keys(1) if len(key.text) < 60)])
+@pytest.mark.parametrize("secret", [URL, *(key.text for key in keys(1) if len(key.text) < 120)])
 def test_a_secret_in_two_parts_is_masked_wherever_it_is_cut(secret: str) -> None:
     """Of every way in which a secret falls into two parts of a stream, none shows a telling part of it."""
     redaction = Redaction(default_redactor, {})
@@ -137,3 +138,19 @@ def test_after_a_kill_neither_file_holds_a_key_that_was_being_spelled(tmp_path: 
 
     there = bytes_of(path)
     assert (b"One moment" in there, b"MIIE" in there, b"ErTy" in there) == (True, False, False)
+
+
+def test_a_long_event_with_a_secret_is_masked_in_short_steps() -> None:
+    """Other threads may run after a few of its strings, while it is parsed and while its texts are gathered."""
+    key = next(key.text for key in keys(1) if key.service == "Groq")
+    items = [{"a": number, "b": "x y"} for number in range(20_000)]
+    event = f"data: {json.dumps({'text': f'it is {key}', 'items': items})}\n\n".encode()
+    steps: list[int] = []
+    token = current_yield.set(lambda: steps.append(1))
+    try:
+        masked, count, taken = Redaction(default_redactor, {}).mask_stream(event)
+    finally:
+        current_yield.reset(token)
+
+    assert (count, taken, key.encode() in masked) == (1, len(event), False)
+    assert len(steps) > 4 * len(items) / 64

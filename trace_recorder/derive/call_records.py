@@ -19,8 +19,9 @@ from trace_recorder.dialects.readers import MANUAL, join_stream, reader_of
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.storage.stream_chunks import TimedBytes, read_chunks
-from trace_recorder.values.json_text import NotJsonError, parse
+from trace_recorder.values.json_text import NotJsonError
 from trace_recorder.values.jsonable import to_jsonable
+from trace_recorder.values.long_strings import parse_bytes
 from trace_recorder.values.messages import NO_RESPONSE, JoinedStream, LLMResponse, Payload, RequestReading, ToolResult
 from trace_recorder.values.structs import replace
 
@@ -247,13 +248,11 @@ class CallRecords:
         data = b"".join(text for text, _ in parts)
         yield_to_others()
         try:
-            text = data.decode()
-            yield_to_others()
-            return {"body": parse(text)}
+            return {"body": parse_bytes(data)}
         except UnicodeDecodeError:
             return {"base64": base64.b64encode(data).decode()}
         except NotJsonError:
-            return {"text": text}
+            return {"text": data.decode()}
 
     def lacks_parts(self) -> bool:
         """Whether the response was written in parts, and some of them are missing."""

@@ -11,7 +11,8 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from trace_recorder.errors import MissingExtraError
-from trace_recorder.views.otlp.otlp_json import SCHEMA_URL, SCOPE, package_version
+from trace_recorder.version import __version__
+from trace_recorder.views.otlp.otlp_json import SCHEMA_URL, SCOPE
 from trace_recorder.views.otlp.span import Span, SpanEvent
 
 _PATH = "/v1/traces"
@@ -58,7 +59,7 @@ class OtlpSender:
         self._context = import_module("opentelemetry.context")
         self._succeeded = import_module("opentelemetry.sdk.trace.export").SpanExportResult.SUCCESS
         scopes = import_module("opentelemetry.sdk.util.instrumentation")
-        self._scope = scopes.InstrumentationScope(SCOPE, package_version(), SCHEMA_URL)
+        self._scope = scopes.InstrumentationScope(SCOPE, __version__, SCHEMA_URL)
         resources = import_module("opentelemetry.sdk.resources")
         self._resource = resources.Resource({"service.name": service_name}, SCHEMA_URL)
         self._exporter = exporter.OTLPSpanExporter(

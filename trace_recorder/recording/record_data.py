@@ -7,14 +7,13 @@ import socket
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib import import_module
 
 from trace_recorder.recording import process
 from trace_recorder.storage.items.item_lists import NewItem
 from trace_recorder.storage.journal_lines import Data
 from trace_recorder.storage.journal_reader import SCHEMA, VERSION
 from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.version import __version__
 
 Records = Sequence[tuple[str, Data]]
 """Records to be written: the kind of each, and its data."""
@@ -31,7 +30,7 @@ def process_facts(trajectory_id: str, pid: int, parent: str | None) -> dict[str,
         "host": socket.gethostname(),
         "pid": pid,
         "process_start": _STARTED,
-        "recorder": _version(),
+        "recorder": __version__,
         "python": platform.python_version(),
         "platform": sys.platform,
         **without_none(parent=parent or process.parent_run()),
@@ -56,13 +55,3 @@ def split_redacted(about: Mapping[str, object]) -> tuple[Mapping[str, object], i
     said = dict(about)
     redacted = said.pop("redacted")
     return said, redacted if isinstance(redacted, int) else 0
-
-
-@cache
-def _version() -> str:
-    """The version of this package: readers are corrected later, and old files state which version wrote them."""
-    metadata = import_module("importlib.metadata")  # slow to import, and not needed before a run begins
-    try:
-        return str(metadata.version("trace-recorder"))
-    except metadata.PackageNotFoundError:
-        return "unknown"

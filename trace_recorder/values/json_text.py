@@ -10,7 +10,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, count
 from typing import NoReturn, TypeVar
@@ -64,6 +64,7 @@ _yielding_decoder = json.JSONDecoder(
     object_hook=_yielding(dict),
 )
 """Decodes the same, a tenth slower; for large texts in background threads."""
+_lenient_decoder = json.JSONDecoder(parse_float=_yielding(float), parse_int=_yielding(int), object_hook=_yielding(dict))
 _SPACE = re.compile(r"[ \t\n\r]*+")
 _COMMA, _LIST_BEGIN = (re.compile(rf"[ \t\n\r]*+{token}[ \t\n\r]*+") for token in (",", r"\["))
 _EMPTY_LIST, _LIST_END = (re.compile(rf"{begin}[ \t\n\r]*+\]") for begin in (r"\[", ""))
@@ -89,16 +90,12 @@ def make_json_writer(
     It does not check for cycles. It keeps the encoder, which `json.dumps` creates for each call: for a small value that
     takes longer than the encoding. With `yields`, a background thread lets others run during a long value.
     """
-    encoder = json.JSONEncoder(
-        ensure_ascii=False, separators=(between, behind_name), allow_nan=allow_nan, check_circular=False
-    )
-    make = getattr(json.encoder, "c_make_encoder", None)
-    if make is None:
-        return encoder.encode
-    encode, encode_and_yield = (
-        make(None, encoder.default, encode_string, None, behind_name, between, False, False, allow_nan)  # noqa: FBT003
-        for encode_string in (json.encoder.encode_basestring, _encode_string)
-    )
+    encode = make_json_encoder(between, behind_name, json.encoder.encode_basestring, allow_nan=allow_nan)
+    encode_and_yield = make_json_encoder(between, behind_name, encode_string, allow_nan=allow_nan)
+    if encode is None or encode_and_yield is None:
+        return json.JSONEncoder(
+            ensure_ascii=False, separators=(between, behind_name), allow_nan=allow_nan, check_circular=False
+        ).encode
 
     def write_and_yield(value: Payload) -> str:
         if not is_background():
@@ -110,8 +107,17 @@ def make_json_writer(
     return write_and_yield if yields else lambda value: "".join(encode(value, 0))
 
 
-def _encode_string(text: str) -> str:
-    """Encode a string of JSON, a long one step by step."""
+def make_json_encoder(
+    between: str, behind_name: str, encode_string: Callable[[str], str], *, allow_nan: bool = True
+) -> Callable[[Payload, int], Sequence[str]] | None:
+    """Return the function in C of the `json` module that encodes a value in parts; None if there is none."""
+    make = getattr(json.encoder, "c_make_encoder", None)
+    default = json.JSONEncoder().default
+    return make and make(None, default, encode_string, None, behind_name, between, False, False, allow_nan)  # noqa: FBT003
+
+
+def encode_string(text: str) -> str:
+    """Encode a string of JSON; in a background thread, a long one step by step."""
     if len(text) <= MAX_UNINTERRUPTED_CHARS:
         return json.encoder.encode_basestring(text)
     parts = ['"']
@@ -137,6 +143,17 @@ def parse(text: str, max_depth: int = MAX_DEPTH) -> Payload:
     if not _SPACE.fullmatch(text, end):
         raise NotJsonError("more text after the JSON value")
     return value
+
+
+def parse_leniently(text: str) -> Payload:
+    """Read what Python's `json` reads. A background thread lets others run during a long text. Raises ValueError.
+
+    It raises RecursionError for what is nested too deeply.
+    """
+    if len(text) <= MAX_UNINTERRUPTED_CHARS or not is_background():
+        return json.loads(text)
+    yield_to_others()
+    return _lenient_decoder.decode(text)
 
 
 def replace_lone_surrogates(text: str) -> str:

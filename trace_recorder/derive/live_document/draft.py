@@ -230,11 +230,7 @@ class Draft:
     def _settle(self) -> None:
         """Settle the interactions that are complete, except the newest; if too many wait, also the oldest of these."""
         open_ones = len(self._open_interactions)
-        for identity, shown in (
-            list(self._open_interactions.items())[: -self._limits.min_open]
-            if self._carry_over.draft_count <= MAX_DRAFTS
-            else ()
-        ):
+        for identity, shown in list(self._open_interactions.items())[: -self._limits.min_open]:
             if self._open_step_of and not self._open_step_of.keys().isdisjoint(
                 self._fold.tools.steps_showing(identity)
             ):
@@ -324,9 +320,7 @@ class Draft:
 
     def _settle_steps(self) -> None:
         """Settle the steps that are complete, except the newest."""
-        for open_step in (
-            self._open_steps[: -self._limits.min_open] if self._carry_over.draft_count <= MAX_DRAFTS else ()
-        ):
+        for open_step in self._open_steps[: -self._limits.min_open]:
             is_done = len(self._open_steps) > self._limits.max_waiting or not self._step_is_waiting(open_step)
             if is_done and not self._step_must_stay_open(open_step):
                 self._steps.settle(open_step.text)

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
 from trace_recorder.derive.live_document.buffer import Edit
 from trace_recorder.derive.message_prefix import IncrementalReading
 from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.long_strings import make_json_bytes_writer
 from trace_recorder.values.messages import Message, Payload, RequestReading
 from trace_recorder.values.trajectory import AgentStep, History
 
@@ -33,7 +33,8 @@ _STEP_MESSAGES = b'"llm_messages": '
 _RESPONSE = b', "response": '
 _REQUEST = b'"request": '
 _FROM_NOTHING = b'"since": null, "kept": 0, "messages": ['
-_encode, _encode_and_yield = (make_json_writer(", ", ": ", yields=yields) for yields in (False, True))
+_encode = make_json_writer(", ", ": ")
+_encode_in_steps = make_json_bytes_writer(", ", ": ")
 _encode_lines, _encode_lines_and_yield = (make_json_writer(",\n", ": ", yields=yields) for yields in (False, True))
 
 
@@ -133,10 +134,7 @@ class Renderer:
     def _dump(self, value: Payload) -> bytes:
         """Encode JSON as UTF-8. A lone surrogate, which a stream that was cut off may end in, is described."""
         try:
-            text = (_encode_and_yield if self.has_long_strings else _encode)(value)
-            if len(text) > MAX_UNINTERRUPTED_CHARS:
-                yield_to_others()
-            return text.encode()
+            return _encode_in_steps(value) if self.has_long_strings else _encode(value).encode()
         except UnicodeEncodeError:  # with the same separators: callers search in the text
             return _encode(json.loads(to_json(value))).encode()
 

@@ -61,22 +61,25 @@ def strings_at(text: str, places: list[int] | None) -> Iterator[tuple[int, int, 
     """Yield the strings of JSON text that contain one of the positions, or have one in their member's name.
 
     Each comes with its start and end, the name of its member if it is a value, and whether it is a name itself. The
-    value of a member "value" belongs to the name in the member "name" next to it, as in lists of variables.
+    value of a member "value" belongs to the name in the member "name" next to it, as in lists of variables; an element
+    of a list behind a command's option, to the option.
     """
-    name, label, follows, next_place = "", "", False, 0
+    name, label, option, follows, next_place, done = "", "", "", False, 0, 0
     for start, end in literals(text):
         if places is not None:
             next_place = bisect_left(places, start, next_place)
         is_seen = places is None or (next_place < len(places) and places[next_place] < end)
         if COLON.match(text, end):
-            name, follows = decode_string(text, start, end), is_seen
+            name, option, follows = decode_string(text, start, end), "", is_seen
             if is_seen:
                 yield start, end, "", True
             continue
         is_value = bool(name) and _is_value(text, start)
-        of = label if label and is_value and name in _VALUES else name if is_value else ""
-        if is_seen or follows or of == label != "":
+        option = option if text[done:start].strip() == "," else ""
+        of = label if label and is_value and name in _VALUES else name if is_value else option
+        if is_seen or follows or option or of == label != "":
             yield start, end, of, False
+        option, done = decode_string(text, start, end) if is_seen and text.startswith('"--', start) else "", end
         if is_seen and is_value and name in _LABELS:
             label = decode_string(text, start, end)
         elif name in _VALUES:

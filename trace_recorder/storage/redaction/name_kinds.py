@@ -7,9 +7,14 @@ from functools import lru_cache
 from typing import Literal
 
 Kind = Literal["strong", "weak", "cookie"]
+SCHEMES = (
+    "(?:Bearer|Basic|Token|Api-?Key|Key|Negotiate|Digest|OAuth|Bot|SSWS|GenieKey|Splunk|sso-key|DeepL-Auth-Key"
+    "|Klaviyo-API-Key)"
+)
+"""How a credential begins in a header: the schemes of authorization, and what services write in their place."""
 
 _STRONG = (
-    r"(?:password|passwd|passphrase|passcode|pwd|secret|secretkey(?:base)?|apikey|api_?token|account_?key|access_?key"
+    r"(?:password|passwd|passphrase|passcode|pwd|secret|secret_?key(?:_?base)?|apikey|api_?token|account_?key|access_?key"
     r"|private_?key|signing_?key|encryption_?key|master_?key|subscription_?key|storage_?key|license_?key|deploy_?key"
     r"|(?:access|refresh|auth|bearer|session|security|bot|client|id|oauth|personal|private|user|app|webhook|github|gitlab"
     r"|slack|npm|pypi|hf|vault|deploy|service|admin|login)_?token|authorization(?:_?token)?|client_?key_?data"

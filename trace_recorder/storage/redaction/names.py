@@ -15,7 +15,7 @@ from typing import Literal
 
 from trace_recorder.storage.redaction.candidates import Beginnings, Look
 from trace_recorder.storage.redaction.commands import command_sign
-from trace_recorder.storage.redaction.name_kinds import LONGEST_LOOK, Kind, is_strange, kind_of
+from trace_recorder.storage.redaction.name_kinds import LONGEST_LOOK, SCHEMES, Kind, is_strange, kind_of
 
 Span = tuple[int, int]
 
@@ -26,7 +26,7 @@ _SEPARATOR = (
     rf"(?:(?P<assign>=>|:=|\?=|=|:)|(?P<comma>,)|(?P<xml>>)|(?P<pair>,?(?:(?:\s|\\{{1,7}}[nrt]|[+>|-]){{0,20}}|\s{{0,3}}\n[^\n\"'\\]{{0,60}}?)(?:{_QUOTE})?value(?:{_QUOTE})?\s{{0,3}}[:=]))"
     rf"{_SPACE}|(?P<blank>[ \t]{{1,4}}(?:is[ \t]|was[ \t])?))"
 )
-_OPEN = rf"(?P<open>{_QUOTE})?(?P<scheme>(?:Bearer|Basic|Token|ApiKey|Key|Negotiate|Digest) {{1,3}})?"
+_OPEN = rf"(?P<open>{_QUOTE})?(?P<scheme>{SCHEMES} {{1,3}})?"
 _STEM = r"(?P<stem>pass(?:word|wd|phrase|code)?|pwd|pw|secrets?|token|key|auth(?:orization)?|credentials?|creds?|cookie|sig(?:nature)?)"  # noqa: E501 - a pattern is read in one piece
 _REST = r"(?P<rest>[_-]?(?:base|data|token|key|2|new|old|current|prod|dev|test|value)?)"
 _NAMED = re.compile(
@@ -43,12 +43,14 @@ _PATHS = ("/", "./", "~/", "../")
 _SHORTEST = 4
 
 _PLACE_FOR_ONE = re.compile(
-    r"\[REDACTED|[$<{%@#]|\*{2}|\.{2}|x{3}|_{3}|-{3}|(?:your|my|some|the|an?|insert|enter|change|replace|put|example|sample|dummy"
+    r"\[REDACTED|[$<{%@#]|\*{2}|\.{2}|x{3}|_{3}|-{2}|(?:your|my|some|the|insert|enter|change|replace|put|example|sample|dummy"
     r"|fake|placeholder|redacted|todo|none|null|nil|undefined|true|false|optional|required|env|os|process|self|this|args"
     r"|config|settings|options|opts|params|request|req|ctx|secrets|vault|var|data|input|lm-studio|ollama|not-needed|empty)"
-    r"(?:\b|[-_.])|foo|bar|baz|test|passw|secret|token|api[-_]?key|hunter2?\Z|(.)\1*\Z",
+    r"(?:\b|[-_.])|an?(?:[-_.]|\Z)|foo|bar|baz|test|passw|secret|token|api[-_]?key|hunter2?\Z|(.)\1*\Z",
     re.IGNORECASE,
 )
+_HEX = re.compile(r"[0-9a-f]{1,100}")
+_PREFIX_OF_KEY = re.compile(r"(?:an?|secret|token|test|api[-_]?key)[-_]", re.IGNORECASE)
 _TYPE = re.compile(
     r"(?:u?int|float|bytes?|str(?:ing)?|utf|bool(?:ean)?|char|varchar|text|any|object|list|dict|number|none|sha|md|base|b|aes"
     r"|rsa|hmac|ed|es|hs|rs)[-_\d]*(?:\.[A-Za-z_]++)*",
@@ -78,7 +80,7 @@ def is_secret_member(name: str, value: str, is_known: Callable[[str], bool]) -> 
     return is_known(said) or (re.search(r"\s", said) is None and _judge(kind, name, said, "quoted"))
 
 
-_SCHEME = re.compile(r"(?:Bearer|Basic|Token|ApiKey|Key|Negotiate|Digest) {1,3}", re.IGNORECASE)
+_SCHEME = re.compile(rf"{SCHEMES} {{1,3}}", re.IGNORECASE)
 Form = Literal["quoted", "variable", "line", "bare"]
 
 
@@ -104,13 +106,23 @@ def _judge(kind: Kind, name: str, value: str, form: Form) -> bool:  # noqa: PLR0
 
 def _is_no_value(name: str, look: str, form: Form) -> bool:
     """Whether it is a placeholder, a type, a version, a URL or an expression."""
-    if _PLACE_FOR_ONE.match(look) or ("{" in look and "}" in look) or look.lower() == name.lower():
+    if _is_placeholder(look) or ("{" in look and "}" in look) or look.lower() == name.lower():
         return True
     if look.endswith("...") or "xxxx" in look.lower() or "://" in look:
         return True
     if _TYPE.fullmatch(look) or _VERSION.fullmatch(look):
         return True
     return form != "quoted" and _DOTTED.fullmatch(look) is not None and not is_strange(look, 20)
+
+
+def _is_placeholder(look: str) -> bool:
+    """Whether a value stands for a secret; a key may begin with such a word (`secret_`, `test_`)."""
+    found = _PLACE_FOR_ONE.match(look)
+    if found is None:
+        return False
+    word = _PREFIX_OF_KEY.match(look)
+    rest = look[word.end() :] if word else ""
+    return not (is_strange(rest, 20) or (len(rest) >= 32 and _HEX.fullmatch(rest)))
 
 
 def _is_strange_value(name: str, look: str, form: Form) -> bool:
@@ -216,7 +228,8 @@ def _form(text: str, begin: int, found: re.Match[str], name: str) -> Form | None
     if found["blank"]:
         return _behind_blank(before, name, found["blank"])
     if found["comma"]:
-        return "quoted" if found["close"] and found["open"] and _CALLED.search(before) else None
+        is_list = name.startswith("--") or _CALLED.search(before)
+        return "quoted" if found["close"] and found["open"] and is_list else None
     if found["xml"]:
         return "line" if before.endswith("<") else None
     if found["open"] or found["scheme"]:
@@ -241,13 +254,18 @@ def _assigned(before: str, name: str) -> Form:
 
 def _behind_blank(before: str, name: str, blank: str) -> Form | None:
     """Command lines (`--password x`), netrc, `setx NAME x`, `ENV NAME x`, and "the password is x"."""
-    if before.endswith("--") or name.startswith("--") or re.search(r"(?:\A|\s)-\Z", before):
+    if before.endswith("--") or name.startswith("-") or re.search(r"(?:\A|\s)-\Z", before):
         return "line"
-    if re.search(r"(?:login[ \t]{1,4}\S{1,64}|setx|set -gx|set -x|ENV|setenv)[ \t]{1,4}\Z", before):
+    if _SET_BEFORE.search(before):
         return "line"
     return "bare" if re.search(r"is |was ", blank) else None
 
 
+_SET_BEFORE = re.compile(
+    r"(?:login[ \t]{1,4}[^\s\\]{1,64}(?:[ \t]|(?:\n|\\{1,7}n)(?:[^\n\"'\\]{0,40}?[ \t+])??)"
+    r"|(?:setx|set -g?x|(?<![A-Za-z])set|ENV|setenv)[ \t])[ \t]{0,19}\Z"
+)
+"""A command that sets a variable; the user of a .netrc, whose password may be in the next line."""
 _CALLED = re.compile(r"[A-Za-z_]\(\\{0,7}[\"'`]\Z")
 _LINE_BEGINS = re.compile(r"(?:\A|[\n\r+>|\"'`-]|\\n|\[[0-9;]{1,8}m)[ \t-]{0,60}\Z")
 _JSON_SCALAR = re.compile(r"[-+\d.eE]+|true|false|null")
@@ -255,7 +273,7 @@ _JSON_SCALAR = re.compile(r"[-+\d.eE]+|true|false|null")
 # ── the quick look ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 _STRANGE_SIGN = r"(?=[^\s\"'`\\<>0-9!@#$%^&*+~]{0,100}+[0-9!@#$%^&*+~])[^\s\"'`\\<>,;&|(){}\[\]]{4}"
-_SCHEME_SIGN = r"(?:[a-z]{3,9}+ {1,3}+)?"
+_SCHEME_SIGN = r"(?:[a-z-]{3,15}+ {1,3}+)?"
 _PAIR_SIGN = (
     r",?(?:(?:\s|\\{1,7}[nrt]|[+>|-]){0,20}|\s{0,3}(?:\n|\\{1,7}n)[^\n\"'\\]{0,60}?)"
     r"[\\\"'`]{0,9}value[\\\"'`]{0,9}\s{0,3}[:=]"
@@ -282,7 +300,7 @@ _SIGNS = tuple(
         ("sec sig", rf"(?:secret|sig)(?={_VALUE_SIGN})"),
         ("tok key", rf"(?:token|key)(?!s[^a-z0-9_-])(?={_VALUE_SIGN})"),  # tokens and keys are counts and lists
         ("aut", rf"auth(?={_VALUE_SIGN})"),
-        ("cre coo cur", command_sign("curl"), _COOKIE_SIGN, rf"cred(?={_VALUE_SIGN})"),
+        ("cre coo cur", command_sign("curl"), command_sign("cookies"), _COOKIE_SIGN, rf"cred(?={_VALUE_SIGN})"),
         ("pas", command_sign("sshpass", 3), rf"pass(?={_VALUE_SIGN})"),
         ("pw? s-c", command_sign("redis-cli", 4), rf"pw(?={_VALUE_SIGN})"),
         ("log", command_sign("login")),

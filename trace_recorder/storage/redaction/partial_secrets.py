@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 
+from trace_recorder.storage.redaction.name_kinds import SCHEMES
 from trace_recorder.storage.redaction.patterns import BEGINNINGS, PEM_BEGIN, PEM_LONGEST
 
 LONGEST = PEM_LONGEST + 100
@@ -22,16 +23,17 @@ _QUOTES = r"(?:\\{0,7}[\"'`\])]){0,3}"
 _NAMED = re.compile(
     r"(?:pass(?:word|wd|phrase|code)?|pwd|pw|secrets?|token|key|auth(?:orization)?|credentials?|creds?|cookie|sig)"
     rf"[A-Za-z0-9_-]{{0,14}}{_QUOTES}(?:[ \t]{{0,20}}(?:=>|:=|\?=|[:=>,]|is|was)|,?\s{{0,20}}{_QUOTES}(?:value{_QUOTES}[ \t]{{0,20}}[:=]?|v?a?l?u?))?"  # noqa: E501 - a pattern is read in one piece
-    rf"[ \t]{{0,20}}{_QUOTES}(?:(?:Bearer|Basic|Token|ApiKey|Key|Negotiate|Digest)[ ]{{0,3}})?[!#-&*+\-./0-:=?-_a-~]{{0,{LONGEST_WORD}}}\Z",  # noqa: E501 - a pattern is read in one piece
+    rf"[ \t]{{0,20}}{_QUOTES}(?:{SCHEMES}[ ]{{0,3}})?[!#-&*+\-./0-:=?-_a-~]{{0,{LONGEST_WORD}}}\Z",  # noqa: E501 - a pattern is read in one piece
     re.IGNORECASE,
 )
 _LINE = re.compile(
-    r"(?:curl|sshpass|mysql|redis-cli|docker|podman|login|[Cc]ookie|setx?|setenv|ENV)[^\n]{0,500}\Z"
+    r"(?:curl|sshpass|mysql|redis-cli|docker|podman|login|[Cc]ookie|setx?|setenv|ENV)"
+    r"(?:[^\n]|(?<=\\)\n){0,500}\Z|login\s{1,4}\S{1,64}\s{1,20}(?:p[a-z]{0,7}(?:\s{1,4}\S{0,200})?)?\Z"
     r"|[A-Za-z_]{1,40}\(\\{0,7}[\"'`]?\Z"
 )
 _PEM_END = re.compile(r"-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
 _PEM = re.compile(r"-----BEGIN (?:[A-Z0-9 ]{0,30}\Z|[A-Z0-9 ]{0,30}PRIVATE)")
-_BEARER = re.compile(r"[Bb]earer {1,3}\Z")
+_BEARER = re.compile(rf"[Bb]earer {{1,3}}[A-Za-z0-9._~+/%=-]{{0,{LONGEST_WORD}}}\Z")
 _SHOWN = 600
 """The name of a value is searched for in this many characters at the end of a text."""
 

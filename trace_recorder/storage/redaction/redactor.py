@@ -24,6 +24,7 @@ from trace_recorder.storage.redaction.known_values import KnownSecrets
 from trace_recorder.storage.redaction.partial_secrets import unfinished
 from trace_recorder.storage.redaction.split_secrets import Part, lines_of
 from trace_recorder.storage.redaction.text_masking import EVERY, KNOWN, Sightings, default_redactor, mask_text
+from trace_recorder.values.json_text import parse_leniently
 
 Redactor = Callable[[str], str]
 
@@ -280,7 +281,7 @@ def masks_in(text: str, masked: str) -> int:
 
 def _is_json(text: str) -> bool:
     try:
-        json.loads(text)
+        parse_leniently(text)
     except (ValueError, RecursionError):
         return False
     return True

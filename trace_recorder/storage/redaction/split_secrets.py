@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
 from trace_recorder.storage.redaction.partial_secrets import LONGEST
-from trace_recorder.values.json_text import STRING
+from trace_recorder.values.json_text import STRING, parse_leniently
 from trace_recorder.values.messages import Payload
 
 _NAMES = (
@@ -33,9 +34,10 @@ _TELLING = ("index", "output_index", "content_index", "summary_index", "item_id"
 _INDEX = re.compile(r'index"[ ]?:[ ]?(\d+)')
 _LONGEST_ESCAPE = len("\\ud83d\\ude00")
 _STEP = 64
-"""Other threads may run after this many lines."""
+"""Other threads may run after this many lines, or strings of one line."""
 _JSON_BEGIN = re.compile(r"[{\[]")
 
+T = TypeVar("T")
 Mask = Callable[[str], str]
 Sees = Callable[[str], bool]
 Waits = Callable[[str], int]
@@ -224,16 +226,29 @@ def _texts(lines: list[str], *, several: bool = True) -> dict[tuple[Payload, ...
 
 def _pieces(line: str, begin: int, number: int) -> Iterator[tuple[tuple[Payload, ...], _Piece]]:
     try:
-        event: Payload = json.loads(line[begin:])
+        event = parse_leniently(line[begin:])
     except (ValueError, RecursionError):
         return
-    literals = list(STRING.finditer(line, begin))
-    strings = list(_strings(event, ()))
-    if len(literals) != len(strings):  # of members with one name only the last is there
-        return
-    for literal, (place, text) in zip(literals, strings, strict=True):
+    said: dict[int, tuple[tuple[Payload, ...], str]] = {}
+    strings = literals = 0
+    for strings, (place, text) in enumerate(_in_steps(_strings(event, ())), 1):
         if place and place[-1] in _NAMES and text:
-            yield place, _Piece(number, literal.start(), literal.end(), text)
+            said[strings] = place, text
+    found: list[tuple[tuple[Payload, ...], _Piece]] = []
+    for literals, literal in enumerate(_in_steps(STRING.finditer(line, begin)), 1):
+        if literals in said:
+            place, text = said[literals]
+            found.append((place, _Piece(number, literal.start(), literal.end(), text)))
+    if literals == strings:  # of members with one name only the last is there
+        yield from found
+
+
+def _in_steps(elements: Iterable[T]) -> Iterator[T]:
+    """Yield the same elements, and let other threads run now and then."""
+    for number, element in enumerate(elements, 1):
+        if number % _STEP == 0:
+            yield_to_others()
+        yield element
 
 
 def _strings(value: Payload, place: tuple[Payload, ...]) -> Iterator[tuple[tuple[Payload, ...], str]]:

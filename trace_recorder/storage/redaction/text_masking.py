@@ -107,13 +107,18 @@ class Sightings:
         if self.in_urls:
             text = _mask_spans(text, url_credentials.secrets_in_urls(text), "[REDACTED:url-password]")
         if self.shapes:
-            for shape in secret_shapes.SHAPES:
-                text = shape.mask(text)
+            text = _mask_shapes(_mask_shapes(text))  # again: a secret may hide another right behind it
         if not self.by_name:
             return text
         text = _mask_spans(text, commands.secrets_in_commands(text), "[REDACTED:assigned-secret]")
         places = self.by_name if text is self._text else secret_names.signs(Look(text, runs=False))
         return _mask_spans(text, secret_names.secrets_by_name(text, places, is_known), "[REDACTED:assigned-secret]")
+
+
+def _mask_shapes(text: str) -> str:
+    for shape in secret_shapes.SHAPES:
+        text = shape.mask(text)
+    return text
 
 
 def _sees(text: str) -> bool:

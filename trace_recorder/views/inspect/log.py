@@ -15,6 +15,7 @@ from typing import Literal
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import Reward, Status, Trajectory
+from trace_recorder.version import __version__
 from trace_recorder.views.content.parts import utf8_text
 from trace_recorder.views.conversations.call_chains import turns_of
 from trace_recorder.views.conversations.chained_call import agent_key
@@ -22,7 +23,6 @@ from trace_recorder.views.inspect.events import Events, score_of
 from trace_recorder.views.inspect.messages import message_of, output_of, usage_of
 from trace_recorder.views.left_out import ContentSupport, FormatSupport, count_unsupported_contents
 from trace_recorder.views.otlp.genai import text_of_value
-from trace_recorder.views.otlp.otlp_json import package_version
 from trace_recorder.views.otlp.span import iso, nanoseconds
 from trace_recorder.views.otlp.tree import SpanTree
 from trace_recorder.views.token_counts import Counts, counts_of, sum_known
@@ -74,7 +74,7 @@ def _log(run: Trajectory) -> dict[str, Payload]:
             "dataset": {"name": "trace_recorder", "samples": 1, "sample_ids": [identity]},
             "model": f"{run.provider}/{run.model}" if run.provider and run.model else run.model or "unknown",
             "config": {"epochs": 1},
-            "packages": {"trace_recorder": package_version()},
+            "packages": {"trace_recorder": __version__},
         },
         "plan": {"name": "plan", "steps": [], "config": {}},
         "results": {

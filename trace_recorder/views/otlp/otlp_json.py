@@ -7,10 +7,10 @@ integers of 64 bits are texts. Each line is whole, with the resource and the sco
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from importlib.metadata import PackageNotFoundError, version
 
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.version import __version__
 from trace_recorder.views.otlp.made import Conventions
 from trace_recorder.views.otlp.span import Attributes, Kind, Span, SpanEvent, Value
 from trace_recorder.views.otlp.spans import to_spans
@@ -35,7 +35,7 @@ def to_otlp(
     """Yield a run as OTLP JSON, an object for each span; its arguments are those of `to_spans`."""
     spans, report = to_spans.with_report(trajectory, conventions, content=content, new_messages=new_messages)
     resource = {"attributes": [_key_value("service.name", service_name)]}
-    scope = {"name": SCOPE, "version": package_version()}
+    scope = {"name": SCOPE, "version": __version__}
     for span in spans:
         yield {
             "resourceSpans": [
@@ -47,14 +47,6 @@ def to_otlp(
             ]
         }
     left_out.update(report)
-
-
-def package_version() -> str:
-    """Return the version of this package, which is empty where it runs from a folder of sources."""
-    try:
-        return version("trace-recorder")
-    except PackageNotFoundError:
-        return ""
 
 
 def _span(span: Span) -> dict[str, Payload]:

@@ -1,0 +1,117 @@
+"""JSON with strings of many MB is read and written in short steps in background threads, with the same result."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, current_yield
+from trace_recorder.values.json_text import NotJsonError, make_json_writer, parse
+from trace_recorder.values.long_strings import MIN_LONG_STRING, make_json_bytes_writer, parse_bytes
+from trace_recorder.values.messages import Payload
+
+WRITE = make_json_bytes_writer(", ", ": ")
+WRITE_AT_ONCE = make_json_writer(", ", ": ")
+MIN_LONG = 1000
+UNITS = st.lists(
+    st.sampled_from(['"', "\\", "\n", "a", "é", "\u2018", "😀", "[", "}", ":", "\u007f", "ab c"])
+    | st.characters(codec="utf-8"),
+    min_size=1,
+    max_size=6,
+).map("".join)
+LONG = st.builds(
+    lambda before, unit: before + unit * (2 * MAX_UNINTERRUPTED_CHARS // len(unit)), st.text("ab\\", max_size=12), UNITS
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=9) | LONG,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5) | LONG, inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@contextmanager
+def background() -> Iterator[list[int]]:
+    """Count how often this thread lets others run, as a background thread does."""
+    yields: list[int] = []
+    token = current_yield.set(lambda: yields.append(1))
+    try:
+        yield yields
+    finally:
+        current_yield.reset(token)
+
+
+@given(VALUES, st.booleans())
+def test_what_is_read_in_steps_is_what_is_read_at_once(value: Payload, ascii_only: bool) -> None:
+    """Long strings with any characters and escapes, at any place of a value, wherever the steps cut them."""
+    text = json.dumps(value, ensure_ascii=ascii_only)
+    with background():
+        read = parse_bytes(text.encode(), MIN_LONG)
+
+    assert (read, read) == (parse(text), value)
+
+
+@given(VALUES)
+def test_what_is_written_in_steps_is_what_is_written_at_once(value: Payload) -> None:
+    """The same bytes, long strings included."""
+    with background():
+        written = WRITE([value, "x" * MIN_LONG_STRING, value])
+
+    assert written == WRITE_AT_ONCE([value, "x" * MIN_LONG_STRING, value]).encode()
+
+
+LINE = 'He said "é"\n'
+TEXT = json.dumps({"content": LINE * (4 * MIN_LONG_STRING // len(LINE)), "a": [1, "b"]}).encode()
+
+
+def test_a_long_string_is_read_and_written_in_short_steps() -> None:
+    """Other threads may run after each 32 KB, and not only before and after the string."""
+    with background() as reading:
+        value = parse_bytes(TEXT)
+    with background() as writing:
+        written = WRITE(value)
+
+    steps = len(LINE * (4 * MIN_LONG_STRING // len(LINE))) // MAX_UNINTERRUPTED_CHARS
+    assert (value, json.loads(written)) == (json.loads(TEXT), value)
+    assert (len(reading) > steps, len(writing) >= steps) == (True, True)
+
+
+LONG_TEXT = b"x" * (2 * MAX_UNINTERRUPTED_CHARS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'["%s' % LONG_TEXT,
+        b'["%s\n"]' % LONG_TEXT,
+        b'["%s\\q"]' % LONG_TEXT,
+        b'["%s\\ud83d%s"]' % (LONG_TEXT, LONG_TEXT),
+        b'["%s\\ude00%s"]' % (LONG_TEXT, LONG_TEXT),
+        b'["%s", NaN]' % LONG_TEXT,
+        b'["%s"] x' % LONG_TEXT,
+        b'["%s" "%s"]' % (LONG_TEXT, LONG_TEXT),
+        b'["%s"]%s' % (LONG_TEXT, b"]" * 9),
+        b"%s" % LONG_TEXT,
+    ],
+)
+def test_what_is_no_json_is_refused(text: bytes) -> None:
+    """A string that does not end or has a control character, half of a surrogate pair, and anything around it."""
+    with background(), pytest.raises(NotJsonError):
+        parse_bytes(text, MIN_LONG)
+
+
+@pytest.mark.parametrize("text", [b'["%s\xff"]' % LONG_TEXT, b'["%s%s"]' % (LONG_TEXT, b"\x80" * 40_000)])
+def test_what_is_no_utf_8_is_refused_as_such(text: bytes) -> None:
+    """A caller writes such bytes in base64."""
+    with background(), pytest.raises(UnicodeDecodeError):
+        parse_bytes(text, MIN_LONG)
+
+
+def test_half_of_a_surrogate_pair_is_not_written() -> None:
+    """The caller describes it."""
+    with background(), pytest.raises(UnicodeEncodeError):
+        WRITE(["x" * MIN_LONG_STRING + "\ud83d"])

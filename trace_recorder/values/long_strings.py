@@ -1,0 +1,203 @@
+"""JSON with strings of many MB, read and written step by step: during one call into C no other thread runs.
+
+Long strings are taken out, read or written piece by piece, and put back; the rest is read or written at once. Only
+background threads need this, and only large texts are worth it. The result is the same as without it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, is_background, yield_to_others
+from trace_recorder.values.json_text import NotJsonError, encode_string, make_json_encoder, make_json_writer, parse
+from trace_recorder.values.messages import Payload
+
+MIN_LONG_STRING = 1 << 20
+"""A string is long from this many bytes on: to read a shorter one takes about a millisecond."""
+_PIECES = 16
+"""A string is put together of this many pieces, at most: where Python copies both for `+=`, the time stays linear."""
+_MARK = f"@long:{os.urandom(8).hex()}:"
+"""How the text that replaces a long string begins: no other text has it."""
+_MARKED = re.compile(rf'"{_MARK}([0-9]+)"')
+_STRINGS = re.compile(rb'(?:[^"]*+"[^"\\]*+(?:\\.[^"\\]*+)*+")*+', re.DOTALL)
+"""Strings that end, and what is before them."""
+_INSIDE = re.compile(
+    rb"[^\"\\]*+(?:\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}|u(?![dD][89abAB])[0-9a-fA-F]{4}|[^u])[^\"\\]*+)*+"
+)
+"""Whole characters of a string, up to its end, or to what is no JSON."""
+_COLON = re.compile(rb"[ \t\n\r]*:")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def parse_bytes(data: bytes, min_long: int = MIN_LONG_STRING) -> Payload:
+    """Read JSON strictly, as `parse` does. Raises NotJsonError, and UnicodeDecodeError if it is not UTF-8.
+
+    In a background thread, strings of at least `min_long` bytes are read step by step.
+    """
+    if len(data) >= min_long and is_background():
+        strings: list[str] = []
+        try:
+            rest = _without_long_strings(data, strings, min_long)
+        except ValueError:
+            return parse(data.decode())  # raises what is wrong with it
+        if strings:
+            return _with_long_strings(parse(rest.decode()), strings)
+    text = data.decode()
+    yield_to_others()
+    return parse(text)
+
+
+def _without_long_strings(data: bytes, strings: list[str], min_long: int) -> bytes:
+    """Move the long strings of a JSON text to a list; names stay. Raises ValueError if it is not JSON."""
+    parts: list[bytes] = []
+    done = 0
+    for start, end in _long_literals(data, min_long):
+        if not _COLON.match(data, end):
+            parts += (data[done:start], b'"%s%d"' % (_MARK.encode(), len(strings)))
+            strings.append(_concatenate(_decoded(data, start + 1), (end - start) // _PIECES))
+            done = end
+    return b"".join([*parts, data[done:]])
+
+
+def _long_literals(data: bytes, min_long: int) -> Iterator[tuple[int, int]]:
+    """Yield where each long string begins and ends, with its quotes."""
+    at = 0
+    while at < len(data):
+        yield_to_others()
+        found = _STRINGS.match(data, at, at + MAX_UNINTERRUPTED_CHARS)
+        at = found.end() if found else at
+        start = data.find(b'"', at, at + MAX_UNINTERRUPTED_CHARS)
+        if start < 0:
+            at += MAX_UNINTERRUPTED_CHARS
+            continue
+        at = start + 1
+        for _, stop in _spans(data, at):
+            at = stop
+            yield_to_others()
+        at += 1
+        if at - start >= min_long:
+            yield start, at
+
+
+def _spans(data: bytes, at: int) -> Iterator[tuple[int, int]]:
+    """Yield the spans of the pieces of a string, up to its quote. Raises ValueError if there is none."""
+    while data[at : at + 1] != b'"':
+        found = _INSIDE.match(data, at, at + MAX_UNINTERRUPTED_CHARS)
+        stop = found.end() if found else at
+        while stop < len(data) and data[stop] & 0xC0 == 0x80:  # not in the middle of a character
+            stop -= 1
+        if stop == at:
+            raise ValueError("a string does not end, or is no JSON")
+        yield at, stop
+        at = stop
+
+
+def _decoded(data: bytes, at: int) -> Iterator[str]:
+    """Yield the text of a string piece by piece. Raises ValueError for what strict readers refuse."""
+    for start, stop in _spans(data, at):
+        yield_to_others()
+        piece = str(json.loads(f'"{data[start:stop].decode()}"'))
+        if not piece.isascii() and _SURROGATE.search(piece):
+            raise NotJsonError("half of a surrogate pair is alone")
+        yield piece
+
+
+def _concatenate(pieces: Iterable[str], at_once: int) -> str:
+    """Put pieces together, so many characters at a time, and more.
+
+    `+=` extends the text where it is, if nothing else refers to it.
+    """
+    text = ""
+    some: list[str] = []
+    waiting = 0
+    for piece in pieces:
+        some.append(piece)
+        waiting += len(piece)
+        if waiting > at_once:
+            text += "".join(some)
+            some, waiting = [], 0
+            yield_to_others()
+    text += "".join(some)
+    return text
+
+
+def _with_long_strings(value: Payload, strings: Sequence[str]) -> Payload:
+    """Put the long strings back in the places of their marks, in the value itself."""
+    marks = {f"{_MARK}{number}": text for number, text in enumerate(strings)}
+    if isinstance(value, str):
+        return marks.get(value, value)
+    waiting = [value]
+    while waiting:
+        container = waiting.pop()
+        members = container.items() if isinstance(container, dict) else enumerate(container)
+        for place, member in list(members):
+            if isinstance(member, str):
+                if member.startswith(_MARK):
+                    container[place] = marks.get(member, member)
+            elif isinstance(member, dict | list):
+                waiting.append(member)
+        yield_to_others()
+    return value
+
+
+class _LongStrings(threading.local):
+    """The long strings of the value that this thread writes: each as JSON text, in pieces."""
+
+    def __init__(self) -> None:
+        self.found: list[list[bytes]] = []
+
+
+_long_strings = _LongStrings()
+
+
+def _string_or_mark(text: str) -> str:
+    """Encode a string of JSON, a long one aside."""
+    if len(text) < MIN_LONG_STRING:
+        return encode_string(text)
+    pieces = [b'"']
+    for at in range(0, len(text), MAX_UNINTERRUPTED_CHARS):
+        pieces.append(json.encoder.encode_basestring(text[at : at + MAX_UNINTERRUPTED_CHARS])[1:-1].encode())
+        yield_to_others()
+    pieces.append(b'"')
+    _long_strings.found.append(pieces)
+    return f'"{_MARK}{len(_long_strings.found) - 1}"'
+
+
+def make_json_bytes_writer(between: str, behind_name: str) -> Callable[[Payload], bytes]:
+    """Return a function that encodes values as `make_json_writer` does, and the text as UTF-8.
+
+    It raises UnicodeEncodeError for half of a surrogate pair.
+    """
+    encode = make_json_encoder(between, behind_name, json.encoder.encode_basestring)
+    encode_in_steps = make_json_encoder(between, behind_name, _string_or_mark)
+    if encode is None or encode_in_steps is None:
+        write = make_json_writer(between, behind_name)
+        return lambda value: write(value).encode()
+
+    def write_bytes(value: Payload) -> bytes:
+        if not is_background():
+            return "".join(encode(value, 0)).encode()
+        _long_strings.found = []
+        text = "".join(encode_in_steps(value, 0))
+        found, _long_strings.found = _long_strings.found, []
+        if len(text) > MAX_UNINTERRUPTED_CHARS:
+            yield_to_others()
+        if not found and len(text) < MIN_LONG_STRING:
+            return text.encode()
+        parts: list[bytes] = []
+        for number, part in enumerate(_MARKED.split(text)):
+            parts += found[int(part)] if number % 2 else _encoded(part)
+        return b"".join(parts)  # lets other threads run
+
+    return write_bytes
+
+
+def _encoded(text: str) -> Iterator[bytes]:
+    """Yield a text as UTF-8, step by step."""
+    for at in range(0, len(text), MAX_UNINTERRUPTED_CHARS):
+        yield text[at : at + MAX_UNINTERRUPTED_CHARS].encode()
+        yield_to_others()
