@@ -187,7 +187,7 @@ def test_the_replay_can_be_recorded(place: Place) -> None:
     [
         (["run.json"], 2, "there is no command"),
         (["run.json", "--", "no-such-command"], 127, "command not found"),
-        (["none.json", "--", "true"], 1, "without its journal"),
+        (["none.json", "--", "true"], 1, "there is no such file"),
         (["run.json", "--ignore", "[0]", "--", "true"], 2, "a path begins with the name of a member"),
         (["run.json", "--speed", "0", "--", "true"], 2, "above 0"),
     ],

@@ -20,6 +20,7 @@ from weakref import ref
 
 from trace_recorder.attach.exporting import Exporter
 from trace_recorder.attach.lifecycle import Lifecycle, is_disabled, not_ended
+from trace_recorder.attach.settings import check_choice, check_path, check_redactors, exporters_of
 from trace_recorder.capture import sdk_clients as clients
 from trace_recorder.derive.fold import Fold
 from trace_recorder.guard import Guard
@@ -82,8 +83,11 @@ class TrajectoryRecorder:
         strict: bool = False,
         exporters: Sequence[Exporter] = (),
     ) -> None:
-        _one_of("history", history, ("auto", "inline", "delta"))
-        _one_of("durability", durability, ("process", "disk"))
+        check_choice("history", history, ("auto", "inline", "delta"))
+        check_choice("durability", durability, ("process", "disk"))
+        check_path("trajectory_path", trajectory_path or "")
+        check_path("directory", directory)
+        check_redactors(redact)
         if task is None and looks_like_sentence(trajectory_path):
             message = (
                 f"{trajectory_path!r} is taken for the path of a file. A task is given as task={trajectory_path!r}."
@@ -98,7 +102,7 @@ class TrajectoryRecorder:
             about=manual_records.about_run("TrajectoryRecorder()", task, provider, model, max_steps),
             metadata=manual_records.metadata_of(metadata),
             disabled=is_disabled(os.environ),
-            exporters=tuple(exporters),
+            exporters=exporters_of(exporters),
         )
         self._outer: ref[TrajectoryRecorder] | None = None
         running.add(self)
@@ -392,8 +396,3 @@ class RecorderTarget:
     def context(self) -> Mapping[str, Payload]:
         """The agent and the step that a call made now belongs to."""
         return steps.context_of(self.recorder._lifecycle.run)
-
-
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise ValueError(f"{name} is {value!r}, and has to be one of {', '.join(map(repr, allowed))}")

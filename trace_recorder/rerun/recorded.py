@@ -109,6 +109,8 @@ class Recording:
 
     def __init__(self, path: str | Path) -> None:
         self.path = journal_path_for(Path(path))
+        if not (self.path.exists() or Path(path).exists()):
+            raise TrajectoryFormatError(f"{path} cannot be replayed: there is no such file.")
         if not self.path.is_file():
             raise TrajectoryFormatError(
                 f"{path} cannot be replayed without its journal, {self.path.name}: the document holds what was said, "

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from importlib import import_module
+from os import PathLike
 from typing import Any, Literal
 
 from trace_recorder.errors import MissingExtraError
@@ -35,6 +36,8 @@ def to_dataframe(runs: Trajectory | Iterable[Trajectory], of: Of = "calls", libr
         raise ValueError(f"of={of!r}: one of {', '.join(_ROWS)}")
     columns, rows_of = _ROWS[of]
     frame = _frame(_library(library))
+    if isinstance(runs, str | PathLike):
+        raise TypeError(f"to_dataframe() takes trajectories, and was given a path: to_dataframe(load({str(runs)!r})).")
     runs = [runs] if isinstance(runs, Trajectory) else runs
     table: dict[str, list[Payload]] = {name: [] for name in columns}
     for run in runs:

@@ -13,6 +13,7 @@ import inspect
 from collections import Counter
 from collections.abc import Callable
 from functools import wraps
+from os import PathLike
 from typing import Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 P = ParamSpec("P")
@@ -43,11 +44,13 @@ def view(write: Callable[Concatenate[LeftOut, P], T]) -> View[P, T]:
     """Make a view of a function that takes the report to fill as its first parameter."""
 
     def with_report(*args: P.args, **kwargs: P.kwargs) -> tuple[T, LeftOut]:
+        _refuse_path(write.__name__, args)
         left_out = LeftOut()
         return write(left_out, *args, **kwargs), left_out
 
     @wraps(write)
     def value_of(*args: P.args, **kwargs: P.kwargs) -> T:
+        _refuse_path(write.__name__, args)
         return write(LeftOut(), *args, **kwargs)
 
     written = inspect.signature(write)
@@ -55,3 +58,9 @@ def view(write: Callable[Concatenate[LeftOut, P], T]) -> View[P, T]:
     value_of.__signature__ = signature  # type: ignore[attr-defined]  # what help() and inspect show
     value_of.with_report = with_report  # type: ignore[attr-defined]  # `View` declares it
     return cast("View[P, T]", value_of)
+
+
+def _refuse_path(name: str, arguments: tuple[object, ...]) -> None:
+    """Raise TypeError where a view is given the path of a run and not the run."""
+    if arguments and isinstance(arguments[0], str | PathLike):
+        raise TypeError(f"{name}() takes a trajectory, and was given a path: {name}(load({str(arguments[0])!r})).")

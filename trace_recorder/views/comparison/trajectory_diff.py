@@ -161,6 +161,9 @@ def diff(a: Trajectory, b: Trajectory, *, ignore: Collection[Ignored] = ("ids", 
     Where one model takes the place of another throughout, that is no difference of the steps, so that the runs of two
     models part where the models do.
     """
+    for one in (a, b):
+        if not isinstance(one, Trajectory):
+            raise TypeError(f"diff() takes two trajectories, such as load() returns, and was given {one!r}.")
     if isinstance(ignore, str) or {*ignore} - {*get_args(Ignored)}:
         raise ValueError(f"ignore={ignore!r}: a collection of {', '.join(get_args(Ignored))}")
     pairs = [*_aligned(ComparableSteps(ignore).of(a), ComparableSteps(ignore).of(b))]

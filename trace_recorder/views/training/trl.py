@@ -64,6 +64,8 @@ def to_trl(
     turns = turns_of(trajectory)
     found = branches(turns, include_incomplete=include_incomplete)
     count_unlearned(trajectory, turns, found, left_out)
+    if form not in _FORMS:
+        raise ValueError(f"form={form!r}: one of {', '.join(_FORMS)}")
     if form != "tokens":
         count_unsupported_contents(turns, left_out, SUPPORTED)
     count(trajectory, left_out, STEP_NOTES, ANNOTATIONS, GAPS, *((SAMPLED,) if form == "prompt_completion" else ()))

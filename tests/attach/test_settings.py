@@ -1,0 +1,62 @@
+"""Wrong settings of a recorder, and paths in the place of runs: each is refused at once, in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trace_recorder import TrajectoryFormatError, TrajectoryRecorder, diff, load, otlp, replay, to_dataframe
+from trace_recorder.views import to_atif, to_trl
+from trace_recorder.views.inspect.log import to_inspect
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "path": ({"trajectory_path": 5}, "trajectory_path is 5, and has to be a path"),
+    "directory": ({"directory": None}, "directory is None, and has to be a path"),
+    "a text to mask": ({"redact": "hunter2"}, "redact is 'hunter2', and has to be a function"),
+    "texts to mask": ({"redact": ["hunter2"]}, r"redact is \['hunter2'\], and has to be a function"),
+    "one exporter": ({"exporters": otlp("http://localhost:1")}, "has to be a list of exporters"),
+    "an address": (
+        {"exporters": ["http://localhost:1"]},
+        r"has to be a list of exporters, such as \[otlp\(endpoint\)\]",
+    ),
+}
+
+
+@pytest.mark.parametrize("which", WRONG)
+def test_a_wrong_setting_is_refused_by_the_constructor(which: str, tmp_path: Path) -> None:
+    """Not with the first record, where nobody would notice that nothing is masked or exported."""
+    settings, said = WRONG[which]
+    with pytest.raises(TypeError, match=said):
+        TrajectoryRecorder(**{"directory": tmp_path, **settings})
+
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize("take", [to_atif, to_atif.with_report, to_dataframe, to_inspect])
+def test_a_path_in_the_place_of_a_run_is_refused(take: Callable[..., object]) -> None:
+    """And it is said what to write."""
+    with pytest.raises(TypeError, match=r"was given a path: to_\w+\(load\('run.json'\)\)"):
+        take(Path("run.json"))
+
+
+def test_a_comparison_of_paths_is_refused() -> None:
+    """`diff` takes runs."""
+    with pytest.raises(TypeError, match=r"takes two trajectories, such as load\(\) returns, and was given 'a.json'"):
+        diff("a.json", "b.json")  # type: ignore[arg-type]
+
+
+def test_an_unknown_form_is_refused(tmp_path: Path) -> None:
+    """The forms are named."""
+    with TrajectoryRecorder(tmp_path / "run.json", task="x"):
+        pass
+    with pytest.raises(ValueError, match="form='turns': one of messages, "):
+        to_trl(load(tmp_path / "run.json"), form="turns")  # type: ignore[arg-type]
+
+
+def test_a_replay_of_a_file_that_is_not_there_says_so() -> None:
+    """It is not the journal alone that is missing."""
+    with pytest.raises(TrajectoryFormatError, match=r"^nope.json cannot be replayed: there is no such file\.$"):
+        replay("nope.json")

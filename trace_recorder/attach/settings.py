@@ -1,0 +1,42 @@
+"""Checks of the settings that a recorder is made with: a wrong one is misuse, and raises before anything is recorded.
+
+A wrong redactor or exporter would fail later, with each record or run, and the agent would not notice.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from trace_recorder.attach.exporting import Exporter
+
+
+def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    """Raise ValueError where a setting is none of its words."""
+    if value not in allowed:
+        raise ValueError(f"{name} is {value!r}, and has to be one of {', '.join(map(repr, allowed))}")
+
+
+def check_path(name: str, value: object) -> None:
+    """Raise TypeError where a setting is no path."""
+    if not isinstance(value, str | os.PathLike):
+        raise TypeError(f"{name} is {value!r}, and has to be a path, as a str or a pathlib.Path.")
+
+
+def check_redactors(redact: object) -> None:
+    """Raise TypeError where a redactor is no function."""
+    if redact is None or callable(redact):
+        return
+    if isinstance(redact, str) or not isinstance(redact, Sequence) or not all(map(callable, redact)):
+        raise TypeError(
+            f"redact is {redact!r}, and has to be a function that takes a text and returns it masked, a list of such "
+            "functions, or None for no masking."
+        )
+
+
+def exporters_of(given: Sequence[Exporter]) -> tuple[Exporter, ...]:
+    """Return the exporters. Raises TypeError where they are no list of exporters."""
+    listed = tuple(given) if isinstance(given, list | tuple) else ()
+    if not isinstance(given, list | tuple) or not all(hasattr(one, "start") for one in listed):
+        raise TypeError(f"exporters is {given!r}, and has to be a list of exporters, such as [otlp(endpoint)].")
+    return listed
