@@ -103,7 +103,7 @@ class Show:
             runs = [("run", turn.chain_start.interaction.interaction_id), *runs]
         answer = call.response if call.answered else None
         refers = turn is not None and turn.relation == "refers"
-        return Prompt(call.interaction_id, runs, call.input_messages, answer, refers)
+        return Prompt(call.interaction_id, runs, call.input_messages, answer, refers, _continued_by(turn))
 
     def _step(self, step: AgentStep) -> Iterator[Entry]:
         if step.interaction is None:
@@ -181,6 +181,12 @@ class Show:
         failed = result.success is False
         yield Entry("failed", text_of(result.error) or ("no reason given" if failed else ""), indent, style="red")
         yield Entry("result", text_of(result.result, full=self._full), indent)
+
+
+def _continued_by(turn: Turn | None) -> str:
+    """Name the call that a request names instead of repeating it, for the server, which keeps it."""
+    named = turn is not None and turn.relation == "refers" and turn.interaction.api is not None
+    return turn.previous.interaction.interaction_id if turn and turn.previous and named else ""
 
 
 def _shared_names(trajectory: Trajectory) -> frozenset[str | None]:
