@@ -17,7 +17,6 @@ from trace_recorder.cli.export_files import Export, Target
 from trace_recorder.cli.export_run import Conversion
 from trace_recorder.cli.formats import FORMATS
 from trace_recorder.cli.jobs import jobs_for
-from trace_recorder.cli.list_runs import no_runs_message
 from trace_recorder.cli.output import fail, warn
 from trace_recorder.cli.push import Push
 from trace_recorder.cli.read_files import find_runs
@@ -104,8 +103,6 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
     options = tuple(spans.items()) if name == "otlp" else ()
     with _failing():
         runs = [*find_runs(paths)]
-        if not runs:
-            fail(no_runs_message(paths))
         target = _target(name, out, len(runs))
         exported = Export(
             Conversion(name, form, include_incomplete, force, options), target, about, jobs_for(runs, jobs)
