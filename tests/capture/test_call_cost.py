@@ -9,8 +9,8 @@ import sys
 from tests.processes import ROOT
 
 MOST_CALLS_FOR_THE_FACTS = 150
-MOST_CALLS = 480
-"""With the document, which is written once or twice for a call, as the threads happen to run: twice takes some 430."""
+MOST_CALLS = 430
+"""With the document, which is written once or twice for a call, as the threads happen to run: twice takes some 390."""
 
 
 def counted() -> tuple[int, int]:

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from trace_recorder.cli.arguments import Full, check_names, default_directory
+from trace_recorder.cli.formats import FORMATS
 from trace_recorder.cli.output import console, print_json, print_lines, warn
 from trace_recorder.cli.read_files import UnreadableError, is_directory, read
 from trace_recorder.cli.run_header import head
@@ -24,7 +25,8 @@ from trace_recorder.guard import try_call
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps_and_calls
 from trace_recorder.views.shared_document import shared_document
-from trace_recorder.views.toolbrain.parsing import PARSERS
+
+PARSERS = FORMATS["toolbrain"].forms
 
 Files = Annotated[
     list[Path] | None,

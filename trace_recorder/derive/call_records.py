@@ -98,8 +98,9 @@ class CallRecords:
         self._whole: bool | None = None
         self._keeps_request = keeps_request
         self._request: RequestReading | None = None
-        self.is_damaged = False
-        self.incremental = None
+        self.is_damaged = self.is_manual = False
+        self.incremental = self.dialect = None
+        self.status = 0
         self.request_data = {}
         self.ending = None
         self._joined: JoinedStream | None = _NOT_READ
@@ -107,26 +108,27 @@ class CallRecords:
 
     def add(self, record: Record) -> None:
         """Add one more record."""
-        self._joined = _NOT_READ
-        self._body_in_parts = None
-        self._whole = None
+        self._joined, self._body_in_parts, self._whole = _NOT_READ, None, None
         self._records.append(record)
-        self.newest = record
-        if record.kind in ENDINGS:
+        self.newest, kind = record, record.kind
+        if kind in ENDINGS:
             self.endings[record.data.get("attempt", 0)] = record
-        elif record.kind == "llm_stream":
+        elif kind == "llm_stream":
             self.streams.append(record)
         else:
             self.requests.append(record)
             self.incremental, self.request_data, self._request = None, record.data, None
-        data = self.request_data
-        self.first = (self.requests or [*self.endings.values()] or self.streams)[0]
-        self.is_manual = self.first.kind == "llm_interaction"
-        api = data.get("api")
-        self.dialect = MANUAL if self.is_manual else api if isinstance(api, str) else None
-        ending = self.endings.get(data["attempt"] if "attempt" in data else max(self.endings, default=0))
-        status = ending.data.get("status") if ending is not None else 0
-        self.ending, self.status = ending, status if isinstance(status, int) else 0
+            self.first = self.requests[0]
+            self.is_manual = self.first.kind == "llm_interaction"
+            api = record.data.get("api")
+            self.dialect = MANUAL if self.is_manual else api if isinstance(api, str) else None
+        if not self.requests:
+            self.first = ([*self.endings.values()] or self.streams)[0]
+        if self.endings:
+            data = self.request_data
+            ending = self.endings.get(data["attempt"] if "attempt" in data else max(self.endings))
+            status = ending.data.get("status") if ending is not None else 0
+            self.ending, self.status = ending, status if isinstance(status, int) else 0
 
     def as_of(self, record: Record) -> CallRecords:
         """Return the interaction as it was when one of its records was added."""

@@ -131,7 +131,8 @@ def _attempts(call: CallRecords, ending_error: ErrorInfo | None) -> tuple[Attemp
     parts = {part.data.get("attempt", 0): part.data for part in call.streams} if call.streams else {}
     attempts = []
     for request in call.requests:
-        number = request.data.get("attempt", 0)
+        about = request.data
+        number = about.get("attempt", 0)
         ending, error = call.endings.get(number), ending_error
         if ending is not call.ending:
             error = _ending_error(ending, call.body_of_attempt(number) if call.streams else {}) if ending else None
@@ -146,7 +147,7 @@ def _attempts(call: CallRecords, ending_error: ErrorInfo | None) -> tuple[Attemp
                 error=error,
                 duration_seconds=duration if type(duration) in _NUMBERS and abs(duration) < MAX_SECONDS else None,
                 headers=headers if isinstance(headers, dict) else {},
-                inferred=request.data.get("inferred", False) is True,
+                inferred="inferred" in about and about["inferred"] is True,
             )
         )
     return tuple(attempts)

@@ -108,20 +108,18 @@ def _parse_record(line: bytes, offset: int) -> Record | None:
     is_long = len(line) > MAX_UNINTERRUPTED_CHARS
     if is_long:
         yield_to_others()
-    facts = memoryview(line)[:-_CRC_LENGTH]
-    crc = crc32(facts)
+    crc = crc32(memoryview(line)[:-_CRC_LENGTH])
     if line[-_CRC_LENGTH:] != b',"crc":"%08x"}' % crc or not line.startswith(_LINE_BEGIN):
         return None
-    text = b"".join((facts, b"}"))
     try:
-        if len(text) > 2 * MAX_DOCUMENT_DEPTH and text.count(b"[") + text.count(b"{") > MAX_DOCUMENT_DEPTH:
-            check_depth(text.decode("utf-8", "surrogatepass"), MAX_DOCUMENT_DEPTH)
+        if len(line) > 2 * MAX_DOCUMENT_DEPTH and line.count(b"[") + line.count(b"{") > MAX_DOCUMENT_DEPTH:
+            check_depth(line.decode("utf-8", "surrogatepass"), MAX_DOCUMENT_DEPTH)
         if is_long:
             yield_to_others()
         try:
-            fields = _read_json(text)
+            fields = _read_json(line)
         except (MsgspecError, UnicodeDecodeError):
-            fields = json.loads(text.decode("utf-8", "surrogatepass"))
+            fields = json.loads(line.decode("utf-8", "surrogatepass"))
         data, kind = fields["data"], fields["kind"]
         if isinstance(data, dict) and isinstance(kind, str):
             return Record(fields["seq"], fields["time"], kind, data, crc, offset, len(line))
