@@ -15,7 +15,7 @@ from tests.cli.invoking import invoke, recorded
 from tests.journals import folded, journal_of
 from tests.poison import retyped_runs
 from tests.views.made import call, run
-from trace_recorder import Trajectory, TrajectoryRecorder, load
+from trace_recorder import Trajectory, TrajectoryRecorder, load, validate
 from trace_recorder.derive.document import from_document
 from trace_recorder.rerun.recorded import Recording
 from trace_recorder.views.stats import Stats
@@ -94,6 +94,25 @@ def test_a_text_that_was_described_is_a_text_when_it_is_read(tmp_path: Path) -> 
     assert (trajectory.task, one.provider, step.state) == ("'\\ud800'", "b'openai'", "b'thinking'")
     assert from_document(json.loads(path.read_bytes()), "run").to_document() == trajectory.to_document()
     assert_viewed(trajectory)
+
+
+def test_a_description_that_an_earlier_version_left_in_a_document_is_no_difference(tmp_path: Path) -> None:
+    """In the place of a text it is read as its `repr`; any other description there is a difference."""
+    path = tmp_path / "run.json"
+    with TrajectoryRecorder(path, task="\ud800") as recorder:
+        recorder.record_agent_step(1, b"thinking")
+        recorder.annotate("a", 1)
+
+    def findings(task: str, state: str) -> list[str]:
+        document = json.loads(path.read_bytes())
+        document["task"] = {"__type__": "str", "repr": task}
+        document["agent_steps"][0]["state"] = {"__type__": "bytes", "repr": state}
+        path.write_text(json.dumps(document))
+        return [finding.what for finding in validate(path).findings if finding.severity == "error"]
+
+    assert findings("'\\ud800'", "b'thinking'") == []
+    assert findings("'\\ud800'", "b'other'") == ["it is not what the journal says: agent_steps[0].state"]
+    assert findings("'\\ud801'", "b'thinking'") == ["it is not what the journal says: task"]
 
 
 START: Payload = {

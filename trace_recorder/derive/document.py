@@ -84,7 +84,7 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
         metrics=_numbers(document.get("metrics") or {}),
         llm_interactions=interactions,
         agent_steps=list(_steps(document.get("agent_steps") or (), by_id)),
-        gaps=tuple(check_types(Gap(**gap)) for gap in document.get("gaps") or ()),
+        gaps=tuple(check_types(Gap(**gap | _texts(gap, ("what", "why")))) for gap in document.get("gaps") or ()),
     )
     return check_types(trajectory)
 
