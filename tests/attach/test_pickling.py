@@ -57,7 +57,8 @@ def test_a_recorder_says_that_it_cannot_be_pickled(tmp_path: Path) -> None:
     one = TrajectoryRecorder(tmp_path / "run.json")
     one.record_agent_step(1, "thinking")
 
-    for what in (one, one.step, Agent(one)):
+    blocks = one.step(), one.agent("researcher"), one.tool_call("search")
+    for what in (one, one.step, Agent(one), *blocks):
         with pytest.raises(TypeError, match=r"cannot be pickled: its run belongs to this process"):
             pickle.dumps(what)
     spawned = multiprocessing.get_context("spawn").Process(target=print, args=(one,))

@@ -8,7 +8,20 @@ from typing import Any
 
 import pytest
 
-from trace_recorder import TrajectoryFormatError, TrajectoryRecorder, diff, load, otlp, replay, to_dataframe
+from trace_recorder import (
+    TrajectoryFormatError,
+    TrajectoryRecorder,
+    UnsupportedClientError,
+    diff,
+    display,
+    http_client,
+    instrument,
+    load,
+    otlp,
+    replay,
+    to_dataframe,
+    unwrap,
+)
 from trace_recorder.views import to_atif, to_trl
 from trace_recorder.views.inspect.log import to_inspect
 
@@ -17,6 +30,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "directory": ({"directory": None}, "directory is None, and has to be a path"),
     "a text to mask": ({"redact": "hunter2"}, "redact is 'hunter2', and has to be a function"),
     "texts to mask": ({"redact": ["hunter2"]}, r"redact is \['hunter2'\], and has to be a function"),
+    "a word for a bool": ({"strict": "yes"}, "strict is 'yes', and has to be True or False"),
     "one exporter": ({"exporters": otlp("http://localhost:1")}, "has to be a list of exporters"),
     "an address": (
         {"exporters": ["http://localhost:1"]},
@@ -60,3 +74,35 @@ def test_a_replay_of_a_file_that_is_not_there_says_so() -> None:
     """It is not the journal alone that is missing."""
     with pytest.raises(TrajectoryFormatError, match=r"^nope.json cannot be replayed: there is no such file\.$"):
         replay("nope.json")
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: http_client(provider=5), "provider is 5, and has to be the name of a provider"),  # type: ignore[call-overload]
+        (lambda: http_client(recorder=5), "recorder is 5, and has to be a TrajectoryRecorder"),  # type: ignore[call-overload]
+        (lambda: instrument(recorder="run.json"), "recorder is 'run.json', and has to be a TrajectoryRecorder"),  # type: ignore[arg-type]
+        (lambda: display("run.json"), r"takes a run, and was given 'run.json'. Write display\(load\(path\)\)"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_wrong_argument_is_refused_at_once(call: Callable[[], object], said: str) -> None:
+    """Not in the middle of the first call of an agent."""
+    with pytest.raises(TypeError, match=said):
+        call()
+
+
+def test_a_client_keeps_its_transport_where_its_provider_is_refused(tmp_path: Path) -> None:
+    """It is not half wrapped."""
+    with http_client() as client:
+        unwrap(client)
+        before = client._transport
+        with pytest.raises(TypeError, match="provider is 5"):
+            TrajectoryRecorder(tmp_path / "run.json").wrap(client, provider=5)  # type: ignore[arg-type]
+        assert client._transport is before
+
+
+@pytest.mark.parametrize("what", [5, None, "client"])
+def test_what_is_no_client_is_not_unwrapped(what: object) -> None:
+    """As `wrap` refuses it."""
+    with pytest.raises(UnsupportedClientError, match=r"unwrap\(\) finds no HTTP client in this builtins"):
+        unwrap(what)

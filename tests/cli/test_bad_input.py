@@ -230,12 +230,12 @@ def test_a_file_of_another_tool_is_named_by_its_format(place: Path) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_empty_directory_has_no_runs(command: str, place: Path) -> None:
-    """That is said; only where a run was to be shown or checked is it a failure."""
+    """That is said; only where runs were to be shown, checked or counted is it a failure."""
     (place / "none").mkdir()
     name, *options = COMMANDS[command]
     result = invoke(name, "none", *options)
 
-    assert result.exit_code == (1 if name in {"show", "validate"} else 0)
+    assert result.exit_code == (1 if name in {"show", "validate", "stats"} else 0)
     assert result.output.strip()
     if result.exit_code:
         assert result.stderr == "trace-recorder: there are no trajectories in none\n"

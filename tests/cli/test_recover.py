@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.cli.invoking import invoke, recorded
 from tests.data.shown import captured
 from trace_recorder import TrajectoryRecorder, load
@@ -48,3 +50,14 @@ def test_what_cannot_be_rebuilt_is_refused(tmp_path: Path) -> None:
     assert "1 document rebuilt, 3 not" in done.output
     assert "open.jsonl is still being written" in done.output
     assert not (tmp_path / "elsewhere.json").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b'{"seq":1,"time":"2025-06-12T20:'])
+def test_a_journal_without_a_beginning_is_refused(tmp_path: Path, content: bytes) -> None:
+    """Nothing is said of other hosts, of which nothing is known."""
+    (tmp_path / "run.jsonl").write_bytes(content)
+    done = invoke("recover", tmp_path / "run.jsonl")
+
+    assert (done.exit_code, "another host" in done.output) == (1, False)
+    assert "run.jsonl has no readable beginning" in done.output
+    assert not (tmp_path / "run.json").exists()

@@ -116,8 +116,8 @@ def test_what_a_request_refers_to_is_not_gone(path: Path) -> None:
 
     assert label(shown(path), "prompt") == [
         "3 messages",
-        "2 messages: 1 as in llm_1, 1 result shown above",
-        "2 messages: 1 as in llm_2, 1 new",
+        "2 messages continuing llm_1: 1 as in llm_1, 1 result shown above",
+        "2 messages continuing llm_2: 1 as in llm_2, 1 new",
     ]
 
 

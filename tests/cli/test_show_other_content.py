@@ -45,6 +45,52 @@ def test_a_refusal_is_shown(tmp_path: Path, path: str, request_body: Payload, bo
     assert "refusal    I cannot." in shown(tmp_path / "run.json")
 
 
+def test_an_answer_that_is_no_json_is_shown(tmp_path: Path) -> None:
+    """The page of a proxy, which says 200, is not taken for an answer without words."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", task="try", strict=True)
+    with recorder:
+        exchanged(recorder, asked("q"), Answer(b"<html>Log in.</html>", media="text/html"))
+
+    assert "not read   <html>Log in.</html>" in shown(tmp_path / "run.json")
+
+
+def test_a_response_in_the_background_is_shown_with_its_status(tmp_path: Path) -> None:
+    """It has no answer yet, and no reason why it ended."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", task="try", strict=True)
+    body = {"id": "r", "object": "response", "model": "m", "status": "queued", "output": []}
+    with recorder, httpx.Client(transport=Wire(Answer(json.dumps(body).encode())), trust_env=False) as client:
+        recorder.wrap(client).post(
+            "https://api.openai.com/v1/responses", json={"model": "m", "input": "q", "background": True}
+        )
+
+    [about] = [line for line in shown(tmp_path / "run.json") if line.startswith("call ")]
+    assert about.endswith(", queued")
+
+
+def test_the_input_of_embeddings_is_shown(tmp_path: Path) -> None:
+    """They have no prompt."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", task="try", strict=True)
+    body = {"object": "list", "model": "e", "data": [{"index": 0, "embedding": [0.5]}]}
+    with recorder, httpx.Client(transport=Wire(Answer(json.dumps(body).encode())), trust_env=False) as client:
+        recorder.wrap(client).post(
+            "https://api.openai.com/v1/embeddings", json={"model": "e", "input": ["tea", "cups"]}
+        )
+
+    lines = shown(tmp_path / "run.json")
+    assert "input      tea" in lines
+    assert "cups" in lines
+    assert not [line for line in lines if line.startswith("prompt")]
+
+
+def test_an_error_without_a_message_is_its_class(tmp_path: Path) -> None:
+    """As that of a call that was cancelled."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", task="try", strict=True)
+    with recorder:
+        recorder.record_llm_interaction([{"role": "user", "content": "q"}], TimeoutError(), "openai", "m")
+
+    assert "error      TimeoutError" in shown(tmp_path / "run.json")
+
+
 def test_what_stands_beside_an_answer_is_named(tmp_path: Path) -> None:
     """By its kind, as exports count it."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", task="try", strict=True)

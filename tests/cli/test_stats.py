@@ -86,7 +86,11 @@ def test_a_broken_file_is_told_and_passed_over(tmp_path: Path) -> None:
 
 def test_an_empty_directory_has_no_figures(tmp_path: Path) -> None:
     """And that is said."""
-    assert invoke("stats", tmp_path).stdout.startswith("runs    none\ncalls   0 LLM calls\n")
+    for words in (["stats"], ["stats", "--json"]):
+        result = invoke(*words, tmp_path)
+
+        said = f"trace-recorder: there are no trajectories in {tmp_path}\n"
+        assert (result.exit_code, result.stdout, result.stderr) == (1, "", said)
 
 
 def test_a_directory_that_is_not_there_is_told(tmp_path: Path) -> None:

@@ -255,8 +255,8 @@ def test_what_cannot_be_a_tool_is_refused(tool):
     [
         ({"role": "wizard", "content": "x"}, "role 'wizard'"),
         ({"role": "tool", "content": "x"}, "no call_id"),
-        (3, "is a int"),
-        ({"role": "user", "content": [3]}, "a part that is a int"),
+        (3, "is of type int"),
+        ({"role": "user", "content": [3]}, "a part of type int"),
         ({"role": "user", "content": [{"type": "image"}]}, "neither data"),
     ],
 )

@@ -153,7 +153,10 @@ def _note_ambiguity(recorders: Sequence[TrajectoryRecorder], what: str) -> None:
 
 
 def unwrap(client: Client) -> Client:
-    """Restore what a client had before `wrap`; return the same client. A client that is not wrapped is not changed."""
+    """Restore what a client had before `wrap`; return the same client. A client that is not wrapped is not changed.
+
+    Raises UnsupportedClientError for what is no client.
+    """
     return clients.unwrap(client)
 
 
@@ -218,4 +221,11 @@ def async_http_client(
 
 
 def _target(recorder: TrajectoryRecorder | None) -> Target:
+    check_recorder(recorder)
     return RecorderTarget(recorder) if recorder is not None else following
+
+
+def check_recorder(recorder: object) -> None:
+    """Raise TypeError where an argument is neither a recorder nor None."""
+    if recorder is not None and not isinstance(recorder, TrajectoryRecorder):
+        raise TypeError(f"recorder is {recorder!r}, and has to be a TrajectoryRecorder, or None.")

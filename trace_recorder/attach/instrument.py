@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from trace_recorder.attach.current import following
+from trace_recorder.attach.current import check_recorder, following
 from trace_recorder.attach.recorder import TrajectoryRecorder, active
 from trace_recorder.capture.all_clients import client_patch
 from trace_recorder.capture.transport import guard
@@ -51,6 +51,7 @@ def instrument(*, recorder: TrajectoryRecorder | None = None) -> None:
     recorder. Calling this again only changes `recorder`. Raises UnsupportedClientError, with nothing changed, if a
     library has an unknown structure.
     """
+    check_recorder(recorder)
     client_patch.install(DefaultTarget(lambda: recorder) if recorder is not None else following)
 
 

@@ -21,7 +21,7 @@ from trace_recorder.errors import AlreadyFinalizedError, RecorderStateError
 from trace_recorder.guard import Guard, logger
 from trace_recorder.recording import process
 from trace_recorder.recording.limits import Limits
-from trace_recorder.recording.run import Run
+from trace_recorder.recording.run import NOT_PICKLED, Run
 from trace_recorder.storage.paths import RunPaths
 from trace_recorder.storage.redaction.redactor import Redaction, Redactor
 from trace_recorder.values.final_status import FinalStatus, status_of_process
@@ -51,13 +51,6 @@ class ForkedFrom:
 def is_disabled(environment: Mapping[str, str]) -> bool:
     """Whether an environment has nothing recorded."""
     return environment.get("TRACE_RECORDER_DISABLED", "").lower() not in ("", "0", "false", "no")
-
-
-_NOT_PICKLED = (
-    "A TrajectoryRecorder cannot be pickled: its run belongs to this process. Make a recorder in the other process, "
-    "in a `with` block. Its run names this one as its parent if it was started while this run was the only open one; "
-    "with several, give the process the environment that recorder.child_environment() returns."
-)
 
 
 class Lifecycle:
@@ -101,7 +94,7 @@ class Lifecycle:
 
     def __reduce__(self) -> NoReturn:
         """Raise TypeError: a recorder, and what holds one, such as an agent, stays in its process."""
-        raise TypeError(_NOT_PICKLED)
+        raise TypeError(NOT_PICKLED)
 
     def has_open_run(self) -> bool:
         """Whether a run has begun and has not been closed."""

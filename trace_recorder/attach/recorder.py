@@ -20,7 +20,7 @@ from weakref import ref
 
 from trace_recorder.attach.exporting import Exporter
 from trace_recorder.attach.lifecycle import Lifecycle, is_disabled, not_ended
-from trace_recorder.attach.settings import check_choice, check_path, check_redactors, exporters_of
+from trace_recorder.attach.settings import check_bool, check_choice, check_path, check_redactors, exporters_of
 from trace_recorder.capture import sdk_clients as clients
 from trace_recorder.derive.fold import Fold
 from trace_recorder.guard import Guard
@@ -85,6 +85,7 @@ class TrajectoryRecorder:
     ) -> None:
         check_choice("history", history, ("auto", "inline", "delta"))
         check_choice("durability", durability, ("process", "disk"))
+        check_bool("strict", strict)
         check_path("trajectory_path", trajectory_path or "")
         check_path("directory", directory)
         check_redactors(redact)

@@ -17,6 +17,12 @@ def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
         raise ValueError(f"{name} is {value!r}, and has to be one of {', '.join(map(repr, allowed))}")
 
 
+def check_bool(name: str, value: object) -> None:
+    """Raise TypeError where a setting is no bool."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} is {value!r}, and has to be True or False.")
+
+
 def check_path(name: str, value: object) -> None:
     """Raise TypeError where a setting is no path."""
     if not isinstance(value, str | os.PathLike):

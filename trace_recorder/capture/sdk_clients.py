@@ -39,8 +39,11 @@ def wrap(client: Client, target: Target, provider: str | None = None) -> Client:
 
     For the modules `openai` and `ollama`, the client that their own functions use is wrapped. Raises
     UnsupportedClientError if no HTTP client is found in the client, or if some of its calls would not be recorded, and
-    BoundClientError if its HTTP client is bound, through another client, to another recorder that is still running.
+    BoundClientError if its HTTP client is bound, through another client, to another recorder that is still running, and
+    TypeError if `provider` is no name.
     """
+    if provider is not None and not isinstance(provider, str):
+        raise TypeError(f"provider is {provider!r}, and has to be the name of a provider, such as 'vllm', or None.")
     http_clients = http_clients_of(client)
     slots = [slot for http_client in http_clients for slot in slots_of(http_client)]
     _check_bindings(slots, client, target)
@@ -54,8 +57,14 @@ def wrap(client: Client, target: Target, provider: str | None = None) -> Client:
 
 
 def unwrap(client: Client) -> Client:
-    """Restore the transports that a client had; return the same client. A client that is not wrapped is not changed."""
-    for http_client in filter(library_of, _candidates(client)):
+    """Restore the transports that a client had; return the same client. A client that is not wrapped is not changed.
+
+    Raises UnsupportedClientError for what is no client.
+    """
+    http_clients = [*filter(library_of, _candidates(client))]
+    if not http_clients and not isinstance(client, ModuleType):
+        raise UnsupportedClientError(f"unwrap() finds no HTTP client in {_name(client)}, which was never wrapped.")
+    for http_client in http_clients:
         restore_transports(http_client)
     restore_settings(client)
     return client

@@ -67,7 +67,7 @@ class Prompt:
     """A prompt with its answer.
 
     It is compared with the prompts of the first of its `runs`, and remembered in all of them. A prompt that `refers` to
-    an earlier one does not repeat it.
+    an earlier one does not repeat it; `continues` is the name of that one where the request itself says which it is.
     """
 
     name: str
@@ -75,6 +75,7 @@ class Prompt:
     messages: Sequence[Message]
     answer: LLMResponse | None
     refers: bool = False
+    continues: str = ""
 
 
 class Prompts:
@@ -100,8 +101,11 @@ class Prompts:
         best = self._most_similar(messages, self._earlier[prompt.runs[0]])
         for run in prompt.runs:
             self._earlier[run].append(_EarlierPrompt(prompt.name, messages, prompt.answer))
+        known, new = self._known_and_new(best)
+        count = pluralize(len(messages), "message") + (f" continuing {prompt.continues}" if prompt.continues else "")
+        summary = ": ".join(filter(None, (count, known)))
         gone = best.left if best.common and not prompt.refers else 0
-        return self._describe(best.before, best.beyond, len(messages), gone)
+        return NewMessages(summary + (f"; {gone} of {best.before.name} gone" if gone else ""), new)
 
     def _most_similar(self, messages: SharedSequence[Message], earlier: Sequence[_EarlierPrompt]) -> _Comparison:
         """Compare a prompt with earlier ones, and return the comparison with the most similar, of equals the newest.
@@ -120,12 +124,14 @@ class Prompts:
         beyond, left = messages_beyond(messages[begin:], before.messages[begin:], self._distinct.number_of)
         return _Comparison(before, len(messages) - len(beyond), beyond, left)
 
-    def _describe(self, before: _EarlierPrompt, beyond: list[Message], count: int, gone: int) -> NewMessages:
+    def _known_and_new(self, found: _Comparison) -> tuple[str, list[Message]]:
+        """Describe the messages of a prompt that were shown before, and return the others."""
+        before, beyond, common = found.before, found.beyond, found.common
         is_answer = [_repeats(message, before.answer) for message in beyond]
         is_shown = [(message.call_id or "", text_of(message.content)) in self._results for message in beyond]
         known = map(operator.or_, is_answer, is_shown)
         new = [message for message, is_known in zip(beyond, known, strict=True) if not is_known]
-        common, results = count - len(beyond), sum(is_shown)
+        results = sum(is_shown)
         answer = "its answer" if common else f"the answer of {before.name}"
         parts = [
             *([f"{common} as in {before.name}"] * (common > 0)),
@@ -133,8 +139,7 @@ class Prompts:
             *([f"{pluralize(results, 'result')} shown above"] * (results > 0)),
         ]
         parts += [f"{len(new)} new"] * bool(new and parts)
-        summary = ": ".join(filter(None, (pluralize(count, "message"), ", ".join(parts))))
-        return NewMessages(summary + (f"; {gone} of {before.name} gone" if gone else ""), new)
+        return ", ".join(parts), new
 
 
 def _repeats(message: Message, answer: LLMResponse | None) -> bool:

@@ -60,7 +60,7 @@ def error_of(error: ErrorInfo | None) -> str:
     if error is None:
         return ""
     status = f"HTTP {error.status}, " if error.status else ""
-    return f"{status}{error.type}: {text_of(error.message)}"
+    return f"{status}{error.type}" + (f": {said}" if (said := text_of(error.message)) else "")
 
 
 def tokens_of(counts: Mapping[str, Payload]) -> str:

@@ -14,7 +14,7 @@ from trace_recorder.cli.run_header import error_of, tokens_of
 from trace_recorder.cli.text_layout import Entry, compact, heading, local_time, seconds, text_of
 from trace_recorder.dialects.stream_usage import USAGE_ADVICE
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
-from trace_recorder.values.messages import LLMResponse, ToolCall, ToolResult
+from trace_recorder.values.messages import LLMResponse, Payload, ToolCall, ToolResult
 from trace_recorder.values.structs import asdict
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.kinds import INTERLEAVING, REFUSALS, SIGNATURES, THOUGHTS, contents_of_answer
@@ -86,12 +86,16 @@ class Show:
         yield Entry("call", _about(call))
         if len(call.attempts) > 1:
             yield from (Entry("attempt", _attempt(attempt)) for attempt in call.attempts)
-        yield from self._prompt(self._prompt_of(call))
+        if call.api == "embeddings":
+            yield Entry("input", text_of(_embedded(call), full=self._full))
+        else:
+            yield from self._prompt(self._prompt_of(call))
         if call.answered:
             yield Entry("tokens", f"not stated: {USAGE_ADVICE}" if is_usage_left_out(call) else "")
             yield from self._answer(response)
             for number in range(1, len(response.choices)):
                 yield from self._choice(response, number)
+            yield Entry("not read", _unread(call), style="yellow")
         yield Entry("error", error_of(call.error), style="red")
         yield Entry("incomplete", _incomplete(call, running=self._running), style="yellow")
 
@@ -103,7 +107,7 @@ class Show:
             runs = [("run", turn.chain_start.interaction.interaction_id), *runs]
         answer = call.response if call.answered else None
         refers = turn is not None and turn.relation == "refers"
-        return Prompt(call.interaction_id, runs, call.input_messages, answer, refers)
+        return Prompt(call.interaction_id, runs, call.input_messages, answer, refers, _continued_by(turn))
 
     def _step(self, step: AgentStep) -> Iterator[Entry]:
         if step.interaction is None:
@@ -183,6 +187,12 @@ class Show:
         yield Entry("result", text_of(result.result, full=self._full), indent)
 
 
+def _continued_by(turn: Turn | None) -> str:
+    """Name the call that a request names instead of repeating it, for the server, which keeps it."""
+    named = turn is not None and turn.relation == "refers" and turn.interaction.api is not None
+    return turn.previous.interaction.interaction_id if turn and turn.previous and named else ""
+
+
 def _shared_names(trajectory: Trajectory) -> frozenset[str | None]:
     """The names that several agents of a run have."""
     ids: dict[str | None, set[str | None]] = defaultdict(set)
@@ -201,9 +211,29 @@ def _about(call: LLMInteraction) -> str:
         call.api or "recorded by hand",
         seconds(call.duration_seconds),
         f"first token after {seconds(first)}" if first is not None else "",
-        response.finish_reason,
+        response.finish_reason or _status_without_answer(response),
     ]
     return ", ".join(filter(None, words))
+
+
+def _status_without_answer(response: LLMResponse) -> str:
+    """Say how far a response is that the provider makes in the background: "queued", "in_progress"."""
+    status = response.extra.get("status")
+    return status if isinstance(status, str) and status != "completed" else ""
+
+
+def _embedded(call: LLMInteraction) -> Payload:
+    """Return what was embedded: OpenAI's and Ollama's names for it."""
+    return next((call.parameters[name] for name in ("input", "prompt") if name in call.parameters), None)
+
+
+def _unread(call: LLMInteraction) -> str:
+    """Return an answer that is no JSON, such as the page of a proxy, which no reader understands."""
+    response = call.response
+    if call.api is None or response.content or response.tool_calls or response.choices:
+        return ""
+    raw = call.raw_response
+    return raw if isinstance(raw, str) else ""
 
 
 def _attempt(attempt: Attempt) -> str:

@@ -147,6 +147,11 @@ def _status(path: Path) -> Status:
     trajectory, fold = fold_journal(path)
     if fold.run.end is not None:
         return trajectory.status
+    if fold.run.start is None:
+        raise RecorderStateError(
+            f"{path} has no readable beginning, so that nothing says which run it is, or whether its process still "
+            "runs. `trace-recorder validate` says what is in it."
+        )
     if trajectory.status == "unknown":
         raise RecorderStateError(
             f"{path} has no end, and its writer was on another host: it may go on there. Amend it on that host."

@@ -24,7 +24,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Literal
+from typing import Literal, NoReturn
 from zlib import crc32
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS
@@ -64,6 +64,13 @@ RECREATE_RETRY_SECONDS = 1.0
 _EMPTY_START = '"task":null,"metadata":{}'
 _EMPTY_FINALIZE = '"final_result":null'
 
+NOT_PICKLED = (
+    "A TrajectoryRecorder, and what is of its run, such as a step, cannot be pickled: its run belongs to this process. "
+    "Make a recorder in the other process, in a `with` block. Its run names this one as its parent if it was started "
+    "while this run was the only open one; with several, give the process the environment that "
+    "recorder.child_environment() returns."
+)
+
 
 class Run:
     """The open files of one run, and the one way into them. Methods raise what the system raises: guard them."""
@@ -96,6 +103,10 @@ class Run:
         self._writer = WriteScheduler(
             self._snapshot(document, in_place=journal.is_in_place), guard("write the document", costs_record=False)
         )
+
+    def __reduce__(self) -> NoReturn:
+        """Raise TypeError: a run, and what holds one, such as a step, stays in its process."""
+        raise TypeError(NOT_PICKLED)
 
     def start(self, about: Mapping[str, object], said: Mapping[str, object], parent: str | None) -> None:
         """Write the first record: the schema version, the process, and the caller's description of the run."""

@@ -38,8 +38,10 @@ class Transcript:
 def display(trajectory: Trajectory, height: int = DEFAULT_HEIGHT) -> None:
     """Show a run in a notebook's cell: its folded transcript, with all that the viewer has. `height` is in pixels.
 
-    Raises MissingExtraError outside of IPython, where it is not installed.
+    Raises TypeError for what is no run, and MissingExtraError outside of IPython, where it is not installed.
     """
+    if not isinstance(trajectory, Trajectory):
+        raise TypeError(f"display() takes a run, and was given {trajectory!r}. Write display(load(path)) for a file.")
     try:
         notebook = import_module("IPython.display")
     except ImportError as error:

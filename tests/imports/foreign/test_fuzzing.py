@@ -50,3 +50,16 @@ def test_a_secret_before_the_suffix_of_a_file_s_name_is_masked(secret: str) -> N
     assert secret.rpartition(" ")[2].rpartition("=")[2] not in masked_name(f"{secret}.json")
     assert masked_name(f"{secret}.json").endswith(".json")
     assert masked_name("session.2.jsonl") == "session.2.jsonl"
+
+
+def test_a_secret_that_is_the_id_of_a_sub_agent_is_in_no_name(tmp_path: Path) -> None:
+    """The id of its run is made of two: a key is found in each before they are joined."""
+    key = next(key for key in keys(1) if key.text.startswith("pa-"))
+    side = {"sessionId": "s1", "isSidechain": True, "agentId": key.text, "timestamp": "2026-01-01T00:00:00Z"}
+    said = {"type": "user", "uuid": "u1", "parentUuid": None, "message": {"role": "user", "content": "q"}}
+    path = tmp_path / "side.jsonl"
+    path.write_text(json.dumps(side | said) + "\n")
+
+    assert leaked(path, [key], tmp_path / "out") == set()
+    [journal] = (tmp_path / "out").glob("*.jsonl")
+    assert "s1-agent-[REDACTED:" in journal.read_text()

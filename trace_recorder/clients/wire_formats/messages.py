@@ -85,7 +85,7 @@ def _message(place: int, given: MessageInput) -> Message:
         return Message("user", given)
     if not isinstance(given, Mapping):
         raise MessageFormatError(
-            f"Message {place} is a {type(given).__name__}. Give a Message, a dict with role and content, an "
+            f"Message {place} is of type {type(given).__name__}. Give a Message, a dict with role and content, an "
             "LLMResponse, a ToolResult, or a text."
         )
     if "role" not in given and _RESULT & given.keys():
@@ -143,7 +143,7 @@ def _part(place: int, part: Payload) -> dict[str, Payload]:
     if isinstance(part, str):
         return text_part(part)
     if not isinstance(part, dict):
-        raise MessageFormatError(f"Message {place} has a part that is a {type(part).__name__}; parts are dicts.")
+        raise MessageFormatError(f"Message {place} has a part of type {type(part).__name__}; parts are dicts.")
     image = next(filter(None, (read(part) for read in _IMAGES)), None)
     if image is None and part.get("type") == "image" and not ({"data", "url"} & part.keys()):
         raise MessageFormatError(f"Message {place} has an image with neither data (base64) nor url.")

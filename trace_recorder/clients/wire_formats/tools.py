@@ -53,7 +53,9 @@ def _tool(place: int, given: ToolInput) -> Tool:
         return _of_schema(dict(given))
     if callable(given):
         return _of_function(given)
-    raise MessageFormatError(f"Tool {place} is a {type(given).__name__}. Give a function, or a dict with a schema.")
+    raise MessageFormatError(
+        f"Tool {place} is of type {type(given).__name__}. Give a function, or a dict with a schema."
+    )
 
 
 def _of_schema(given: dict[str, Payload]) -> Tool:

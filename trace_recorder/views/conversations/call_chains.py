@@ -1,9 +1,10 @@
 """Turns: the LLM interactions of a run, and which earlier call each of them continues.
 
 A request continues an earlier call where its messages begin with the messages of that call and its recorded answer
-(`extends`), or where it names that call instead of repeating it (`refers`: by `previous_response_id`, or because an
-agent records only its newest messages). White space, thoughts that are not sent back, cache marks, ids that an agent
-gave to tool calls itself and what a server's own tools left behind make no difference (`normalized_messages.py`).
+(`extends`), or where it names that call instead of repeating it (`refers`: by `previous_response_id`, by the message
+that a thread of Anthropic's continues, or because an agent records only its newest messages). White space, thoughts
+that are not sent back, cache marks, ids that an agent gave to tool calls itself and what a server's own tools left
+behind make no difference (`normalized_messages.py`).
 
 Where a history was changed, each of its messages is looked up in the earlier ones. The request `edits` the history
 where all answers of the model are still there and other messages were shortened, replaced, added or removed. It
@@ -16,10 +17,11 @@ What is kept is a digest for each distinct message, and the new messages of each
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 
+from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.messages import Message, RequestReading
+from trace_recorder.values.messages import Message, Payload, RequestReading
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.conversations.chained_call import Relation, Turn, agent_key, answer_of
 from trace_recorder.views.conversations.normalized_messages import MessageNormalizer
@@ -117,7 +119,7 @@ class CallChains:
         """Return the turn with the response id that a request names."""
         if call.api is None:
             return None
-        ids = [value for key, value in reading.parameters.items() if key in _PREVIOUS and isinstance(value, str)]
+        ids = (one for one in _named_responses(reading.parameters) if isinstance(one, str))
         return next((self._by_response_id[one] for one in ids if one in self._by_response_id), None)
 
     def _continue_by_reference(self, prompt: Prompt, previous: Turn) -> Continuation:
@@ -227,6 +229,14 @@ def _known_messages(prompt: Prompt, continued: Continuation, history: AgentHisto
     known = history.are_known_after(previous, messages, continued.prefix_length)
     instructions = [True] * own if continued.exact else history.are_known(messages[:own], {})
     return KnownMessages(0, instructions + known[own:])
+
+
+def _named_responses(parameters: Mapping[str, Payload]) -> list[Payload]:
+    """Return the ids of the responses that a request names, to be continued by the server that keeps them."""
+    return [
+        *(parameters.get(name) for name in _PREVIOUS),
+        as_dict(parameters.get("thread")).get("previous_message_id"),  # Anthropic's threads
+    ]
 
 
 def _referred_by_hand(call: LLMInteraction, messages: Sequence[Message], history: AgentHistory) -> Turn | None:
