@@ -143,6 +143,11 @@ class Fold:
         self.tools.start(record, self._recorded_step(record))
         self._pending.append((None, record))
 
+    def render_only_new(self) -> None:
+        """From now on, only the messages that a request or a step adds are rendered: the document is one of deltas."""
+        self._request_reader.needs_all_texts = False
+        self._step_reader.render_only_new()
+
     # ── reading what was added ───────────────────────────────────────────────────────────────────────────────────
 
     def read_pending(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from itertools import takewhile
 
 from trace_recorder.dialects.call_ids import CallNumbering, count_made_up
@@ -88,7 +89,8 @@ def _error_text(content: Payload) -> str:
 class MessagePrefix:
     """A conversation as far as it was read. Its lists only grow: all its requests share the beginning.
 
-    `render` writes a message as JSON; without it, the messages are kept instead of their texts.
+    `render` writes a message as JSON; without it, the messages are kept instead of their texts. `size` is how many
+    bytes that takes, roughly.
     """
 
     def __init__(
@@ -97,7 +99,7 @@ class MessagePrefix:
         self.key = key
         self.numbers = array("q")
         self.interaction_id: str | None = None
-        self.size = 0
+        self.size = self._dropped_size = 0
         self.merge_rule = merge_rule
         self._offer = offer
         self._render = render
@@ -105,6 +107,7 @@ class MessagePrefix:
         self._last_message: Message | None = None
         self._messages: list[Message] = []
         self._texts: list[bytes] = []
+        self._without_text = 0
         self._ends = array("q", [0])
         self._results: list[ToolResult] = []
         self._last_assistant = PREAMBLE
@@ -157,6 +160,11 @@ class MessagePrefix:
         self._ends.append(end + messages)
         self.size += len(text)
 
+    @property
+    def read_size(self) -> int:
+        """Its size if all texts had been kept."""
+        return self.size + self._dropped_size
+
     def begin_request(self, kept: Ranges) -> None:
         """Begin another request, which keeps these messages of the last one."""
         self._next_start = (self._kept, self._new) if self._last_is_hidden else (kept, len(self.numbers))
@@ -165,8 +173,22 @@ class MessagePrefix:
         """Make the next request a delta to what the last one is a delta to: the last one is not shown."""
         self._last_is_hidden = True
 
-    def reading(self, interaction_id: str) -> IncrementalReading:
-        """Return the reading of the request that ends here. Reading the same request again gives the same base."""
+    def without_texts(self) -> MessagePrefix:
+        """Return the same prefix with the text of what comes before the history alone.
+
+        Of a request that continues it, only what is new can be rendered.
+        """
+        prefix = copy(self)
+        prefix._texts = [*self._texts[:1], *[b""] * (len(self._texts) - 1)]
+        prefix._without_text, prefix.size = len(self._texts), len(self._texts[0])
+        prefix._dropped_size = self.read_size - prefix.size
+        return prefix
+
+    def reading(self, interaction_id: str) -> IncrementalReading | None:
+        """Return the reading of the request that ends here. Reading the same request again gives the same base.
+
+        Return None if texts are needed that are not kept any more.
+        """
         if interaction_id != self.interaction_id:
             self._since = self._since if self._last_is_hidden else self.interaction_id
             self._kept, self._new = self._next_start
@@ -174,6 +196,8 @@ class MessagePrefix:
         since = self._since if self._kept and self._since != interaction_id else None
         new = self._new if self._kept else 0
         keeps_messages = self._render is None
+        if not keeps_messages and self._without_text > (new if since else 0):
+            return None
         return IncrementalReading(
             identity=interaction_id,
             offer=self._offer,
@@ -238,6 +262,8 @@ class MessagePrefix:
         for position in positions:
             first, end = self._ends[position], self._ends[position + 1]
             prefix._append_element(self.numbers[position], self._texts[position], end - first)
+            if 0 < position < self._without_text:
+                prefix._without_text = len(prefix.numbers)
             prefix._messages += self._messages[first:end]
             prefix.size += _REFERENCE_BYTES if self._render is None else 0
         return prefix

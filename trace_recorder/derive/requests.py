@@ -26,7 +26,7 @@ MAX_PREFIXES = 64
 MIN_CACHED_BYTES = 1024
 """A smaller prefix is kept only for the next request: reading it again costs no more than searching for it."""
 MAX_PREFIX_BYTES = 16 * 1024 * 1024
-"""A larger prefix is not kept."""
+"""Of a larger prefix no texts are kept."""
 MAX_OTHER_PREFIX_BYTES = 8 * 1024 * 1024
 """How many bytes all prefixes but the newest may take together."""
 
@@ -63,7 +63,8 @@ class RequestReader:
 
     `render` writes a message as JSON. Then little more than the texts of a few conversations is kept in memory. Without
     it, each distinct message of the run is read once, and all requests share it, also with another reader that has the
-    same `readings`.
+    same `readings`. `needs_all_texts` says whether the messages that a request repeats are rendered too; if only new
+    ones are, a large prefix is remembered without its texts, otherwise it is forgotten.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class RequestReader:
         max_prefixes: int = MAX_PREFIXES,
         readings: dict[str, ElementReadings] | None = None,
     ) -> None:
+        self.needs_all_texts = True
         self._max_prefixes = max_prefixes
         self._items = items
         self._render = render
@@ -101,8 +103,10 @@ class RequestReader:
         if not self._append_new(prefix, request, numbers):
             prefix = prefix.restarted()
             self._append_new(prefix, request, numbers)
-        self._prefixes = _remembered(prefix, self._prefixes, self._max_prefixes)
-        return prefix.reading(interaction_id)
+        reading = prefix.reading(interaction_id)
+        remember = _remembered if self.needs_all_texts else _remembered_without_texts
+        self._prefixes = remember(prefix, self._prefixes, self._max_prefixes)
+        return reading
 
     def _take_prefix(self, key: str, numbers: array[int]) -> MessagePrefix | None:
         """Take out the prefix that a request continues; if the rest of the request fails, it is not kept."""
@@ -191,10 +195,21 @@ def _find_prefix(prefixes: list[MessagePrefix], numbers: array[int]) -> MessageP
 
 def _remembered(newest: MessagePrefix, others: list[MessagePrefix], at_most: int) -> list[MessagePrefix]:
     """Return the prefixes to keep, newest first, within the limits."""
-    others = [prefix for prefix in others if prefix.size >= MIN_CACHED_BYTES][: at_most - 1]
+    others = [prefix for prefix in others if prefix.read_size >= MIN_CACHED_BYTES][: at_most - 1]
     while others and sum(map(_size_of, others)) > MAX_OTHER_PREFIX_BYTES:
         others.pop()
     return [newest, *others] if newest.size <= MAX_PREFIX_BYTES else others
+
+
+def _remembered_without_texts(newest: MessagePrefix, others: list[MessagePrefix], at_most: int) -> list[MessagePrefix]:
+    """Return the same, but keep no texts of prefixes that would not be kept; those of the oldest are dropped first."""
+    size = sum(map(_size_of, others))
+    for at in reversed(range(len(others))):
+        if size > MAX_OTHER_PREFIX_BYTES:
+            size -= others[at].size
+            others[at] = others[at].without_texts()
+            size += others[at].size
+    return _remembered(newest if newest.size <= MAX_PREFIX_BYTES else newest.without_texts(), others, at_most)
 
 
 _BEGINNING = array("q", [PREAMBLE])

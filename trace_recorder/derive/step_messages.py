@@ -28,6 +28,10 @@ class StepReader:
         self._open: dict[str, RecordedStep] = {}
         self._newest_seq = 0
 
+    def render_only_new(self) -> None:
+        """From now on, only the messages that a step adds are rendered."""
+        self._reader.needs_all_texts = False
+
     def read(self, record: Record, first_seq: int) -> tuple[IncrementalReading | None, Sequence[Message] | None]:
         """Read the messages of an `agent_step` record; None if it has none. Raises KeyError if an item is missing.
 

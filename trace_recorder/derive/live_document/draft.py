@@ -75,6 +75,8 @@ class Draft:
             items, self._texts.message, tools=tools, max_prefixes=limits.max_prefixes, hidden=carry_over.hidden
         )
         self._fold.tools.has_recorded_steps = carry_over.has_recorded_steps
+        if history == "delta":
+            self._fold.render_only_new()
         self._interactions = ElementTexts()
         self._steps = StepTexts(carry_over, self._fold.with_summary, self._texts)
         self._open_interactions: dict[str, OpenInteraction] = {}
@@ -216,6 +218,7 @@ class Draft:
     def _switch_to_deltas(self) -> None:
         """Write from now on only the messages that each request adds, and shorten what is there already."""
         self._texts.switch_to_deltas()
+        self._fold.render_only_new()
         self.history, self._limit = "delta", math.inf
         self._interactions.shorten()
         for shown in self._open_interactions.values():

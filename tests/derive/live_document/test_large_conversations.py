@@ -1,0 +1,88 @@
+"""The live document of conversations that are larger than what is remembered of them: each call adds what is new."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.agreement import agrees, document
+from tests.chat_calls import asked, call, said
+from trace_recorder import TrajectoryRecorder
+from trace_recorder.derive.requests import MAX_OTHER_PREFIX_BYTES, MAX_PREFIX_BYTES
+from trace_recorder.values.messages import Payload
+from trace_recorder.values.trajectory import History
+
+LARGE = "x" * (MAX_PREFIX_BYTES + 1024)
+CALLS = 6
+HISTORIES: list[History] = ["auto", "delta"]
+
+
+def whole_prompts(recorder: TrajectoryRecorder, array: str, delta: str) -> list[bool]:
+    """Which parts of the document have all of their messages, and not only what is new."""
+    parts: list[Payload] = document(recorder)[array]
+    return [one[delta]["since"] is None for one in parts]
+
+
+@pytest.mark.parametrize("history", HISTORIES)
+def test_a_captured_conversation(history: History, tmp_path: Path) -> None:
+    """With "auto", the document is written with deltas from the second call on, so that call has its messages too."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", history=history)
+    texts = [LARGE]
+    for number in range(CALLS):
+        call(recorder, asked(*texts), said(f"yes {number}"))
+        recorder.annotate("seen", number)  # the document is written
+        texts.append(f"more {number}")
+    recorder.finalize()
+
+    assert agrees(recorder)
+    first = [True] * (1 if history == "delta" else 2)
+    assert whole_prompts(recorder, "llm_interactions", "input_messages_delta") == first + [False] * (CALLS - len(first))
+
+
+@pytest.mark.parametrize("history", HISTORIES)
+def test_calls_and_steps_recorded_by_hand(history: History, tmp_path: Path) -> None:
+    recorder = TrajectoryRecorder(tmp_path / "run.json", history=history)
+    messages = [{"role": "user", "content": LARGE}]
+    for number in range(CALLS):
+        recorder.record_llm_interaction(messages, {"content": f"yes {number}"}, "p", "m")
+        recorder.record_agent_step(number, "on", llm_messages=messages)
+        messages = [*messages, {"role": "user", "content": f"more {number}"}]
+    recorder.finalize()
+
+    assert agrees(recorder)
+    for array, delta in (("llm_interactions", "input_messages_delta"), ("agent_steps", "llm_messages_delta")):
+        assert sum(whole_prompts(recorder, array, delta)) <= 2
+
+
+def test_agents_that_take_turns(tmp_path: Path) -> None:
+    """Together their conversations are larger than what is remembered of those that are not the newest."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", history="delta")
+    agents = [[f"{number}: {'x' * (MAX_OTHER_PREFIX_BYTES // 2)}"] for number in range(4)]
+    for turn in range(CALLS):
+        for texts in agents:
+            call(recorder, asked(*texts), said(f"yes {turn}"))
+            texts.append(f"more {turn}")
+        recorder.annotate("seen", turn)
+    recorder.finalize()
+
+    assert agrees(recorder)
+    assert sum(whole_prompts(recorder, "llm_interactions", "input_messages_delta")) == len(agents)
+
+
+def test_another_conversation_with_the_same_beginning(tmp_path: Path) -> None:
+    """What it shares with one whose texts are not kept is read again, and is in the document as it was sent."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", history="delta")
+    for texts in (
+        ["a", LARGE],
+        ["a", LARGE, "b"],
+        ["a", "c"],
+        ["a", "c", "d"],
+        ["a", LARGE, "b", "e"],
+        ["a", LARGE, "f"],
+    ):
+        call(recorder, asked(*texts, tools=[{"type": "function", "function": {"name": "t"}}]), said("yes"))
+        recorder.annotate("seen", texts[-1])
+    recorder.finalize()
+
+    assert agrees(recorder)
