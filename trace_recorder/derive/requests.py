@@ -99,21 +99,18 @@ class RequestReader:
             return None
         numbers = _BEGINNING + self._items.numbers(history, items[history])
         request = _Request(dialect, reader, history, data["body"], items)
-        prefix = self._continued(self._take_prefix(request.key, numbers) or self._new_prefix(request), request, numbers)
-        reading = prefix.reading(interaction_id)
-        if reading is None:  # texts are missing that it needs: read all of it
-            prefix = self._continued(self._new_prefix(request), request, numbers)
+        prefix = self._take_prefix(request.key, numbers) or self._new_prefix(request)
+        while True:
+            if not self._append_new(prefix, request, numbers):
+                prefix = prefix.restarted()
+                self._append_new(prefix, request, numbers)
             reading = prefix.reading(interaction_id)
+            if reading is not None:
+                break
+            prefix = self._new_prefix(request)  # texts are missing that this request needs: all of it is read
         remember = _remembered if self.needs_all_texts else _remembered_without_texts
         self._prefixes = remember(prefix, self._prefixes, self._max_prefixes)
         return reading
-
-    def _continued(self, prefix: MessagePrefix, request: _Request, numbers: array[int]) -> MessagePrefix:
-        """Return a prefix with all elements of a request; another one if it cannot be continued so."""
-        if not self._append_new(prefix, request, numbers):
-            prefix = prefix.restarted()
-            self._append_new(prefix, request, numbers)
-        return prefix
 
     def _take_prefix(self, key: str, numbers: array[int]) -> MessagePrefix | None:
         """Take out the prefix that a request continues; if the rest of the request fails, it is not kept."""

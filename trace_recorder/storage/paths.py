@@ -11,6 +11,7 @@ import errno
 import itertools
 import os
 import re
+import stat
 import time
 import weakref
 from collections.abc import Iterable, Iterator
@@ -213,8 +214,16 @@ def _check_path(document: Path) -> None:
             str(document),
         )
     for path in (document, journal_path_for(document)):
-        if path.exists() and not path.is_file():  # opening a pipe would wait for its reader
+        if _is_no_file(path):  # opening a pipe would wait for its reader
             raise TrajectoryPathError(errno.EINVAL, "This path is no file; give the path of one", str(path))
+
+
+def _is_no_file(path: Path) -> bool:
+    """Whether something else has this name. It is asked once: another process may move a file away meanwhile."""
+    try:
+        return not stat.S_ISREG(path.stat().st_mode)
+    except OSError:
+        return False
 
 
 def make_directory(directory: Path, *, sync: bool) -> None:
