@@ -201,7 +201,14 @@ def _interaction(identity: str, document: Mapping[str, Payload], messages: Seque
 
 
 _TEXTS_OF_INTERACTION = (
-    *("provider", "model", "api", "agent", "ended_by", "agent_id", "parent_agent_id", "parent_execution_id"),
+    "provider",
+    "model",
+    "api",
+    "agent",
+    "ended_by",
+    "agent_id",
+    "parent_agent_id",
+    "parent_execution_id",
 )
 
 

@@ -183,9 +183,10 @@ def make_json_bytes_writer(between: str, behind_name: str) -> Callable[[Payload]
     def write_bytes(value: Payload) -> bytes:
         if not is_background():
             return "".join(encode(value, 0)).encode()
-        _long_strings.found = []
-        text = "".join(encode_in_steps(value, 0))
-        found, _long_strings.found = _long_strings.found, []
+        try:
+            text = "".join(encode_in_steps(value, 0))
+        finally:  # what is left behind by half of a surrogate pair may be large
+            found, _long_strings.found = _long_strings.found, []
         if len(text) > MAX_UNINTERRUPTED_CHARS:
             yield_to_others()
         if not found and len(text) < MIN_LONG_STRING:
