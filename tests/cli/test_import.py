@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,9 @@ from tests.cli.terminal import Stderr
 from trace_recorder import load, load_all
 from trace_recorder.cli.importing import Importing
 from trace_recorder.cli.progress import Progress
+from trace_recorder.imports.foreign.source import Source
 from trace_recorder.recording.amend import append_rewards
+from trace_recorder.recording.imported_runs import Imported, import_file
 
 
 def _write(path: Path, answers: int = 1, *, ended: str | None = "Submitted") -> Path:
@@ -103,6 +107,27 @@ def test_watching_follows_a_file_that_grows(tmp_path: Path) -> None:
         output, _ = watching.communicate(timeout=60)
     assert watching.returncode == 0, output
     assert "2 runs written, 1 replaced" in output
+
+
+@pytest.mark.parametrize(("presses", "said"), [(1, "1 run written"), (2, "0 runs written")])
+def test_a_run_that_is_written_when_watching_ends_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, presses: int, said: str
+) -> None:
+    """Ctrl-C waits until what became of a run is known; the second one does not."""
+
+    def interrupted(source: Source, directory: Path) -> Iterator[Imported]:
+        for done in import_file(source, directory):
+            for _ in range(presses):
+                signal.raise_signal(signal.SIGINT)
+            yield done
+
+    monkeypatch.setattr("trace_recorder.cli.importing.import_file", interrupted)
+    for name in "ab":
+        _write(tmp_path / "in" / f"{name}.traj.json")
+    ended = invoke("import", tmp_path / "in", "-o", tmp_path / "out", "--watch")
+    assert said in ended.output
+    assert [run.trajectory_id for run in load_all(tmp_path / "out")] == ["a"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def _wait_for(directory: Path, calls: set[int]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
+from trace_recorder.cli.interrupts import interrupt_held
 from trace_recorder.cli.output import console, print_lines, warn
 from trace_recorder.cli.progress import Progress
 from trace_recorder.cli.read_files import UnreadableError, error_message
@@ -107,9 +108,14 @@ class Importing:
 
 
 def _readable(runs: Iterator[Imported], source: Path) -> Iterator[Imported]:
-    """Yield runs until one cannot be read or written. Raises UnreadableError."""
-    while (done := try_call(partial(next, runs, None), partial(_raise_unreadable, source))) is not None:
-        yield done
+    """Yield runs until one cannot be read or written; Ctrl-C waits until one is noted. Raises UnreadableError."""
+    done: Imported | None
+    while True:
+        with interrupt_held():
+            done = try_call(partial(next, runs, None), partial(_raise_unreadable, source))
+            if done is None:
+                return
+            yield done
 
 
 def _files(sources: Iterable[Path]) -> Iterator[tuple[Path, bool]]:

@@ -1,0 +1,32 @@
+"""Ctrl-C between two pieces of work, not within one."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def interrupt_held() -> Iterator[None]:
+    """Raise KeyboardInterrupt when the block ends if Ctrl-C was pressed in it; pressed again, it is raised at once.
+
+    Nothing changes where Ctrl-C is ignored, or something else handles it.
+    """
+    pressed = False
+
+    def press(*_: object) -> None:
+        nonlocal pressed
+        pressed = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, press)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if pressed:
+            raise KeyboardInterrupt
