@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,9 +17,7 @@ from tests.cli.terminal import Stderr
 from trace_recorder import load, load_all
 from trace_recorder.cli.importing import Importing
 from trace_recorder.cli.progress import Progress
-from trace_recorder.imports.foreign.source import Source
 from trace_recorder.recording.amend import append_rewards
-from trace_recorder.recording.imported_runs import Imported, import_file
 
 
 def _write(path: Path, answers: int = 1, *, ended: str | None = "Submitted") -> Path:
@@ -115,13 +113,13 @@ def test_a_run_that_is_written_when_watching_ends_is_counted(
 ) -> None:
     """Ctrl-C waits until what became of a run is known; the second one does not."""
 
-    def interrupted(source: Source, directory: Path) -> Iterator[Imported]:
-        for done in import_file(source, directory):
-            for _ in range(presses):
-                signal.raise_signal(signal.SIGINT)
-            yield done
+    def replace_interrupted(old: str | Path, new: str | Path) -> None:
+        rename(old, new)
+        for _ in range(presses):
+            signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr("trace_recorder.cli.importing.import_file", interrupted)
+    rename = os.replace
+    monkeypatch.setattr(os, "replace", replace_interrupted)
     for name in "ab":
         _write(tmp_path / "in" / f"{name}.traj.json")
     ended = invoke("import", tmp_path / "in", "-o", tmp_path / "out", "--watch")
