@@ -1,8 +1,8 @@
 """What holds for every test: a clean environment, no recorder left over from the test before, repeatable properties.
 
 Two things that no test is about are made quick. Most of the time of making an HTTP client goes into reading two hundred
-certificates, which no test uses: here it reads one. A garbage collection goes through all that the SDKs loaded: here
-it spares what was loaded before the first test.
+certificates, which no test uses: here it reads one. A garbage collection goes through all that the SDKs and the tests
+before loaded: here it spares what was there before the first test of a module.
 
 `HYPOTHESIS_PROFILE=search` looks further, and at random; without it a property is tried with the same examples each
 time.
@@ -43,8 +43,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 _OUTSIDE = dict(os.environ)
 
 
-def pytest_collection_finish() -> None:
-    """Called when all tests are imported."""
+@pytest.fixture(autouse=True, scope="module")
+def _little_to_collect() -> None:
     gc.collect()
     gc.freeze()
 
