@@ -6,6 +6,9 @@ from trace_recorder import TrajectoryRecorder
 from trace_recorder.derive.live_document.limits import DocumentLimits
 from trace_recorder.recording.limits import Limits
 
+AT_ONCE = DocumentLimits(cost_multiple=0)
+"""A small document is written for each captured call before that returns, however fast the model is."""
+
 
 def limited(**limits: float | DocumentLimits) -> type[TrajectoryRecorder]:
     """A recorder's class with these limits; the others are as ever."""

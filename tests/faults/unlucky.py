@@ -20,7 +20,7 @@ from pathlib import Path
 
 import openai
 
-from trace_recorder import TrajectoryRecorder
+from tests.limits import AT_ONCE, limited
 
 CALLS = 3
 LENGTH = 2_000
@@ -169,7 +169,7 @@ def endure(fault: str, phases: list[str], directory: Path, address: str) -> dict
     The run ends in the last phase: where that is the fault, in the fault.
     """
     told = Told()
-    recorder = TrajectoryRecorder(directory / "run.json", task="endure")
+    recorder = limited(document=AT_ONCE)(directory / "run.json", task="endure")
     recorder.start()
     client = recorder.wrap(openai.OpenAI(api_key="k", base_url=address, max_retries=0))
     answers: list[str] = []

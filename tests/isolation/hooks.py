@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from tests.isolation.outcomes import KINDS
-from tests.limits import limited
+from tests.limits import AT_ONCE, limited
 from trace_recorder import TrajectoryRecorder, guard
 from trace_recorder.attach.lifecycle import Lifecycle
 from trace_recorder.attach.recorder import RecorderTarget
@@ -105,8 +105,8 @@ class Hook:
     """Whether the run has begun before; if not, the call would begin it."""
 
     def recorder(self, path: Path, *, strict: bool = False) -> TrajectoryRecorder:
-        """A recorder that writes parts of a response as the place needs it."""
-        return limited(flush_bytes=self.flush_bytes)(path, strict=strict)
+        """A recorder that writes parts of a response as the place needs it, and its document while the caller waits."""
+        return limited(flush_bytes=self.flush_bytes, document=AT_ONCE)(path, strict=strict)
 
 
 def always(*gaps: str) -> Mapping[str, frozenset[str]]:

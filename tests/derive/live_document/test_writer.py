@@ -17,7 +17,7 @@ import pytest
 from tests.agreement import agrees, document, step_numbers
 from tests.chat_calls import CHAT, asked, call, said, streamed
 from tests.counting import watch
-from tests.limits import limited
+from tests.limits import AT_ONCE, limited
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.live_document.limits import DEFAULT_LIMITS, DocumentLimits
 from trace_recorder.derive.live_document.writer import DocumentWriter
@@ -104,8 +104,8 @@ def test_what_is_under_way_is_shown_soon(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("length", "waits"), [(100, True), (DEFAULT_LIMITS.small_bytes, False)])
 def test_what_is_long_is_not_shown_while_the_caller_waits(tmp_path: Path, length: int, waits: bool) -> None:
-    """The first call of a run is in the document when it returns, unless what it says has to be read for long."""
-    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    """A call is in the document when it returns, if that costs little beside it and there is little to read."""
+    recorder = limited(document=AT_ONCE)(tmp_path / "run.json", strict=True)
     recorder.start()
     called: list[CodeType] = []
 

@@ -1,4 +1,4 @@
-"""The limits that the live document goes by: sizes at which it is written otherwise, and what is kept in memory.
+"""The limits that the live document goes by: when and how it is written, and what is kept in memory.
 
 They change what writing costs, never what the document says; `max_tools_per_step` alone is a rule of the fold.
 """
@@ -17,6 +17,7 @@ class DocumentLimits:
     """Sizes are in bytes.
 
     - `small_bytes`: a document of up to this size may be written before a recording call returns
+    - `cost_multiple`: a write that can wait is done when this many times the processor time of the last one has passed
     - `inline_bytes`: with history="auto", a larger document is written with deltas
     - `min_open`: at least this many of the newest interactions, and of the newest steps, are never settled
     - `max_waiting`: at most this many wait for more; beyond that the oldest are settled as they are
@@ -27,6 +28,7 @@ class DocumentLimits:
     """
 
     small_bytes: int = 256 * 1024
+    cost_multiple: float = 100
     inline_bytes: int = 16 * 1024 * 1024
     min_open: int = 8
     max_waiting: int = 256

@@ -43,10 +43,6 @@ from trace_recorder.values.trajectory import History, Status
 
 __records__ = True  # `guard.is_recording` looks for this name
 
-COST_MULTIPLE = 100
-"""A write that can wait is done when this many times the cost of the last one has passed."""
-FREE_WRITES = 3
-"""How many times in a run a small document is written for a captured call although it costs more than that."""
 MAX_PENDING_RECORDS = 8
 """A recording call writes up to this many new records, of up to `small_bytes`; more are left to the thread."""
 MAX_JOIN_SECONDS = 10.0
@@ -190,6 +186,7 @@ class WriteScheduler:
     def __init__(self, document_writer: DocumentWriter, guarded: AbstractContextManager[None, bool | None]) -> None:
         self._document_writer = document_writer
         self._small_bytes = document_writer.limits.small_bytes
+        self._cost_multiple = document_writer.limits.cost_multiple
         self._guarded = guarded
         self._thread_lock = threading.RLock()
         self._wakings: SimpleQueue[None] = SimpleQueue()
@@ -198,7 +195,6 @@ class WriteScheduler:
         self._closed = Event()
         self._due = False
         self._idle = True
-        self._free_writes = FREE_WRITES
         self._affordable_at = 0.0
         self._urgent = False
         self._thread_is_writing = False
@@ -224,17 +220,13 @@ class WriteScheduler:
         return False
 
     def _is_affordable(self) -> bool:
-        """Whether a write costs little compared to the time since the last one. The first few are done in any case."""
-        if (
-            self._pending_records > MAX_PENDING_RECORDS
-            or self._journal_end - self._written_end > self._small_bytes
-            or self._thread_is_writing
-        ):
-            return False
-        if time.perf_counter() >= self._affordable_at:
-            return True
-        self._free_writes -= 1
-        return self._free_writes >= 0
+        """Whether little is new, and a write costs little compared to the time since the last one."""
+        return (
+            self._pending_records <= MAX_PENDING_RECORDS
+            and self._journal_end - self._written_end <= self._small_bytes
+            and not self._thread_is_writing
+            and time.perf_counter() >= self._affordable_at
+        )
 
     def _wake_up(self) -> None:
         if self._ended is None:
@@ -268,7 +260,7 @@ class WriteScheduler:
         self._pending_records, self._written_end = 0, self._journal_end
         with self._guarded:
             self._document_writer.write()
-        self._affordable_at = time.perf_counter() + COST_MULTIPLE * (time.thread_time() - began)
+        self._affordable_at = time.perf_counter() + self._cost_multiple * (time.thread_time() - began)
 
     def close(self) -> None:
         """Write the document for the last time, and end the thread."""
