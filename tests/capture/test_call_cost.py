@@ -10,7 +10,7 @@ from tests.processes import ROOT
 
 MOST_CALLS_FOR_THE_FACTS = 150
 MOST_CALLS = 430
-"""With the document, which is written once or twice for a call, as the threads happen to run: twice takes some 390."""
+"""With the document, written once."""
 
 
 def counted() -> tuple[int, int]:
