@@ -24,7 +24,7 @@ class UnspeakableError(Exception):
 
 
 def guarded(guard: Guard, error: BaseException, what: str = "record a request") -> str:
-    with guard(what):
+    with guard.protect(what):
         raise error
     return "the agent goes on"
 
@@ -108,7 +108,7 @@ def test_failures_that_cost_no_record_are_counted_together() -> None:
 
     def fail(what: str, times: int) -> None:
         for _ in range(times):
-            with guard(what, costs_record=False):
+            with guard.protect(what, costs_record=False):
                 raise OSError("full")
 
     def tell() -> list[str]:
@@ -122,7 +122,7 @@ def test_failures_that_cost_no_record_are_counted_together() -> None:
     told = [tell()]
     fail("write", 2)
     told.append(tell())
-    with guard("write", costs_record=False):
+    with guard.protect("write", costs_record=False):
         pass
     told.append(tell())
     fail("write", 1)

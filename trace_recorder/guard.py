@@ -14,6 +14,7 @@ import sys
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from inspect import CO_VARARGS
 from types import CodeType, FrameType, TracebackType
 from typing import TypeVar, TypeVarTuple
@@ -120,8 +121,12 @@ class Failure:
 class Guard:
     """Catches failures of recording, so that they do not reach the agent; with `strict` they are raised.
 
-        with guard("record a request"):
+        with guard.protect("record a request"):
             …
+
+    `protect` returns the context manager of a block, the same one each time; its argument completes the sentence
+    "could not …". With costs_record=False a failure loses no record (of the document, for example): repetitions are
+    then counted, and make one gap when they begin and one when they end.
 
     `failures` are the newest 1,000 that are not on file yet; `count` is the number of all failures. Methods
     take no lock, as any thread may fail at any point: operations of a deque are atomic, and `count` may be too low.
@@ -133,20 +138,7 @@ class Guard:
         self.failures: deque[Failure] = deque(maxlen=1000)
         self._last: Failure | None = None
         self._logged: set[str] = set()
-        self._blocks: dict[tuple[str, bool], _Guarded] = {}
-
-    def __call__(self, what: str, *, costs_record: bool = True) -> _Guarded:
-        """Return a context manager for a block; `what` completes the sentence "could not …".
-
-        With costs_record=False a failure loses no record (of the document, for example): repetitions are then counted,
-        and make one gap when they begin and one when they end.
-        """
-        found = self._blocks.get((what, costs_record))
-        if found is None:
-            found = _Guarded(self, what, costs_record)
-            if len(self._blocks) < _MAX_BLOCKS:
-                self._blocks[what, costs_record] = found
-        return found
+        self.protect: Callable[..., _Guarded] = lru_cache(_MAX_BLOCKS)(partial(_Guarded, self))
 
     def record_failure(self, what: str, error: BaseException, *, costs_record: bool = True) -> None:
         """Count a failure, queue it for the journal, and log it if it is the first of its kind."""
@@ -208,7 +200,7 @@ def is_recording() -> bool:
 class _Guarded:
     __slots__ = ("_costs_record", "_guard", "_what")
 
-    def __init__(self, guard: Guard, what: str, costs_record: bool) -> None:  # noqa: FBT001 - see `Guard`
+    def __init__(self, guard: Guard, what: str, *, costs_record: bool = True) -> None:
         self._guard = guard
         self._what = what
         self._costs_record = costs_record

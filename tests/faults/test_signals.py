@@ -77,7 +77,7 @@ def test_what_a_handler_raises_passes_the_guard(handler: str) -> None:
     """Whatever a handler is, what it raises in a guarded block reaches the agent, and is no failure."""
     guard = Guard()
 
-    with handling(HANDLERS[handler]), pytest.raises(TooLateError), guard("record"):
+    with handling(HANDLERS[handler]), pytest.raises(TooLateError), guard.protect("record"):
         signalled()
 
     assert (guard.count, list(guard.failures)) == (0, [])
@@ -124,7 +124,7 @@ def test_what_a_handler_raises_passes_though_it_is_not_installed_any_more(handle
     """A handler that resets itself before it raises is known by the frame that it was given."""
     guard = Guard()
 
-    with handling(ONCE[handler]), pytest.raises(TooLateError), guard("record"):
+    with handling(ONCE[handler]), pytest.raises(TooLateError), guard.protect("record"):
         signalled()
     with handling(ONCE[handler]), pytest.raises(TooLateError):
         try_call(signalled, lambda _: None)
@@ -146,7 +146,7 @@ def test_a_frame_that_is_handed_on_is_no_signal() -> None:
         _raise()
 
     guard = Guard()
-    with guard("record"):
+    with guard.protect("record"):
         look(1, sys._getframe(1))
 
     assert guard.count == 1

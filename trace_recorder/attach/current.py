@@ -6,7 +6,7 @@ recorder that is active in the context of the call. If there is none, it records
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
@@ -18,7 +18,6 @@ from trace_recorder.guard import logger
 from trace_recorder.recording import context as steps
 from trace_recorder.recording import tools
 from trace_recorder.recording.run import Run
-from trace_recorder.values.messages import Payload
 
 if TYPE_CHECKING:  # neither library is imported before it is needed
     import httpx
@@ -43,11 +42,6 @@ class FollowingTarget:
     def is_running(self) -> bool:
         """Return False: this target is not bound to one run."""
         return False
-
-    def context(self) -> Mapping[str, Payload]:
-        """Return the members that name the agent and the step of a call made now."""
-        recorder = active()
-        return steps.context_of(recorder._lifecycle.run) if recorder else {}
 
 
 following = FollowingTarget()
@@ -133,7 +127,7 @@ def _active(what: str) -> TrajectoryRecorder | None:
 
 def _following(what: str) -> TrajectoryRecorder | None:
     """Return the current recorder; in a thread without its context, the only running one."""
-    with guard(f"find the run of {what}"):
+    with guard.protect(f"find the run of {what}"):
         return active() or _only_running(what)
     return None
 

@@ -58,31 +58,31 @@ class Exporting:
         self._exports = []
         if not self._exporters:
             return
-        with self._guard("note the application's trace"):
+        with self._guard.protect("note the application's trace"):
             parent = _current_span()
             if parent is not None:
                 manual_records.annotation(run, key=PARENT_CONTEXT, value=parent)
         for exporter in self._exporters:
-            with self._guard("begin to export the run", costs_record=False):
+            with self._guard.protect("begin to export the run", costs_record=False):
                 self._exports.append((exporter, exporter.start(journal)))
 
     def flush(self, run: Run) -> None:
         """Send what is on file before the run ends; what is missing then is an annotation of the run."""
         missing = {}
         for exporter, export in self._exports:
-            with self._guard("export the run", costs_record=False):
+            with self._guard.protect("export the run", costs_record=False):
                 count = export.flush(exporter.flush_seconds / 2)
                 if count:
                     missing[export.name] = count
         if missing:
-            with self._guard("note what was not exported"):
+            with self._guard.protect("note what was not exported"):
                 manual_records.annotation(run, key=UNDELIVERED, value=missing)
 
     def end(self) -> None:
         """Send the end of the run, and stop."""
         exports, self._exports = self._exports, []
         for exporter, export in exports:
-            with self._guard("export the end of the run", costs_record=False):
+            with self._guard.protect("export the end of the run", costs_record=False):
                 export.close(exporter.flush_seconds / 2)
 
 

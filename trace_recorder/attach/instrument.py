@@ -6,15 +6,13 @@ libraries are patched by `capture/all_clients.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from trace_recorder.attach.current import check_recorder, following
 from trace_recorder.attach.recorder import TrajectoryRecorder, active
 from trace_recorder.capture.all_clients import client_patch
 from trace_recorder.capture.transport import guard
-from trace_recorder.recording import context as steps
 from trace_recorder.recording.run import Run
-from trace_recorder.values.messages import Payload
 
 
 class DefaultTarget:
@@ -26,17 +24,13 @@ class DefaultTarget:
     def open_run(self) -> Run | None:
         """Return the run of the current recorder; else that of the given one, started if necessary."""
         recorder: TrajectoryRecorder | None = None
-        with guard("find the run of a call"):
+        with guard.protect("find the run of a call"):
             recorder = self._chosen()
         return recorder._lifecycle.open_run("a wrapped client") if recorder else None
 
     def is_running(self) -> bool:
         """Return False: this target is not bound to one run."""
         return False
-
-    def context(self) -> Mapping[str, Payload]:
-        """Return the members that name the agent and the step of a call made now."""
-        return steps.context_of(self._chosen()._lifecycle.run)
 
     def _chosen(self) -> TrajectoryRecorder:
         named = active()

@@ -112,7 +112,7 @@ class Lifecycle:
         self._finalizer = weakref.finalize(self, _interrupt, run)  # first: a fork or a signal may come at any point
         self._finalizer.atexit = False
         self.run, self._path = run, document
-        with self.guard("record the start of the run"):
+        with self.guard.protect("record the start of the run"):
             about, said = dict(self.about), {"task": self.about["task"], "metadata": self._metadata}
             del about["task"]
             named, parent = run.named(**about), self._parent
@@ -150,7 +150,7 @@ class Lifecycle:
                 f"{what}: this run has been finalized, its file is {self._path}. Call start() to begin a new run."
             )
         if self.run is None and not self._disabled:
-            with self.lock, self.guard("begin the run") if self._parent else nullcontext():
+            with self.lock, self.guard.protect("begin the run") if self._parent else nullcontext():
                 if self.run is None:
                     self.begin()
         return self.run
@@ -162,7 +162,7 @@ class Lifecycle:
             logger.warning("%s goes on unrecorded: its recorder has ended (%s)", who, self._path)
         if self.ended or self.run is not None:
             return None if self.ended else self.run
-        with self.guard("begin the run"):
+        with self.guard.protect("begin the run"):
             return self.run_for("a captured call")
         return None
 

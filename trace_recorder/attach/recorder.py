@@ -278,7 +278,7 @@ class TrajectoryRecorder:
     def _record(self, who: str, what: str, record: Callable[[Run], None]) -> None:
         run = self._lifecycle.run_for(who)
         if run is not None:
-            with self._lifecycle.guard(what):
+            with self._lifecycle.guard.protect(what):
                 record(run)
 
     def save_trajectory(self) -> None:
@@ -393,7 +393,3 @@ class RecorderTarget:
     def is_running(self) -> bool:
         """Whether its run is open."""
         return self.recorder._lifecycle.is_running()
-
-    def context(self) -> Mapping[str, Payload]:
-        """The agent and the step that a call made now belongs to."""
-        return steps.context_of(self.recorder._lifecycle.run)

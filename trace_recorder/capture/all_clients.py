@@ -79,7 +79,7 @@ class TransportPatch:
                 self._patched.pop().restore()
 
     def _patch_module(self, module: ModuleType) -> None:
-        with guard("record what goes through a library that is imported now"), self._lock:
+        with guard.protect("record what goes through a library that is imported now"), self._lock:
             for kind in _clients_of(module) if self._installed else ():
                 self._patch(kind)
 
@@ -152,7 +152,7 @@ class ImportHook:
         behind = finders[finders.index(self) + 1 :] if self in finders else finders  # another hook asks those behind it
         others = (getattr(finder, "find_spec", None) for finder in behind)
         spec = next((spec for find in others if find and (spec := find(name, path, target))), None)
-        with guard("be told when a library is imported"):
+        with guard.protect("be told when a library is imported"):
             if spec is not None and spec.loader is not None:
                 self._call_after_import(spec.loader)
         return spec

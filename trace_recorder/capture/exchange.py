@@ -21,7 +21,6 @@ from weakref import ref
 
 from trace_recorder.background_work import Event
 from trace_recorder.capture import attempts, headers, stream_flusher, usage_warning
-from trace_recorder.capture.attempts import SentRequest
 from trace_recorder.capture.body_encoding import body_member, error_text, joined_bytes, text_member
 from trace_recorder.capture.decoding import decoder_of
 from trace_recorder.capture.event_loops import run_in_thread
@@ -29,7 +28,6 @@ from trace_recorder.capture.response_parts import LARGE_BODY, PART, SHORT, Respo
 from trace_recorder.derive.live_document.writer import When
 from trace_recorder.dialects.readers import join_stream, why_incomplete
 from trace_recorder.guard import is_recording, try_call
-from trace_recorder.recording.run import Run
 from trace_recorder.storage.redaction.urls import clean_url, url_secrets
 from trace_recorder.values.json_text import NotJsonError
 from trace_recorder.values.jsonable import describe_error, dump_members, members_to_json, to_json
@@ -49,14 +47,12 @@ ASSEMBLY_TIMEOUT_SECONDS = 10.0
 class Exchange(ResponseParts):
     """The recording of one exchange. Call `answered` or `failed`; then `chunk`s; then `ended` or `closed`."""
 
-    def __init__(self, run: Run, sent: SentRequest) -> None:
-        super().__init__(run, sent)
-        self._watched_body: ref[object] | None = None
-        self._assembly_done: Event | None = None
-        self._request_written: Event | None = None
-        self._cancelled_by: BaseException | None = None
-        self._ended_at = -1.0
-        self._is_awaited = False
+    _watched_body: ref[object] | None = None
+    _assembly_done: Event | None = None
+    _request_written: Event | None = None
+    _cancelled_by: BaseException | None = None
+    _ended_at = -1.0
+    _is_awaited = False
 
     def begin(self, context: Mapping[str, Payload]) -> None:
         """Write the request. `context` has the members that name its agent and step."""
@@ -91,7 +87,7 @@ class Exchange(ResponseParts):
 
         def write() -> None:
             try:
-                with self.run.guard("record a request"):
+                with self.run.guard.protect("record a request"):
                     self.begin(context)
                     return
                 with self._lock:
@@ -115,7 +111,7 @@ class Exchange(ResponseParts):
 
     def answered(self, status: int, raw: list[tuple[bytes, bytes]]) -> None:
         """Take the status and the headers of the response."""
-        with self.run.guard("record a response's headers"):
+        with self.run.guard.protect("record a response's headers"):
             self._status = status
             self._headers = headers.kept(raw)
             if status >= 400:
@@ -125,7 +121,8 @@ class Exchange(ResponseParts):
             media = self._headers.get("content-type", "").split(";")[0].strip().lower()
             self._streams = media in STREAM_TYPES or (status < 400 and media != "application/json" and self._asked())
             self._due = self._limits.flush_bytes if self._streams else LARGE_BODY
-            self._decode = decoder_of(self._headers.get("content-encoding", ""))
+            encoding = self._headers.get("content-encoding")
+            self._decode = decoder_of(encoding) if encoding else None
 
     def watch_body(self, body: object) -> None:
         """Watch the object through which the caller reads the response: if it is dropped, the response ends."""
@@ -144,7 +141,7 @@ class Exchange(ResponseParts):
 
     def failed(self, error: BaseException) -> None:
         """Record that there is no response: the connection failed, timed out, or was cancelled."""
-        with self.run.guard("record a failed call"):
+        with self.run.guard.protect("record a failed call"):
             if self._finish():
                 self._remember_failure()
                 about = self._about | {"duration_seconds": self._seconds()}
@@ -164,21 +161,22 @@ class Exchange(ResponseParts):
         if self._decode is None:
             self._keep(now, data)
         else:
-            self._take_encoded(now, data)
+            self._take_encoded(self._decode, now, data)
         if self._streams and not stream_flusher.is_watched(self):
-            with self.run.guard(PART):
+            with self.run.guard.protect(PART):
                 stream_flusher.watch(self)
 
     def whole(self, content: bytes) -> None:
         """Record a response that is complete and decoded already."""
         self._decode = None
         self.chunk(content)
-        self.write_due()
+        if self.is_due():
+            self.write_due()
         self.ended()
 
     def write_pending(self, *, last: bool = False) -> None:
         """Write what has been received; with `last`, also text that may be the beginning of a secret."""
-        with self.run.guard(PART), self._held() as is_held:
+        with self.run.guard.protect(PART), self._held() as is_held:
             self.run.unfinished.end_abandoned()
             if is_held and not self._done:
                 self.flush(last=last)
@@ -188,7 +186,7 @@ class Exchange(ResponseParts):
         """Record the end of a response that is still being received when the run ends."""
         with self._held() as is_held:
             if is_held and self._status:  # a thread that assembles it holds the lock, and has been waited for
-                self._end("record a response that goes on", "the run ended", None)
+                self.ended("the run ended", what="record a response that goes on")
 
     @contextmanager
     def _held(self) -> Iterator[bool]:
@@ -199,10 +197,6 @@ class Exchange(ResponseParts):
         finally:
             if held:
                 self._lock.release()
-
-    def ended(self) -> None:
-        """Record that the response was received to its end."""
-        self._end("record a response", None, None)
 
     async def write_due_in_event_loop(self) -> None:
         """Write all parts that are due, in a thread if they are long, and wait for it."""
@@ -229,7 +223,7 @@ class Exchange(ResponseParts):
             await run_in_thread(end, "response", self.is_awaited)
 
     def _write_rest(self) -> None:
-        with self.run.guard(PART):
+        with self.run.guard.protect(PART):
             self.flush(last=True)
 
     def _end_in_thread(self, done: Event) -> None:
@@ -258,7 +252,7 @@ class Exchange(ResponseParts):
             return
         if self._watched_body is not None and self._watched_body() is None:  # closed by a generator, not by the caller
             why = "it was abandoned"
-        end = partial(self._end, "record a response that was closed early", why, None)
+        end = partial(self.ended, why, what="record a response that was closed early")
         if is_recording():  # the garbage collector closes it, in a thread that may hold locks
             self.run.unfinished.defer(end)
         else:
@@ -269,16 +263,19 @@ class Exchange(ResponseParts):
         if self._assembly_done is not None:
             return
         if not isinstance(error, GeneratorExit):
-            self._end("record a broken response", error_text(error), error)
+            self.ended(error_text(error), error, what="record a broken response")
         else:
             self.closed("the caller closed it")
 
-    def _end(self, what: str, why: str | None, error: BaseException | None) -> None:
+    def ended(
+        self, why: str | None = None, error: BaseException | None = None, *, what: str = "record a response"
+    ) -> None:
+        """Record that the response was received to its end, or `why` it ended earlier, and by which `error`, if any."""
         if self._done or self.run.abandoned or sys.is_finalizing():  # asked before the lock: see `Run.append`
             return
-        with self.run.guard(what), self._lock:
+        with self.run.guard.protect(what), self._lock:
             if self._finish():
-                try_call(lambda: self._write_ending(why, error), self._write_bare_ending)
+                try_call(self._write_ending, self._write_bare_ending, why, error)
                 self._buffer, self._written = [], []  # a caller may keep the response, or it may be in a cycle
                 self.run.unfinished.release(self)  # last: a run that ends meanwhile waits for it
 
@@ -324,29 +321,26 @@ class Exchange(ResponseParts):
 
     def _why_incomplete(self, joined: JoinedStream | None, why: str | None) -> str | None:
         """Return why a stream is incomplete. After the protocol's own end, nothing is missing of what was decoded."""
-        if joined is not None and joined.ended and not self._decoding_failed:
+        if joined is not None and joined.ended and self._missing is None:
             return None
         known = why_incomplete(joined) if self._status < 300 else None
         if joined is not None and joined.error is not None:  # at which an SDK closes the stream
             return known or why
-        return why or self._missing() or known
+        return why or self._missing or known
 
     def _joined(self) -> JoinedStream | None:
-        with self.run.guard("put a stream together"):
+        with self.run.guard.protect("put a stream together"):
             return join_stream(self._sent.endpoint.api, b"".join(self._written))
         return None
 
-    def _missing(self) -> str | None:
-        return "a part of it could not be decoded" if self._decoding_failed else None
-
     def _plain_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
-        why = why or self._missing()
+        why = why or self._missing
         body = body_member(joined_bytes(self._buffer), self.run.mask_bytes)
         return {"complete": why is None, "ended_by": why}, body
 
     def _members_in_parts(self, why: str | None) -> tuple[dict[str, Payload], str]:
         self.flush(last=True)
-        why = why or self._missing()
+        why = why or self._missing
         return {"complete": why is None, "parts": self._parts, **without_none(ended_by=why)}, ""
 
     def _finish(self) -> bool:

@@ -37,34 +37,31 @@ LONGEST_LINE = 4 * 1024 * 1024
 
 PART = "record a part of a response"
 """What a failure to write a part is reported as."""
+UNDECODED = "a part of it could not be decoded"
 
 
 class ResponseParts:
     """The received bytes of one response, and which of them are on file."""
 
+    _done = _streams = _continues = False
+    _status = _buffered = _chunks = _parts = 0
+    _decode: Decoder | None = None
+    _missing: str | None = None
+    """Why a part of the response is missing, if it is."""
+    _first: float | None = None
+    _last: float | None = None
+    _part = BodyPart()
+
     def __init__(self, run: Run, sent: SentRequest) -> None:
         self.run = run
         self._sent = sent
-        self._began = time.perf_counter()
+        self._began = self._flushed = time.perf_counter()
         self._lock = threading.RLock()
-        self._done = False
-        self._status = 0
         self._headers: dict[str, str] = {}
-        self._decode: Decoder | None = None
-        self._streams = False
         self._buffer: list[stream_chunks.TimedBytes] = []
-        self._continues = False
         self._written: list[bytes] = []
-        self._buffered = 0
         self._limits = run.limits
         self._due = self._limits.flush_bytes
-        self._flushed = self._began
-        self._chunks = 0
-        self._part = BodyPart()
-        self._parts = 0
-        self._decoding_failed = False
-        self._first: float | None = None
-        self._last: float | None = None
         self.interaction_id, self._attempt, self._inferred = attempts.identify(run, sent)
         self._about: dict[str, Payload] = {"interaction_id": self.interaction_id, "attempt": self._attempt}
 
@@ -92,24 +89,21 @@ class ResponseParts:
             self._buffer += [(now, data[at : at + LARGEST]) for at in range(0, len(data), LARGEST)]
         self._buffered += len(data)
 
-    def _take_encoded(self, now: float, data: bytes) -> None:
+    def _take_encoded(self, decode: Decoder, now: float, data: bytes) -> None:
         """Decode a chunk and keep it. After one failure no further chunk can be decoded."""
-        if self._decoding_failed or self._decode is None:
-            return
-        decoded: bytes | None = None
-        with self.run.guard(PART):
-            try:
-                decoded = self._decode(data)
-            finally:
-                self._decoding_failed = decoded is None
-            self._keep(now, decoded)
+        if self._missing is None:
+            self._missing = UNDECODED
+            with self.run.guard.protect(PART):
+                decoded = decode(data)
+                self._missing = None
+                self._keep(now, decoded)
 
     def write_due(self) -> None:
         """Write all parts that are due. What cannot be written is tried again when more has come."""
         before = math.inf
         while self.is_due() and self._buffered < before:
             before = self._buffered
-            with self.run.guard(PART):
+            with self.run.guard.protect(PART):
                 self._flush_part(last=False)
             yield_to_others()
 

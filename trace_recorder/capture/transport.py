@@ -7,7 +7,7 @@ only to wrap a client of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cache
@@ -22,8 +22,8 @@ from trace_recorder.capture.exchange import Exchange
 from trace_recorder.capture.recorded_bodies import AsyncBody, SyncBody
 from trace_recorder.dialects.endpoints import Endpoint, endpoint_of
 from trace_recorder.guard import Guard
+from trace_recorder.recording.context import context_of
 from trace_recorder.recording.run import Run
-from trace_recorder.values.messages import Payload
 
 guard = Guard()
 """For failures that happen before the run of a call is known."""
@@ -43,9 +43,6 @@ class Target(Protocol):
     def is_running(self) -> bool:
         """Whether a run is open."""
 
-    def context(self) -> Mapping[str, Payload]:
-        """Return the members that name the agent and the step of a call made now."""
-
 
 @dataclass(slots=True)
 class Binding:
@@ -61,9 +58,9 @@ def begin(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> 
     run, endpoint = _run_and_endpoint(binding, request)
     if run is None or endpoint is None:
         return None
-    with run.guard("record a request"):
+    with run.guard.protect("record a request"):
         exchange = _exchange(run, endpoint, binding, request, plain_body)
-        exchange.begin(binding.target.context())
+        exchange.begin(context_of(run))
         return exchange
     return None
 
@@ -74,12 +71,12 @@ async def begin_in_event_loop(binding: Binding, request: Any, plain_body: type[I
     if run is None or endpoint is None:
         return None
     write: Callable[[], None] | None = None
-    with run.guard("record a request"):
+    with run.guard.protect("record a request"):
         exchange = _exchange(run, endpoint, binding, request, plain_body)
         if not exchange.is_large():
-            exchange.begin(binding.target.context())
+            exchange.begin(context_of(run))
             return exchange
-        write = exchange.begin_in_thread(binding.target.context())
+        write = exchange.begin_in_thread(context_of(run))
     if write is None:
         return None
     try:
@@ -93,7 +90,7 @@ async def begin_in_event_loop(binding: Binding, request: Any, plain_body: type[I
 def _run_and_endpoint(binding: Binding, request: Any) -> tuple[Run | None, Endpoint | None]:
     """Return the run that is to record a request, and the request's endpoint; None where it is not recorded."""
     endpoint: Endpoint | None = None
-    with guard("find out whether a request is an LLM call"):
+    with guard.protect("find out whether a request is an LLM call"):
         endpoint = endpoint_of(request.method, request.url.host, request.url.path, request.url.port)
     run = binding.target.open_run() if endpoint else None
     return (run, endpoint) if _request_in_progress.get() != (run, request) else (None, None)
@@ -111,7 +108,7 @@ def _exchange(
 
 def _content(request: Any, run: Run) -> bytes:
     """Return the body of a request that is no plain one; empty if it is only generated while it is sent."""
-    with run.guard("record the body of a request"):
+    with run.guard.protect("record the body of a request"):
         content: bytes = request.content
         return content
     return b""
@@ -119,7 +116,7 @@ def _content(request: Any, run: Run) -> bytes:
 
 def record_response(response: Any, exchange: Exchange, body: type) -> None:
     """Wrap the stream of a response for recording. A response that a mock transport made is recorded at once."""
-    with exchange.run.guard("wrap a response"):
+    with exchange.run.guard.protect("wrap a response"):
         exchange.answered(response.status_code, response.headers.raw)
         if response.is_stream_consumed:
             exchange.whole(response.content)

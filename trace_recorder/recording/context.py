@@ -245,7 +245,7 @@ class Step(_Block):
     def _begin(self, run: Run) -> Mapping[str, Payload]:
         self._began = time.perf_counter()
         about = {**context_of(run), "step_id": "", "step_number": to_jsonable_of_type(self.step_number, int)}
-        with run.guard("record the beginning of a step"):
+        with run.guard.protect("record the beginning of a step"):
             about["step_id"] = run.next_id("step")
             self._open = about
             self._held = _OpenStep(self)
@@ -270,7 +270,7 @@ class Step(_Block):
             record_or_defer(self._run if closed else None, partial(self._ended, self._run, about))
 
     def _ended(self, run: Run, about: dict[str, Payload]) -> None:
-        with run.guard("record the end of a step"):
+        with run.guard.protect("record the end of a step"):
             stands = merge_facts(about, run.named(state=to_jsonable_of_type(self.state, str)))
             nothing = dict.fromkeys(("llm_response", "tool_calls", "tool_results"))
             said = {**nothing, "reflection": to_jsonable_of_type(self.reflection, str), "error": error_text(self.error)}
@@ -321,7 +321,7 @@ class Agent(_Block):
         outer.pop("parent_agent_id", None)
         outer.pop("parent_execution_id", None)
         outer.pop("redacted", None)
-        with run.guard("name an agent"):
+        with run.guard.protect("name an agent"):
             self.agent_id = run.next_id("agent")
             outer |= run.named(agent=to_jsonable_of_type(self.name, str)) | {"agent_id": self.agent_id}
         return outer | without_none(parent_agent_id=self.parent_agent_id, parent_execution_id=current_execution(run))

@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -87,6 +87,7 @@ class Run:
         self._begin: tuple[str, str, int] | None = None
         self._journal = journal
         self._redaction = redaction
+        self._learned: tuple[list[str], list[str]] = [], []
         self._lock = threading.RLock()
         self._items = ItemEncoder()
         self.elements = RepeatedElements()
@@ -101,7 +102,8 @@ class Run:
             DocumentWriter, journal.path, history=history, sync=journal.sync, limits=limits.document
         )
         self._writer = WriteScheduler(
-            self._snapshot(document, in_place=journal.is_in_place), guard("write the document", costs_record=False)
+            self._snapshot(document, in_place=journal.is_in_place),
+            guard.protect("write the document", costs_record=False),
         )
 
     def __reduce__(self) -> NoReturn:
@@ -233,7 +235,7 @@ class Run:
         """Recreate a removed journal. While that fails, records go to the file without a name; none is lost."""
         self._recreate_after = time.perf_counter() + RECREATE_RETRY_SECONDS
         what = "keep the journal where it was"
-        with self.guard(what, costs_record=False):
+        with self.guard.protect(what, costs_record=False):
             paths.make_directory(self._journal.path.parent, sync=self._journal.sync)
             self._journal.recreate()
             self._recreate_after = 0.0
@@ -267,9 +269,13 @@ class Run:
             failure.reported = times
             failures.popleft()
 
-    def learn(self, keys: Iterable[str], cookies: Iterable[str] = ()) -> None:
+    def learn(self, keys: list[str], cookies: list[str]) -> None:
         """Mask these values from now on wherever they appear, in what was said of the run itself before too."""
-        if self._redaction.learn(keys, cookies) and not self.abandoned:
+        if (keys, cookies) == self._learned:
+            return
+        new = self._redaction.learn(keys, cookies)
+        self._learned = keys, cookies
+        if new and not self.abandoned:
             with self._lock:
                 for seq, masked, count in self._texts.mask_again(self._redaction.mask):
                     if not self.closed:
@@ -328,7 +334,7 @@ class Run:
     def _close_files(self) -> None:
         self._writer.close()
         self._document_complete = True
-        with self.guard("close the journal"):
+        with self.guard.protect("close the journal"):
             self._journal.close()  # first: a thread that comes late must not open the files again
         self._writer.release()
         if self.guard.failures:
@@ -350,7 +356,7 @@ class Run:
 
         Waiting for the other writer could block: it may wait for a lock of this thread.
         """
-        with self.guard("write the document", costs_record=False):
+        with self.guard.protect("write the document", costs_record=False):
             aside = self._document.with_name(f".{self.pid}.{crc32(b'aside'):08x}.tmp")
             snapshot = self._snapshot(aside)
             snapshot.write()
@@ -376,7 +382,7 @@ class Run:
         self._writer.close()
 
     def _end(self, ending: FinalStatus, final_result: object = None) -> None:
-        with self.guard("record the end of the run"):
+        with self.guard.protect("record the end of the run"):
             self.guard.note_recovery()
             unasked = ending.status == "interrupted"  # a directory that the agent removed in the end stays removed
             self._recreate_after = math.inf if unasked else 0.0

@@ -51,7 +51,7 @@ class Execution:
 
     def __enter__(self) -> Self:
         if self._run is not None:
-            with self._run.guard("record a tool call"):
+            with self._run.guard.protect("record a tool call"):
                 self._call(self._run)
         self._began = time.perf_counter()
         return self
@@ -83,7 +83,7 @@ class Execution:
 
     def _ended(self, run: Run, about: dict[str, Payload], error: BaseException | None) -> None:
         closed = isinstance(error, GeneratorExit)
-        with run.guard("record a tool result"):
+        with run.guard.protect("record a tool result"):
             about |= {"success": None if closed else error is None}
             about |= without_none(yielded=self._yielded or None, ended_by="it was closed" if closed else None)
             returned = to_jsonable(self.result)
@@ -108,7 +108,7 @@ class Execution:
         """Record one item of a generator."""
         self._yielded += 1
         if self._run is not None and self._items is not None and self._yielded <= MAX_ITEMS:
-            with self._run.guard("record an item of a tool"):
+            with self._run.guard.protect("record an item of a tool"):
                 self._items.append(to_jsonable(item))
 
 
@@ -208,7 +208,7 @@ class _ToolFunction:
         if run is None:
             return Execution(None, self.name)
         arguments: Mapping[str, object] = {}
-        with run.guard("read a tool's arguments"):
+        with run.guard.protect("read a tool's arguments"):
             arguments = self._arguments(args, kwargs)
         return Execution(run, self.name, arguments)
 

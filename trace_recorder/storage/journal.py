@@ -74,7 +74,8 @@ class Journal:
         file then ends where it did before, or the next append puts a newline behind its torn end.
         """
         while True:
-            fd = self._writable_fd()
+            file = self._file
+            fd = file.number if file is not None and file.is_ours() else self._open_again()
             if self._pending is not None:
                 self._resolve_pending_write()
             seq, before = self.next_seq, self.end if self.end >= 0 else self.size
@@ -149,12 +150,10 @@ class Journal:
             raise OSError(errno.EBADF, "the journal has been closed", str(self.path))
         return self._file
 
-    def _writable_fd(self) -> int:
-        """The descriptor to write to. Where other code has closed it, the file is opened again."""
-        file = self._file
-        if file is None or not file.is_ours():
-            self._file = file = self._open_by_name(self._open)
-            warn_once("other code closed the descriptor of a journal (os.closerange does); it has been opened again")
+    def _open_again(self) -> int:
+        """Open the file again, after other code has closed its descriptor; return the new one."""
+        self._file = file = self._open_by_name(self._open)
+        warn_once("other code closed the descriptor of a journal (os.closerange does); it has been opened again")
         return file.number
 
     def _open_by_name(self, file: Descriptor) -> Descriptor:
@@ -172,9 +171,10 @@ class Journal:
 
     def is_removed(self) -> bool:
         """Whether the file has no name any more, and so is lost when it is closed."""
+        file = self._file
         try:
-            return self._file is not None and self._file.stat().st_nlink == 0
-        except OSError:  # the descriptor is another file's now: the next append opens this one again
+            return file is not None and os.fstat(file.number).st_nlink == 0 and file.is_ours()
+        except OSError:  # other code has closed the descriptor: the next append opens the file again
             return False
 
     def recreate(self) -> None:

@@ -136,10 +136,7 @@ def parse(text: str, max_depth: int = MAX_DEPTH) -> Payload:
     if "\\" in text:
         refuse_lone_surrogates(text)
     space = _SPACE.match(text)
-    decoder = _yielding_decoder if len(text) > MAX_UNINTERRUPTED_CHARS and is_background() else _decoder
-    value, end = _decode(decoder, text, space.end() if space else 0)
-    if end > max_depth:
-        check_depth(text, max_depth, 0, end)
+    value, end = _value(text, space.end() if space else 0, yields=True, max_depth=max_depth)
     if not _SPACE.fullmatch(text, end):
         raise NotJsonError("more text after the JSON value")
     return value
@@ -302,20 +299,16 @@ def _elements(text: str, at: int, yields: bool) -> tuple[list[tuple[int, int]] |
     return spans if objects else None, end.end()
 
 
-def _value(text: str, at: int, yields: bool = False) -> tuple[Payload, int]:
-    """Read one value, by default without pauses: a lock may be held."""
+def _value(text: str, at: int, yields: bool = False, max_depth: int = MAX_DEPTH) -> tuple[Payload, int]:
+    """Read one value, by default without pauses: a lock may be held. Raises NotJsonError."""
     decoder = _yielding_decoder if yields and len(text) > MAX_UNINTERRUPTED_CHARS and is_background() else _decoder
-    value, end = _decode(decoder, text, at)
-    if end - at > MAX_DEPTH:
-        check_depth(text, MAX_DEPTH, at, end, yield_to_others if yields else _go_on)
-    return value, end
-
-
-def _decode(decoder: json.JSONDecoder, text: str, at: int) -> tuple[Payload, int]:
     try:
-        return decoder.raw_decode(text, at)
+        value, end = decoder.raw_decode(text, at)
     except (ValueError, RecursionError) as error:
         raise NotJsonError(str(error)) from None
+    if end - at > max_depth:
+        check_depth(text, max_depth, at, end, yield_to_others if yields else _go_on)
+    return value, end
 
 
 def _go_on() -> None:

@@ -26,7 +26,7 @@ from trace_recorder.values.final_status import uncaught_exception
 
 def begin() -> None:
     """Record this process as the environment orders it; without an order, nothing happens."""
-    with guard("record this process"):
+    with guard.protect("record this process"):
         handoff = Handoff.from_environment(os.environ)
         if handoff is not None:
             handoff.report_library()
@@ -70,7 +70,7 @@ class ProcessRecorder:
 
         Its exit code is known to whoever waits for it.
         """
-        with guard("record the end of this process"):
+        with guard.protect("record the end of this process"):
             error = uncaught_exception()
             for recorder in self._made.values():
                 recorder.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)

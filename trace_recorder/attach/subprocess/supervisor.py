@@ -75,7 +75,7 @@ def run_recorded(command: Sequence[str], handoff: Handoff, variables: Mapping[st
     Raises CommandError where it cannot be started.
     """
     pid, code = run_process(command, {**os.environ, **variables})
-    with _guard("record how the agent ended"):
+    with _guard.protect("record how the agent ended"):
         document = handoff.document_of(pid)
         if document is not None and journal_path_for(document).is_file():  # there is none where recording is turned off
             _record_exit(document, code)

@@ -57,12 +57,14 @@ class ItemList:
     """A list of a request: the numbers of its elements, the same as ranges, and the running check value.
 
     `waiting` are the elements at the end with CRCs that are not in `check` yet: their records may not be written.
+    `total` is the check value that was asked for last.
     """
 
     numbers: array[int] = field(default_factory=lambda: array("L"))
     ranges: list[list[int]] = field(default_factory=list)
     check: int = 0
     waiting: list[Item] = field(default_factory=list)
+    total: int = 0
 
     def add(self, item: Item) -> None:
         """Append an element."""
@@ -76,11 +78,12 @@ class ItemList:
 
     def check_value(self) -> int:
         """The CRC-32 over the CRCs of all elements; those that wait must have theirs by now."""
-        return crc32(b"".join([b"%08x" % item.crc for item in self.waiting]), self.check)
+        self.total = crc32(b"".join([b"%08x" % item.crc for item in self.waiting]), self.check)
+        return self.total
 
     def mark_written(self) -> None:
-        """Move the waiting elements into the running check value: their records are on file."""
-        self.check, self.waiting = self.check_value(), []
+        """Move the waiting elements into the running check value: their records are on file, with the `total`."""
+        self.check, self.waiting = self.total, []
 
 
 Parts = Mapping[str, int | ItemList]

@@ -135,19 +135,13 @@ class KnownSecrets:
         self._short: frozenset[str] = frozenset()
         self.all: tuple[_Secret, ...] = ()
         """All of them: another tuple whenever they change."""
-        self._learned_last: tuple[list[str], list[str]] = [], []
         self._learn(environment, self._given, FROM_THE_ENVIRONMENT)
 
     def learn(self, keys: Iterable[str], cookies: Iterable[str] = ()) -> list[str]:
         """Learn these values; return the keys that are new and are masked wherever they occur."""
-        given = list(keys), list(cookies)
-        if given == self._learned_last:
-            return []
         with self._lock:
-            self._learn(given[1], self._cookies, COOKIES)
-            new = self._learn(given[0], self._sent, KEPT)
-            self._learned_last = given
-        return new
+            self._learn(cookies, self._cookies, COOKIES)
+            return self._learn(keys, self._sent, KEPT)
 
     def _learn(self, values: Iterable[str], kept: dict[str, _Secret], limit: int) -> list[str]:
         with self._lock:
