@@ -284,15 +284,13 @@ class Exchange(ResponseParts):
             about, said = self._stream_members(why)
         else:
             about, said = self._members_in_parts(why) if self._parts else self._plain_members(why)
-        broken = error is not None and about["complete"] is False
-        if broken:
+        more: dict[str, Payload] = {"headers": self._headers}
+        if error is not None and about["complete"] is False:
             self._remember_failure()
+            more["error"] = describe_error(error)
+        if (ended_by := about.pop("ended_by", None)) is not None:
+            more["ended_by"] = ended_by  # an exception's message, which may hold a secret
         about = self._about | {"status": self._status, "duration_seconds": self._seconds(self._ended_at), **about}
-        more = without_none(
-            headers=self._headers,
-            error=describe_error(error) if error and broken else None,
-            ended_by=about.pop("ended_by", None),  # an exception's message, which may hold a secret
-        )
         when: When | None = "later" if self._parts else None  # there is much to read for the document
         self.run.append("llm_response", about, ",".join(filter(None, (dump_members(more), said))), when=when)
 

@@ -12,6 +12,7 @@ from trace_recorder.recording import process
 from trace_recorder.storage.items.item_lists import NewItem
 from trace_recorder.storage.journal_lines import Data
 from trace_recorder.storage.journal_reader import SCHEMA, VERSION
+from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.version import __version__
 
@@ -48,10 +49,13 @@ def item_records(new: Sequence[NewItem], masked: Sequence[tuple[str, int]]) -> l
     return [("item", record_data(item.about, *one)) for item, one in zip(new, masked[: len(new)], strict=True)]
 
 
-def split_redacted(about: Mapping[str, object]) -> tuple[Mapping[str, object], int]:
-    """The recorder's own members of a record, and how many secrets are masked in it."""
+def own_members(about: Mapping[str, object]) -> tuple[str, int]:
+    """The recorder's own members of a record as JSON text, and how many secrets are masked in them."""
     if "redacted" not in about:
-        return about, 0
-    said = dict(about)
-    redacted = said.pop("redacted")
-    return said, redacted if isinstance(redacted, int) else 0
+        return _dump(about)[1:-1], 0
+    others = dict(about)
+    redacted = others.pop("redacted")
+    return _dump(others)[1:-1], redacted if isinstance(redacted, int) else 0
+
+
+_dump = make_json_writer(",", ":", allow_nan=False)

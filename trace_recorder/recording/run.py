@@ -33,7 +33,7 @@ from trace_recorder.derive.live_document.writer import DocumentWriter, When, Wri
 from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard, try_call
 from trace_recorder.recording.limits import Limits
-from trace_recorder.recording.record_data import Records, item_records, process_facts, record_data, split_redacted
+from trace_recorder.recording.record_data import Records, item_records, own_members, process_facts, record_data
 from trace_recorder.recording.repeated_elements import RepeatedElements
 from trace_recorder.recording.run_texts import RunTexts
 from trace_recorder.recording.unfinished import UnfinishedWork
@@ -113,8 +113,8 @@ class Run:
     def start(self, about: Mapping[str, object], said: Mapping[str, object], parent: str | None) -> None:
         """Write the first record: the schema version, the process, and the caller's description of the run."""
         where = process_facts(self.trajectory_id, self.pid, parent)
-        about, redacted = split_redacted(about)
-        self._begin = members_to_json({**where, **about}), members_to_json(said), redacted
+        own, redacted = own_members({**where, **about})
+        self._begin = own, members_to_json(said), redacted
         with self._lock:
             self._prepare()
         self._update_document("start")
@@ -137,16 +137,16 @@ class Run:
         """
         if self.abandoned:
             return  # asked before the lock, which a thread of the parent's may have held at the fork
-        about, redacted = split_redacted(about)
+        own, redacted = own_members(about)
         data: Data | None = None
         if len(said) > MAX_UNINTERRUPTED_CHARS and kind in DOCUMENT_TIMING:  # done while others record
             said, count = self._redaction.mask(said)
-            data = encode_data(record_data(dump_members(about), said, redacted + count))
+            data = encode_data(record_data(own, said, redacted + count))
         with self._lock:
             self._prepare(looks=kind not in DOCUMENT_TIMING)  # that of a call has been asked when it was begun
             if data is None:
                 said, count = self._redaction.mask(said) if said else ("", 0)
-                data = record_data(dump_members(about), said, redacted + count)
+                data = record_data(own, said, redacted + count)
             seq = self._journal.next_seq
             try:
                 self._journal.append(kind, data, now())
@@ -185,8 +185,8 @@ class Run:
         self, kind: str, about: Mapping[str, object], encoded: Encoded, masked: tuple[str, int], items: Records
     ) -> None:
         """Write what was taken apart, and masked."""
-        about, redacted = split_redacted(about)
-        data = record_data(f'{dump_members(about)},"items":{encoded.items}', masked[0], redacted + masked[1])[:-1]
+        own, redacted = own_members(about)
+        data = record_data(f'{own},"items":{encoded.items}', masked[0], redacted + masked[1])[:-1]
         request: Data = lambda crcs: f'{data},"check":{encoded.check(crcs)}}}'  # noqa: E731 - it has a type
         seq, _ = self._journal.append_all([*items, (kind, request)], now())
         encoded.mark_written(seq)

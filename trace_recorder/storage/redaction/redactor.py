@@ -126,7 +126,7 @@ class Redaction:
         A redactor of the user's sees values only, not the names of members. A string that it changed counts as one.
         """
         seen = None if self._looks_at_all else self._see(text)
-        return self._mask_strings(text, seen) if seen is None or seen.is_any() else (text, 0)
+        return self._mask_strings(text, seen) if seen is None or any(seen.all) else (text, 0)
 
     def _mask_strings(self, text: str, seen: Sightings | None) -> tuple[str, int]:
         """Mask the strings in which something was seen, or all of them."""
@@ -165,14 +165,14 @@ class Redaction:
         last = texts[-1:], self._known.all
         searched = texts[:-1] if last == self._harmless else texts
         seen = self._see("\n".join(searched))  # one look at all of a small request
-        if not seen.is_any():
+        if not any(seen.all):
             self._harmless = last
             return [(text, 0) for text in texts]
         seen.places()
         ends = list(accumulate((len(text) + 1 for text in searched), initial=0))
         parts = [seen.part(*span) for span in pairwise(ends)]
         masked = [
-            self._mask_strings(text, part) if part.is_any() else (text, 0)
+            self._mask_strings(text, part) if any(part.all) else (text, 0)
             for text, part in zip(searched, parts, strict=True)
         ]
         return masked if searched is texts else [*masked, (texts[-1], 0)]
@@ -182,7 +182,7 @@ class Redaction:
         return self._looks_at_all or self._sees_secrets(text)
 
     def _sees_secrets(self, text: str) -> bool:
-        return self._see(text).is_any()
+        return any(self._see(text).all)
 
     def _see(self, text: str) -> Sightings:
         """Return what may be secret in JSON text, which may have escapes. A long text is searched in pieces."""
@@ -192,7 +192,7 @@ class Redaction:
             return self._see_in_pieces(text)
         plainer, escapes = without_escapes(text) if "\\" in text else (text, [])
         seen = Sightings(plainer, EVERY if default_redactor in self._redactors else KNOWN, self._known)
-        if escapes and seen.is_any():
+        if escapes and any(seen.all):
             seen.move_behind_escapes(escapes)
         return seen
 

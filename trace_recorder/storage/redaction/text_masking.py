@@ -32,9 +32,12 @@ EVERY = SHAPE | NAME | ENCODED | KNOWN
 
 
 class Sightings:
-    """What a first look found in a text: where a secret may be, of each kind that was searched for."""
+    """What a first look found in a text: where a secret may be, of each kind that was searched for.
 
-    __slots__ = ("_text", "by_name", "encoded", "escapes", "in_urls", "known", "shapes")
+    `all` has the lists of each kind, so that `any(seen.all)` is whether a secret may be anywhere.
+    """
+
+    __slots__ = ("_text", "all", "by_name", "encoded", "escapes", "in_urls", "known", "shapes")
 
     def __init__(self, text: str, kinds: int = EVERY, known: KnownSecrets | None = None) -> None:
         self._text = text
@@ -47,30 +50,24 @@ class Sightings:
         self.encoded = secret_encodings.signs(look, _sees) if may_be_encoded else []
         self.known: list[int] = []
         self.escapes: list[int] = []
+        self.all = self.shapes, self.by_name, self.in_urls, self.encoded, self.known, self.escapes
         if shortened is not None:
-            for some in self._all():
+            for some in self.all:
                 some[:] = shortened.places(some)
         if known is not None:
-            self.known = known.places(text, look if shortened is None else None)
+            self.known += known.places(text, look if shortened is None else None)
 
     def add(self, other: Sightings, at: int) -> None:
         """Add what was found in a part of the text that begins there."""
-        for some, more in zip(self._all(), other._all(), strict=True):
+        for some, more in zip(self.all, other.all, strict=True):
             some += [at + place for place in more]
-
-    def _all(self) -> tuple[list[int], ...]:
-        return self.shapes, self.by_name, self.in_urls, self.encoded, self.known, self.escapes
 
     def part(self, start: int, end: int) -> Sightings:
         """What was seen in a part of the text, for that part alone; after `places`."""
         part = Sightings("")
-        for some, of_all in zip(part._all(), self._all(), strict=True):
+        for some, of_all in zip(part.all, self.all, strict=True):
             some += [at - start for at in of_all[bisect_left(of_all, start) : bisect_left(of_all, end)]]
         return part
-
-    def is_any(self) -> bool:
-        """Whether a secret may be anywhere."""
-        return bool(self.by_name or self.shapes or self.known or self.in_urls or self.encoded or self.escapes)
 
     def move_behind_escapes(self, escapes: list[tuple[int, int]]) -> None:
         """Convert the positions to those in a text with escapes; strings with escapes are examined."""
@@ -80,15 +77,15 @@ class Sightings:
             starts.append(start - more)
             more += end - start - 1
         left = list(accumulate((end - start - 1 for start, end in escapes), initial=0))
-        for some in self._all():
+        for some in self.all:
             some[:] = [at + left[bisect_left(starts, at)] for at in some]
-        self.escapes = [start for start, _ in escapes]
+        self.escapes += [start for start, _ in escapes]
 
     def places(self) -> list[int]:
         """Return where a secret of any kind may be, in order."""
-        for some in self._all():
+        for some in self.all:
             some.sort()
-        return sorted(chain.from_iterable(self._all()))
+        return sorted(chain.from_iterable(self.all))
 
     def kinds(self, start: int, end: int) -> int:
         """Return the kinds of secrets that may be in a part of the text, after `places`."""
@@ -123,7 +120,7 @@ def _mask_shapes(text: str) -> str:
 
 def _sees(text: str) -> bool:
     """Whether a secret may be in a text that is not encoded in it."""
-    return Sightings(text, SHAPE | NAME).is_any()
+    return any(Sightings(text, SHAPE | NAME).all)
 
 
 def _has_any(places: list[int], start: int, end: int) -> bool:
