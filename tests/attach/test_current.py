@@ -9,10 +9,11 @@ import warnings
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 
+import httpx
 import pytest
 
 import trace_recorder
-from tests.chat_calls import asked, call, said
+from tests.chat_calls import CHAT, Wire, asked, call, said
 from tests.journals import records_of
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.values.messages import Payload
@@ -64,6 +65,25 @@ def test_a_thread_without_a_context_has_the_only_recorder(tmp_path: Path) -> Non
         thread.join()
 
     assert told(tmp_path / "run.json") == EXPECTED
+
+
+def test_a_call_in_a_thread_without_a_context_is_of_the_step_around_it(tmp_path: Path) -> None:
+    """The client follows the only recorder, and the step that is open in this thread is that recorder's."""
+
+    def work() -> None:
+        with recorder.step(7):
+            client.post(CHAT, json=asked("hello"))
+
+    with (
+        httpx.Client(transport=Wire(said("Hello.")), trust_env=False) as client,
+        TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder,
+    ):
+        trace_recorder.wrap(client)
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+
+    assert [one.step_number for one in load(tmp_path / "run.json").llm_interactions] == [7]
 
 
 def test_where_no_recorder_is_active_nothing_is_done(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

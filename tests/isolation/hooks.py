@@ -21,7 +21,6 @@ from tests.isolation.outcomes import KINDS
 from tests.limits import AT_ONCE, limited
 from trace_recorder import TrajectoryRecorder, guard
 from trace_recorder.attach.lifecycle import Lifecycle
-from trace_recorder.attach.recorder import RecorderTarget
 from trace_recorder.capture import body_encoding, exchange, headers, stream_flusher, transport
 from trace_recorder.derive.call_records import CallRecords
 from trace_recorder.derive.live_document.writer import DocumentWriter
@@ -138,7 +137,7 @@ HOOKS: dict[str, Hook] = {
     "look up the address": Hook(together(failing(transport, "endpoint_of"), fresh_guard), raises=False),
     "begin the run": Hook(failing(Lifecycle, "begin"), always("begin the run"), has_begun=False),
     "count the interactions": Hook(failing(Run, "next_id"), always(REQUEST)),
-    "ask for the step": Hook(failing(RecorderTarget, "context"), always(REQUEST)),
+    "ask for the step": Hook(failing(transport, "context_of"), always(REQUEST)),
     "learn the key": Hook(failing(Redaction, "learn"), always(REQUEST)),
     "choose headers": Hook(failing(headers, "kept"), always(REQUEST)),
     "encode items": Hook(failing(ItemEncoder, "encode"), always(REQUEST)),

@@ -121,8 +121,7 @@ class Exchange(ResponseParts):
             media = self._headers.get("content-type", "").split(";")[0].strip().lower()
             self._streams = media in STREAM_TYPES or (status < 400 and media != "application/json" and self._asked())
             self._due = self._limits.flush_bytes if self._streams else LARGE_BODY
-            encoding = self._headers.get("content-encoding")
-            self._decode = decoder_of(encoding) if encoding else None
+            self._decode = decoder_of(self._headers.get("content-encoding", ""))
 
     def watch_body(self, body: object) -> None:
         """Watch the object through which the caller reads the response: if it is dropped, the response ends."""
