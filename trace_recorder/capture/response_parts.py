@@ -91,12 +91,15 @@ class ResponseParts:
 
     def _take_encoded(self, decode: Decoder, now: float, data: bytes) -> None:
         """Decode a chunk and keep it. After one failure no further chunk can be decoded."""
-        if self._missing is None:
-            self._missing = UNDECODED
-            with self.run.guard.protect(PART):
+        if self._missing is not None:
+            return
+        with self.run.guard.protect(PART):
+            try:
                 decoded = decode(data)
-                self._missing = None
-                self._keep(now, decoded)
+            except BaseException:
+                self._missing = UNDECODED
+                raise
+            self._keep(now, decoded)
 
     def write_due(self) -> None:
         """Write all parts that are due. What cannot be written is tried again when more has come."""
