@@ -71,7 +71,7 @@ class RunFacts:
         """Count a record, the secrets masked in it, and the records that are missing before it."""
         self.records += 1
         if "redacted" in record.data and (redacted := as_int(record.data["redacted"])):
-            self.redactions.add({"redactions": redacted})
+            self.redactions.exchange({}, {"redactions": redacted})
         if isinstance(record.seq, int):
             if record.seq > self._last_seq + 1:
                 self._report_missing(record)
@@ -193,7 +193,7 @@ class RunFacts:
             status=ended["status"] if ended.get("status") in _STATUSES else status,
             success=ended.get("success"),
             final_result=ended.get("final_result"),
-            error=stated_error(ended.get("error")),
+            error=stated_error(ended["error"]) if "error" in ended else None,
             provider=begun.get("provider") or (first.provider if first else None),
             model=begun.get("model") or (first.model if first else None),
             max_steps=begun.get("max_steps"),
