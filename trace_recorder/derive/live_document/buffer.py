@@ -7,7 +7,7 @@ so what is kept does not grow with the array, except for about 180 bytes for eac
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from trace_recorder.storage.atomic_write import Span, write_all
@@ -64,18 +64,20 @@ class Layout:
         self.size = 0
         self.parts: list[bytes | Span] = []
         self._placed: list[tuple[ElementText, int]] = []
+        self._arrays: list[ElementTexts] = []
 
     def put(self, text: bytes) -> None:
         """Append a text."""
         self.parts.append(text)
         self.size += len(text)
 
-    def place(self, before: bytes, elements: Iterable[ElementText]) -> None:
+    def place(self, before: bytes, array: ElementTexts) -> None:
         """Append the text before the elements of an array, and the elements."""
+        self._arrays.append(array)
         parts, size, separator = self.parts, self.size + len(before), b"\n"
         parts.append(before)
         last: Span | None = None
-        for element in elements:
+        for element in array.elements:
             parts.append(separator)
             size += len(separator)
             separator = _SEPARATOR
@@ -92,9 +94,11 @@ class Layout:
         self.size = size
 
     def written(self, fd: int) -> None:
-        """Set the place of each element in the file that was written."""
+        """Set the place of each element in the file that was written, and merge those that are settled."""
         for element, offset in self._placed:
             element.parts, element.own_bytes, element.span = (), 0, Span(fd, offset, element.size)
+        for array in self._arrays:
+            array.merge()
 
 
 @dataclass(slots=True)

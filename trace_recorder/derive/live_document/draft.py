@@ -46,7 +46,8 @@ class Draft:
     """The document of one journal, as far as `read_new_records` has read it.
 
     `history` is the form in which messages are written; a document of more than `limit` bytes is written with deltas.
-    `status` is used if the run has no end on file. `journal` is the file that is read.
+    `status` is used if the run has no end on file. `journal` is the file that is read, `spool`
+    has texts that are in no document yet.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class Draft:
         status: Status = "running",
         limits: DocumentLimits = DEFAULT_LIMITS,
     ) -> None:
-        self._spool = Spool(path.parent)
+        self.spool = Spool(path.parent)
         self.journal = JournalFile(path)
         self._offset = 0
         self._size = 0
@@ -377,25 +378,19 @@ class Draft:
         outline = replace(outline, metrics=metrics, gaps=gaps)
         layout = Layout()
         before = b"{\n" + self._texts.members(outline.head()) + b',\n"llm_interactions": ['
-        layout.place(before, self._interactions.elements)
-        layout.place(b'],\n"agent_steps": [', self._steps.elements.elements)
+        layout.place(before, self._interactions)
+        layout.place(b'],\n"agent_steps": [', self._steps.elements)
         layout.put(b"],\n" + self._texts.members(outline.tail(self.history)) + b"\n}\n")
         if layout.size <= self._limit:
             return layout
         self._switch_to_deltas()
         return self.layout()
 
-    def written(self) -> None:
-        """Called when the file is written: every text has its position in that file now."""
-        self._interactions.merge()
-        self._steps.elements.merge()
-        self._spool.close()
-
     def _spill_settled(self) -> None:
         """Move settled texts out of memory if there are too many: a long journal is read before anything is written."""
         arrays = (self._interactions, self._steps.elements)
         if sum(array.unwritten_bytes() for array in arrays) > self._limits.memory_bytes:
-            self._spool.spill(arrays)
+            self.spool.spill(arrays)
 
 
 def _continues_interaction(record: Record) -> bool:

@@ -114,7 +114,7 @@ class DocumentWriter:
         self._last_file.take(fd)
         layout.written(fd)
         self.size = layout.size
-        draft.written()
+        draft.spool.close()
         self._draft = draft
 
     def close(self) -> None:
