@@ -5,7 +5,7 @@ LLM interactions, tools and steps are left to `fold.py`, which passes each recor
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from types import NoneType
 from typing import get_args
@@ -179,11 +179,18 @@ class RunFacts:
             if field.name not in unknown | _FROM_INTERACTIONS
         }
 
-    def outline(self, status: Status, first: LLMInteraction | None) -> Trajectory:
+    def outline(
+        self,
+        status: Status,
+        first: LLMInteraction | None,
+        *,
+        metrics: dict[str, Payload] | None = None,
+        gaps: Iterable[Gap] = (),
+    ) -> Trajectory:
         """Make the trajectory without its interactions and steps.
 
         `status` is used if the journal has no end. The provider and model of `first`, the first interaction, are used
-        if the start record names none.
+        if the start record names none. `gaps` are those of single interactions.
         """
         begun: Mapping[str, Payload] = self.start.data if self.start else {}
         ended: Mapping[str, Payload] = self.end.data if self.end else {}
@@ -203,5 +210,6 @@ class RunFacts:
             metadata=begun.get("metadata") or {},
             annotations=self.annotations,
             rewards=tuple(self.rewards),
-            gaps=self.all_gaps(),
+            metrics=metrics or {},
+            gaps=(*self.all_gaps(), *gaps),
         )

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from bisect import insort
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
@@ -368,14 +367,9 @@ class Draft:
 
     def layout(self) -> Layout:
         """Lay out the document's file; switch to deltas if it would be longer than the limit."""
-        outline = self._fold.run.outline(self._status, self._first)
-        gaps = (
-            *outline.gaps,
-            *self._gaps,
-            *(gap for shown in self._open_interactions.values() for gap in shown.gaps),
-        )
+        gaps = [*self._gaps, *(gap for shown in self._open_interactions.values() for gap in shown.gaps)]
         metrics = self._call_figures.metrics(self._steps.figures, self._fold.run.redactions)
-        outline = replace(outline, metrics=metrics, gaps=gaps)
+        outline = self._fold.run.outline(self._status, self._first, metrics=metrics, gaps=gaps)
         layout = Layout()
         before = b"{\n" + self._texts.members(outline.head()) + b',\n"llm_interactions": ['
         layout.place(before, self._interactions)

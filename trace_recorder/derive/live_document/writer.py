@@ -61,7 +61,8 @@ When = Literal["now", "when cheap", "later"]
 class DocumentWriter:
     """Writes the document of one journal. All methods may be called from any thread.
 
-    `size` is the size of the document in bytes. `in_place` says whether the journal still has its name.
+    `size` is the size of the document in bytes. `in_place` says whether the journal still has its name, and is
+    asked before the journal is opened.
     """
 
     def __init__(
@@ -103,8 +104,6 @@ class DocumentWriter:
                 self._write()
 
     def _write(self) -> None:
-        if not self._in_place():
-            raise FileNotFoundError(f"{self._journal_path} has been moved or removed; its document is not written")
         draft, layout = self._up_to_date()
         try:
             fd = replace_file(self.path, layout.parts, sync=self._sync)
@@ -124,6 +123,8 @@ class DocumentWriter:
             self._last_file.close()
 
     def _new_draft(self) -> Draft:
+        if not self._in_place():
+            raise FileNotFoundError(f"{self._journal_path} has been moved or removed; its document is not written")
         limit = self.limits.inline_bytes if self._auto and self._history == "inline" else math.inf
         return Draft(
             self._journal_path, self._history, self._carry_over, limit=limit, status=self._status, limits=self.limits
