@@ -8,14 +8,14 @@ import sys
 
 from openai import OpenAI
 
-import trace_recorder
-from trace_recorder import TrajectoryRecorder
+from trace_recorder import TrajectoryRecorder, tool
 
+TASK = " ".join(sys.argv[1:]) or "What is 17 * 23?"
 PARAMETERS = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}
 TOOL = {"type": "function", "function": {"name": "multiply", "parameters": PARAMETERS}}
 
 
-@trace_recorder.tool
+@tool
 def multiply(a: int, b: int) -> dict[str, int]:
     return {"product": a * b}
 
@@ -35,6 +35,6 @@ def agent(client: OpenAI, recorder: TrajectoryRecorder, task: str) -> str | None
                 messages.append({"role": "tool", "tool_call_id": call.id, "content": f"It is {result['product']}."})
 
 
-with TrajectoryRecorder(task=sys.argv[1]) as recorder, recorder.agent("calculator"):
-    recorder.finalize(success=True, final_result=agent(recorder.wrap(OpenAI()), recorder, sys.argv[1]))
+with TrajectoryRecorder(task=TASK) as recorder, recorder.agent("calculator"):
+    recorder.finalize(success=True, final_result=agent(recorder.wrap(OpenAI()), recorder, TASK))
     print(recorder.trajectory_path)

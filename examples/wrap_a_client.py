@@ -12,13 +12,9 @@ from openai import OpenAI
 from trace_recorder import TrajectoryRecorder
 
 MODEL = os.environ.get("MODEL", "gpt-4o")
-MULTIPLY = {
-    "type": "function",
-    "function": {
-        "name": "multiply",
-        "parameters": {"type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "number"}}},
-    },
-}
+TASK = " ".join(sys.argv[1:]) or "What is 17 * 23?"
+PARAMETERS = {"type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "number"}}}
+MULTIPLY = {"type": "function", "function": {"name": "multiply", "parameters": PARAMETERS}}
 
 
 def agent(client: OpenAI, question: str) -> str:
@@ -34,7 +30,7 @@ def agent(client: OpenAI, question: str) -> str:
             messages.append({"role": "tool", "tool_call_id": call.id, "content": str(numbers["a"] * numbers["b"])})
 
 
-with TrajectoryRecorder(task=sys.argv[1]) as recorder:  # the first line
+with TrajectoryRecorder(task=TASK) as recorder:  # the first line
     client = recorder.wrap(OpenAI())  # the second: the same client, of the same type; now it records
-    recorder.finalize(success=True, final_result=agent(client, sys.argv[1]))
+    recorder.finalize(success=True, final_result=agent(client, TASK))
 print(recorder.trajectory_path)

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING
 
 from examples.demo.recorded import record
 from examples.demo.runs import Job
+from trace_recorder import load
 
 if TYPE_CHECKING:
     from examples.demo.local_provider import LocalProvider
 
 FINISHED_CALLS = 4
 START_SECONDS = 60.0
-LINGER_SECONDS = 1.5
-"""How long the child is left waiting for the rest of its answer: the recorder puts a stream on file every second."""
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -42,6 +41,7 @@ def run_and_kill(provider: LocalProvider, directory: Path) -> Path:
         child = subprocess.Popen(command, cwd=REPOSITORY, env=os.environ | places)
         try:
             _wait(provider, child)
+            _wait_for_half(path)
         finally:
             child.kill()
             child.wait()
@@ -56,7 +56,15 @@ def _wait(provider: LocalProvider, child: subprocess.Popen[bytes]) -> None:
             raise ChildError(f"the run to be killed ended by itself, with exit code {child.returncode}")
         if time.monotonic() > deadline:
             raise ChildError(f"the run to be killed had not come to call {FINISHED_CALLS + 1} in {START_SECONDS} s")
-    time.sleep(LINGER_SECONDS)
+
+
+def _wait_for_half(path: Path) -> None:
+    """Wait until the half of the answer that has come is on file: the recorder writes a stream every second."""
+    deadline = time.monotonic() + START_SECONDS
+    while not ((answer := load(path).llm_interactions[FINISHED_CALLS].response) and answer.content):
+        if time.monotonic() > deadline:
+            raise ChildError(f"nothing of call {FINISHED_CALLS + 1} was on file after {START_SECONDS} s")
+        time.sleep(0.1)
 
 
 def main(endpoint: str, path: Path) -> None:

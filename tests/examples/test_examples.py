@@ -33,11 +33,11 @@ def test_wrap_a_client(tmp_path: Path) -> None:
     """The wrapped client's loop is on file: two calls, one tool with its result, the final answer."""
     with serving(plain(CALL), plain(CHAT)) as server:
         url = f"{server.url}/v1"
-        printed = run(tmp_path, "wrap_a_client.py", "What is 17 * 23?", OPENAI_BASE_URL=url, OPENAI_API_KEY="k")
+        printed = run(tmp_path, "wrap_a_client.py", "Multiply", "17 and 23.", OPENAI_BASE_URL=url, OPENAI_API_KEY="k")
 
     trajectory = load(printed.strip())
     first, second = trajectory.agent_steps
-    assert (trajectory.task, trajectory.status, trajectory.success) == ("What is 17 * 23?", "completed", True)
+    assert (trajectory.task, trajectory.status, trajectory.success) == ("Multiply 17 and 23.", "completed", True)
     assert [(call.name, call.arguments) for call in first.tool_calls] == [("multiply", {"a": 17, "b": 23})]
     assert [(result.call_id, result.result) for result in first.tool_results] == [("call_1", "391")]
     assert (second.state, trajectory.final_result) == ("completed", "hi")
@@ -47,7 +47,7 @@ def test_steps_and_tools(tmp_path: Path) -> None:
     """The marked loop is on file: two steps of one agent, the tool's object and the result that the model got."""
     with serving(plain(CALL), plain(CHAT)) as server:
         url = f"{server.url}/v1"
-        printed = run(tmp_path, "steps_and_tools.py", "What is 17 * 23?", OPENAI_BASE_URL=url, OPENAI_API_KEY="k")
+        printed = run(tmp_path, "steps_and_tools.py", OPENAI_BASE_URL=url, OPENAI_API_KEY="k")
 
     trajectory = load(printed.strip())
     first, second = trajectory.agent_steps

@@ -7,7 +7,7 @@ the last good one is never harmed. It depends on the journal alone, which is rea
 `DocumentWriter` writes; `WriteScheduler` decides when. A small document is written before the recording call returns:
 always for what the agent records itself; for a captured call if little is new and the write costs at most a hundredth
 of the time since the last one. Everything else is written by a background thread, when a hundred times the cost of its
-last write has passed, but not before a twentieth of a second. At the end of a run the document is always written.
+last write has passed, but not before a fifth of a second. At the end of a run the document is always written.
 
 Locks and threads:
 - The run's lock, which protects the journal, is never taken here. The run releases it before it calls this module.
@@ -51,7 +51,7 @@ MAX_JOIN_SECONDS = 10.0
 """How long `close` waits for the thread. If it is still writing then, the last write waits."""
 MIN_FREE_FRAMES = 500
 """How many frames must be free on the stack for a write in the calling thread."""
-SHOW_DELAY_SECONDS = 0.05
+SHOW_DELAY_SECONDS = 0.2
 """How long the thread waits before it writes what has just begun."""
 
 
