@@ -107,12 +107,6 @@ class ElementTexts:
 
     elements: list[ElementText] = field(default_factory=list)
 
-    def add(self) -> ElementText:
-        """Append an element."""
-        element = ElementText()
-        self.elements.append(element)
-        return element
-
     def insert(self, first_seq: int) -> ElementText:
         """Insert an element before those that began after it."""
         element = ElementText(first_seq=first_seq)

@@ -19,7 +19,7 @@ from pathlib import Path
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
 from trace_recorder.derive.call_records import CallRecords
 from trace_recorder.derive.fold import Fold, drain, unreadable_gaps
-from trace_recorder.derive.live_document.buffer import ElementTexts, Layout
+from trace_recorder.derive.live_document.buffer import ElementText, ElementTexts, Layout
 from trace_recorder.derive.live_document.limits import DEFAULT_LIMITS, DocumentLimits
 from trace_recorder.derive.live_document.open_parts import OpenInteraction, OpenStep
 from trace_recorder.derive.live_document.renderer import Renderer
@@ -194,7 +194,8 @@ class Draft:
     def _show(self, identity: str, one: LLMInteraction, call: CallRecords) -> None:
         shown = self._open_interactions.get(identity)
         if shown is None:
-            shown = self._open_interactions[identity] = OpenInteraction(call, self._interactions.add())
+            shown = self._open_interactions[identity] = OpenInteraction(call, ElementText())
+            self._interactions.elements.append(shown.element)
             self._first = self._first or one
             if not self._fold.tools.has_recorded_steps and is_step(one):
                 shown.step = self._steps.begin(call.first_seq, derived=True)
