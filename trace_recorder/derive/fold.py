@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from trace_recorder.background_work import yield_to_others
 from trace_recorder.derive.call_records import ENDINGS, CallRecords
-from trace_recorder.derive.interactions import Duplicates, asked_of, asks_for_stream, interaction_of
+from trace_recorder.derive.interactions import Duplicates, asks_for_stream, interaction_of
 from trace_recorder.derive.message_prefix import Render
 from trace_recorder.derive.requests import MAX_PREFIXES, RequestReader
 from trace_recorder.derive.run_facts import RunFacts
@@ -97,7 +97,7 @@ class Fold:
         if call is None:
             call = CallRecords(identity, self.items, record.seq, keeps_request=self.render is None)
             self.calls[identity] = call
-            if record.data.get("api") != "embeddings":
+            if self.tools.steps.has_started and record.data.get("api") != "embeddings":
                 self.tools.steps.close(agent_key(record.data))
             step = self._recorded_step(record) if "step_id" in record.data else None
             if step is not None and step.identity is not None:
@@ -159,9 +159,9 @@ class Fold:
                 self._unmatched.append((record, match, record))
                 continue
             if "items" in record.data:
-                try_call(self._read_request, _ignore, call, record)
+                self._read_request(call, record)
             if call.is_manual or record.kind in ENDINGS:
-                try_call(self._read_response, partial(self.run.add_unusable, record), call, record)
+                self._read_response(call, record)
             yield_to_others()
 
     def match_tools(self) -> None:
@@ -180,19 +180,23 @@ class Fold:
         call.incremental = try_call(self._request_reader.read, _ignore, call.interaction_id, call.dialect, data)
         if call.interaction_id in self.hidden:
             self._request_reader.forget(call.interaction_id)
-        results = call.new_tool_results if call.incremental is None else call.incremental.results
-        self._unmatched.append((record, Fold._match_request, call.interaction_id, data, results))
+        if call.incremental is not None:
+            results: Sequence[ToolResult] = call.incremental.results
+        else:
+            results = try_call(lambda: call.new_tool_results, lambda _: [])
+        if results or "parent_execution_id" in data or asks_for_stream(data, data.get("body")):
+            self._unmatched.append((record, Fold._match_request, call.interaction_id, data, results))
 
     def _match_request(self, identity: str, data: Mapping[str, Any], results: Sequence[ToolResult]) -> None:
         """Assign the tool results that a request carries to the calls that they answer."""
         self.tools.add_sub_agent(data.get("parent_execution_id"))
-        streams = asks_for_stream(data, asked_of(data))
+        streams = asks_for_stream(data, data.get("body"))
         self.tools.read_request(identity, agent_key(data), results, streams=streams)
 
     def _read_response(self, whole: CallRecords, record: Record) -> None:
         """Read a response, and whether it was recorded twice; its tool calls are left to `match_tools`."""
         call = whole if whole.newest is record else whole.as_of(record)
-        one = self.interaction(call) if call is whole else self._build(call)
+        one = self.interaction(call)
         if one is not None and one.api is None and self.duplicates.has(one):
             self._request_reader.forget(one.interaction_id)
             one = None
@@ -239,26 +243,20 @@ class Fold:
     def interaction(self, call: CallRecords) -> LLMInteraction | None:
         """Return the value of an interaction, built once. None, with a gap, if its records cannot be read."""
         identity = call.interaction_id
-        if identity in self._interactions:
-            return self._interactions[identity]
-        made = self._build(call)
-        if made is not None:
+        made = self._interactions.get(identity)
+        if identity in self.unreadable_ids or (made is not None and made.source is call):
+            return made
+        made = try_call(interaction_of, partial(self._note_unreadable, call), call)
+        if made is not None and self.calls.get(identity) is call:  # not one as it was before its newest record
             self._interactions[identity] = made
         return made
 
-    def _build(self, call: CallRecords) -> LLMInteraction | None:
-        identity = call.interaction_id
-        if identity in self.unreadable_ids:
-            return None
-
-        def on_error(error: Exception) -> None:
-            self.unreadable_ids.add(identity)
-            self._request_reader.forget(identity)
-            self.match_tools()
-            self.tools.detach(identity)
-            self.run.add_unusable(call.first, error)
-
-        return try_call(interaction_of, on_error, call)
+    def _note_unreadable(self, call: CallRecords, error: Exception) -> None:
+        self.unreadable_ids.add(call.interaction_id)
+        self._request_reader.forget(call.interaction_id)
+        self.match_tools()
+        self.tools.detach(call.interaction_id)
+        self.run.add_unusable(call.first, error)
 
     # ── the trajectory ───────────────────────────────────────────────────────────────────────────────────────────
 

@@ -37,6 +37,7 @@ def interaction_of(call: CallRecords) -> LLMInteraction:
     ending_error = None
     if ending is not None and not call.is_manual:
         ending_error = _ending_error(ending, call.body_in_parts if call.streams else {})
+    stream_error = _stream_error(call, end) if call.streams else None
     complete, ended_by = _how_it_ended(call, end)
     return LLMInteraction(
         interaction_id=call.interaction_id,
@@ -45,7 +46,7 @@ def interaction_of(call: CallRecords) -> LLMInteraction:
         source=call,
         step_number=request_data.get("step_number"),
         response=call.read_response(),
-        error=stated_error(request_data.get("error")) if call.is_manual else _stream_error(call, end) or ending_error,
+        error=stated_error(request_data.get("error")) if call.is_manual else stream_error or ending_error,
         attempts=() if call.is_manual else _attempts(call, ending_error),
         duration_seconds=duration if type(duration) in _NUMBERS and abs(duration) < MAX_SECONDS else None,
         time_to_first_token_seconds=first_token
@@ -68,7 +69,8 @@ def _how_it_ended(call: CallRecords, end: Mapping[str, Payload]) -> tuple[bool, 
     Older journals do not say whether the last event of a stream came. Then the stream itself is examined.
     """
     answered = call.is_manual or (call.ending is not None and call.ending.kind == "llm_response")
-    complete, ended_by = answered and end.get("complete", True) is True, text_of_member(end.get("ended_by"))
+    complete = answered and end.get("complete", True) is True
+    ended_by = text_of_member(end["ended_by"]) if "ended_by" in end else None
     if complete and end.get("stream") is True and "last_event" not in end and call.status < 300:
         joined = _undamaged_stream(call, end)
         ended_by = ended_by if joined is None else why_incomplete(joined)
@@ -82,9 +84,9 @@ def _undamaged_stream(call: CallRecords, end: Mapping[str, Payload]) -> JoinedSt
     return joined if joined is not None and joined.events == end.get("events") else None
 
 
-def asks_for_stream(request_data: Mapping[str, Payload], asked: Mapping[str, Payload]) -> bool:
-    """Whether a request's data, or the members of its body, ask for a stream."""
-    return request_data.get("stream") is True or asked.get("stream") is True
+def asks_for_stream(request_data: Mapping[str, Payload], body: Payload) -> bool:
+    """Whether a request's data, or its body, which may be without items, ask for a stream."""
+    return request_data.get("stream") is True or (isinstance(body, dict) and body.get("stream") is True)
 
 
 def asked_of(request_data: Mapping[str, Payload]) -> Mapping[str, Payload]:
@@ -95,7 +97,7 @@ def asked_of(request_data: Mapping[str, Payload]) -> Mapping[str, Payload]:
 
 def _stream_error(call: CallRecords, end: Mapping[str, Payload]) -> ErrorInfo | None:
     """The error that the stream of a call carried, if it is one."""
-    carried = call.stream_error() if call.streams else None
+    carried = call.stream_error()
     if carried is None:
         return None
     kind, message = read_error({"error": carried})

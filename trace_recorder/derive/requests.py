@@ -113,13 +113,21 @@ class RequestReader:
         return reading
 
     def _take_prefix(self, key: str, numbers: array[int]) -> MessagePrefix | None:
-        """Take out the prefix that a request continues; if the rest of the request fails, it is not kept."""
+        """Take out the prefix that a request continues, or make one of what it shares with another; None if nothing.
+
+        If the rest of the request fails, the prefix is not kept.
+        """
         same = [prefix for prefix in self._prefixes if prefix.key == key]
-        found = _find_prefix(same, numbers)
-        if found is None and (beginning := same[0] if same else self._beginnings.get(key)):
-            return beginning.restarted()
-        self._prefixes = [prefix for prefix in self._prefixes if prefix is not found]
-        return found
+        for prefix in same:
+            if numbers[: len(prefix.numbers)] == prefix.numbers:
+                prefix.begin_request(prefix.all_messages())
+                self._prefixes.remove(prefix)
+                return prefix
+        for prefix in same:
+            if positions := prefix.matching_positions(numbers):
+                return prefix.sliced(positions)
+        beginning = same[0] if same else self._beginnings.get(key)
+        return None if beginning is None else beginning.restarted()
 
     def _new_prefix(self, request: _Request) -> MessagePrefix:
         """Make a prefix with only what comes before the history."""
@@ -138,7 +146,10 @@ class RequestReader:
     def _append_new(self, prefix: MessagePrefix, request: _Request, numbers: array[int]) -> bool:
         """Append the elements that a prefix does not have yet. False if the first one merges with its last message."""
         new = numbers[len(prefix.numbers) :]
-        read, merge_rule = self._reader_of_elements(request, prefix.merge_rule)
+        read, merge_rule = request.reader.read_message, prefix.merge_rule
+        if self._render is None:
+            readings = self._readings_of(request.dialect, read, merge_rule)
+            read, merge_rule = readings.read, readings.merge_rule
         if merge_rule is None:
             for number in new:
                 prefix.append_element(number, read(self._items.element(number)))
@@ -152,16 +163,14 @@ class RequestReader:
             place += group.size
         return True
 
-    def _reader_of_elements(
-        self, request: _Request, merge_rule: MergeRule | None
-    ) -> tuple[Callable[[Payload], list[Message]], MergeRule | None]:
-        """Return how to read an element, and to merge several; without `render`, each is read and merged only once."""
-        if self._render is not None:
-            return request.reader.read_message, merge_rule
-        readings = self.readings.get(request.dialect)
+    def _readings_of(
+        self, dialect: str, read: Callable[[Payload], list[Message]], merge_rule: MergeRule | None
+    ) -> ElementReadings:
+        """Return the readings that all requests of a dialect share."""
+        readings = self.readings.get(dialect)
         if readings is None:
-            readings = self.readings[request.dialect] = ElementReadings(request.reader.read_message, merge_rule)
-        return readings.read, readings.merge_rule
+            readings = self.readings[dialect] = ElementReadings(read, merge_rule)
+        return readings
 
     def forget(self, interaction_id: str) -> None:
         """Forget the interaction that was read last: no later request is written as a delta to it."""
@@ -182,19 +191,6 @@ class _Request:
         self.dialect, self.reader, self.history, self.body = dialect, reader, history, body
         self.other_items = {name: part for name, part in items.items() if name != history}
         self.key = _dump([dialect, body, self.other_items])
-
-
-def _find_prefix(prefixes: list[MessagePrefix], numbers: array[int]) -> MessagePrefix | None:
-    """Return the prefix that a history continues, or a new one made of what it shares with another."""
-    for prefix in prefixes:
-        if numbers[: len(prefix.numbers)] == prefix.numbers:
-            prefix.begin_request(prefix.all_messages())
-            return prefix
-    for prefix in prefixes:
-        positions = prefix.matching_positions(numbers)
-        if positions:
-            return prefix.sliced(positions)
-    return None
 
 
 def _remembered(newest: MessagePrefix, others: list[MessagePrefix], at_most: int) -> list[MessagePrefix]:

@@ -5,7 +5,7 @@ LLM interactions, tools and steps are left to `fold.py`, which passes each recor
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from types import NoneType
 from typing import get_args
@@ -71,7 +71,7 @@ class RunFacts:
         """Count a record, the secrets masked in it, and the records that are missing before it."""
         self.records += 1
         if "redacted" in record.data and (redacted := as_int(record.data["redacted"])):
-            self.redactions.add({"redactions": redacted})
+            self.redactions.exchange({}, {"redactions": redacted})
         if isinstance(record.seq, int):
             if record.seq > self._last_seq + 1:
                 self._report_missing(record)
@@ -179,11 +179,18 @@ class RunFacts:
             if field.name not in unknown | _FROM_INTERACTIONS
         }
 
-    def outline(self, status: Status, first: LLMInteraction | None) -> Trajectory:
+    def outline(
+        self,
+        status: Status,
+        first: LLMInteraction | None,
+        *,
+        metrics: dict[str, Payload] | None = None,
+        gaps: Iterable[Gap] = (),
+    ) -> Trajectory:
         """Make the trajectory without its interactions and steps.
 
         `status` is used if the journal has no end. The provider and model of `first`, the first interaction, are used
-        if the start record names none.
+        if the start record names none. `gaps` are those of single interactions.
         """
         begun: Mapping[str, Payload] = self.start.data if self.start else {}
         ended: Mapping[str, Payload] = self.end.data if self.end else {}
@@ -193,7 +200,7 @@ class RunFacts:
             status=ended["status"] if ended.get("status") in _STATUSES else status,
             success=ended.get("success"),
             final_result=ended.get("final_result"),
-            error=stated_error(ended.get("error")),
+            error=stated_error(ended["error"]) if "error" in ended else None,
             provider=begun.get("provider") or (first.provider if first else None),
             model=begun.get("model") or (first.model if first else None),
             max_steps=begun.get("max_steps"),
@@ -203,5 +210,6 @@ class RunFacts:
             metadata=begun.get("metadata") or {},
             annotations=self.annotations,
             rewards=tuple(self.rewards),
-            gaps=self.all_gaps(),
+            metrics=metrics or {},
+            gaps=(*self.all_gaps(), *gaps),
         )

@@ -8,7 +8,7 @@ Where tools that ran outside of every other step are shown is decided in `tool_s
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
@@ -25,6 +25,7 @@ AGENT_MEMBERS = ("agent", "agent_id", "parent_agent_id")
 """The members of a record that name an agent."""
 Answers = Mapping[str, ToolResult]
 """The results of one interaction's tool calls, by call id."""
+_NO_TOOLS: tuple[tuple[ToolCall, ...], tuple[ToolResult, ...]] = ((), ())
 
 
 def agent_key(data: Mapping[str, Payload]) -> Hashable:
@@ -122,14 +123,19 @@ def is_step(one: LLMInteraction) -> bool:
     return one.api != "embeddings"
 
 
-def step_of(number: int, one: LLMInteraction, answers: Answers, executions: Iterable[ToolExecution] = ()) -> AgentStep:
+def step_of(
+    number: int, one: LLMInteraction, answers: Answers, executions: Collection[ToolExecution] = ()
+) -> AgentStep:
     """Make the step of one interaction. `executions` are the executions of tools that are attached to it."""
-    calls, results = tool_calls_and_results([one], {one.interaction_id: answers}, executions)
+    calls, results = _NO_TOOLS
+    if one.response.tool_calls or executions:
+        calls, results = tool_calls_and_results([one], {one.interaction_id: answers}, executions)
+    response = one.response if one.answered else None
     return AgentStep(
         step_number=number,
         timestamp=one.timestamp,
-        state=_state(one, calls_tools=bool(calls)),
-        llm_response=one.response if one.answered else None,
+        state=_state(one, answered=response is not None, calls_tools=bool(calls)),
+        llm_response=response,
         tool_calls=calls,
         tool_results=results,
         error=f"{one.error.type}: {one.error.message}" if one.error else None,
@@ -141,10 +147,10 @@ def step_of(number: int, one: LLMInteraction, answers: Answers, executions: Iter
     )
 
 
-def _state(one: LLMInteraction, *, calls_tools: bool) -> str:
+def _state(one: LLMInteraction, *, answered: bool, calls_tools: bool) -> str:
     if one.error:
         return "error"
-    if not one.answered or not one.complete:
+    if not answered or not one.complete:
         return "thinking"
     return "calling_tool" if calls_tools else "completed"
 

@@ -213,7 +213,7 @@ def _read_choice(element: Payload, position: int, made_up_ids: int) -> tuple[Cho
         message.reasoning,
         calls,
         members.nonempty_text("finish_reason"),
-        extra=members.rest(),
+        extra=members.rest() if members else {},
         interleaved=interleaved,
     )
     return choice, message.extra | {"content": message.content} if isinstance(message.content, list) else message.extra

@@ -53,13 +53,18 @@ class Attempt(Struct, frozen=True, gc=False):
 
     def to_document(self) -> dict[str, Payload]:
         """Render for the document."""
-        return {"number": self.number, "timestamp": self.timestamp} | without_none(
-            status=self.status,
-            error=self.error and self.error.to_document(),
-            duration_seconds=self.duration_seconds,
-            headers=self.headers or None,
-            inferred=self.inferred or None,
-        )
+        document: dict[str, Payload] = {"number": self.number, "timestamp": self.timestamp}
+        if self.status is not None:
+            document["status"] = self.status
+        if self.error is not None:
+            document["error"] = self.error.to_document()
+        if self.duration_seconds is not None:
+            document["duration_seconds"] = self.duration_seconds
+        if self.headers:
+            document["headers"] = self.headers
+        if self.inferred:
+            document["inferred"] = True
+        return document
 
 
 class InteractionSource(Protocol):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from trace_recorder.values.short_forms import folded_rows, table
-from trace_recorder.values.structs import Struct, field
+from trace_recorder.values.structs import Struct, asdict, field
 
 Payload = Any
 """A provider's raw JSON: dict, list, str, int, float, bool or None. The only place for Any."""
@@ -162,15 +162,10 @@ class Usage(Struct, frozen=True, gc=False):
 
     def to_document(self) -> dict[str, Payload]:
         """Render for the document: what is unknown is left out."""
-        return without_none(
-            input_tokens=self.input_tokens,
-            output_tokens=self.output_tokens,
-            cache_creation_input_tokens=self.cache_creation_input_tokens,
-            cache_read_input_tokens=self.cache_read_input_tokens,
-            reasoning_tokens=self.reasoning_tokens,
-            cost=self.cost,
-            extra=self.extra or None,
-        )
+        document = {name: value for name, value in asdict(self).items() if value is not None}
+        if not self.extra:
+            del document["extra"]
+        return document
 
 
 BlockType = Literal["reasoning", "text", "tool_call", "other"]

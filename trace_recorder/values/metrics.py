@@ -20,6 +20,7 @@ _ALWAYS = ("llm_calls", "failed_llm_calls", "attempts", "agent_steps", "tool_cal
 _UNITS = {"llm_seconds": 1_000_000, "cost": 1_000_000_000_000}
 """Fractions are summed as integers, in these parts of their units, so that the order does not change a sum."""
 _MAX_VALUE = 1e12
+"""Fractions beyond it are left out."""
 _ORDER = (*_ALWAYS, "llm_seconds", *_TOKEN_COUNTS, "cost", "redactions")
 
 Counts = Mapping[str, int]
@@ -35,9 +36,9 @@ def metrics_of(
     """
     tally = Tally()
     for one in interactions:
-        tally.add(interaction_counts(one))
+        tally.exchange({}, interaction_counts(one))
     for step in steps:
-        tally.add(step_counts(step))
+        tally.exchange({}, step_counts(step))
     return tally.metrics(*others)
 
 
@@ -46,22 +47,15 @@ def interaction_counts(one: LLMInteraction) -> Counts:
     counts = {"llm_calls": 1, "attempts": len(one.attempts)}
     if one.error is not None:
         counts["failed_llm_calls"] = 1
-    if one.duration_seconds is not None:
-        _put_fraction(counts, "llm_seconds", one.duration_seconds)
     usage = one.response.usage
     for name in _TOKEN_COUNTS:
         value = getattr(usage, name)
         if value is not None:
             counts[name] = value
-    if usage.cost is not None:
-        _put_fraction(counts, "cost", usage.cost)
+    for name, fraction in (("llm_seconds", one.duration_seconds), ("cost", usage.cost)):
+        if fraction is not None and abs(fraction) < _MAX_VALUE:
+            counts[name] = round(fraction * _UNITS[name])
     return counts
-
-
-def _put_fraction(counts: dict[str, int], name: str, value: float) -> None:
-    """Add a fraction; values beyond `_MAX_VALUE` are left out."""
-    if abs(value) < _MAX_VALUE:
-        counts[name] = round(value * _UNITS[name])
 
 
 def step_counts(step: AgentStep) -> Counts:
@@ -76,21 +70,15 @@ class Tally:
     def __init__(self, first: Counts | None = None) -> None:
         self._sums: dict[str, int] = defaultdict(int)
         self._times: dict[str, int] = defaultdict(int)
-        self.add(first or {})
-
-    def add(self, counts: Counts, times: int = 1) -> None:
-        """Add counts; with `times` -1, subtract them."""
-        sums, stated = self._sums, self._times
-        for name, value in counts.items():
-            sums[name] += times * value
-            stated[name] += times
+        self.exchange({}, first or {})
 
     def exchange(self, old: Counts, new: Counts) -> Counts:
         """Subtract old counts, add new ones, and return the new ones."""
-        if old != new:
-            if old:
-                self.add(old, -1)
-            self.add(new)
+        sums, stated = self._sums, self._times
+        for counts, times in ((old, -1), (new, 1)) if old != new else ():
+            for name, value in counts.items():
+                sums[name] += times * value
+                stated[name] += times
         return new
 
     def metrics(self, *others: Tally) -> dict[str, Payload]:

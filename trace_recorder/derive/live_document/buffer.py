@@ -7,7 +7,7 @@ so what is kept does not grow with the array, except for about 180 bytes for eac
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from trace_recorder.storage.atomic_write import Span, write_all
@@ -41,10 +41,6 @@ class ElementText:
         self.parts, self.own_bytes, self.span = parts, self.size if own_bytes is None else own_bytes, None
         self.delta_edits = [*delta_edits]
 
-    def written_at(self, span: Span) -> None:
-        """Replace the text in memory by its place in a file."""
-        self.parts, self.own_bytes, self.span, self.size = (), 0, span, span.length
-
     def shorten(self) -> None:
         """Apply the edits. What they keep of a text in a file stays in that file."""
         delta_edits, self.delta_edits, span = self.delta_edits, [], self.span
@@ -62,24 +58,26 @@ class ElementText:
 
 
 class Layout:
-    """The content of a file to be written: texts, and ranges of the last file. Adjacent ranges are merged."""
+    """The content of a file to be written, in `parts`: texts, and ranges of the last file, merged where adjacent."""
 
     def __init__(self) -> None:
         self.size = 0
-        self._parts: list[bytes | Span] = []
+        self.parts: list[bytes | Span] = []
         self._placed: list[tuple[ElementText, int]] = []
+        self._arrays: list[ElementTexts] = []
 
     def put(self, text: bytes) -> None:
         """Append a text."""
-        self._parts.append(text)
+        self.parts.append(text)
         self.size += len(text)
 
-    def place(self, before: bytes, elements: Iterable[ElementText]) -> None:
+    def place(self, before: bytes, array: ElementTexts) -> None:
         """Append the text before the elements of an array, and the elements."""
-        parts, size, separator = self._parts, self.size + len(before), b"\n"
+        self._arrays.append(array)
+        parts, size, separator = self.parts, self.size + len(before), b"\n"
         parts.append(before)
         last: Span | None = None
-        for element in elements:
+        for element in array.elements:
             parts.append(separator)
             size += len(separator)
             separator = _SEPARATOR
@@ -95,14 +93,12 @@ class Layout:
                 parts.append(last := span)
         self.size = size
 
-    def __iter__(self) -> Iterator[bytes | Span]:
-        """Iterate over the parts in order."""
-        return iter(self._parts)
-
     def written(self, fd: int) -> None:
-        """Set the place of each element in the file that was written."""
+        """Set the place of each element in the file that was written, and merge those that are settled."""
         for element, offset in self._placed:
             element.parts, element.own_bytes, element.span = (), 0, Span(fd, offset, element.size)
+        for array in self._arrays:
+            array.merge()
 
 
 @dataclass(slots=True)
@@ -110,12 +106,6 @@ class ElementTexts:
     """The elements of one array, in order."""
 
     elements: list[ElementText] = field(default_factory=list)
-
-    def add(self) -> ElementText:
-        """Append an element."""
-        element = ElementText()
-        self.elements.append(element)
-        return element
 
     def insert(self, first_seq: int) -> ElementText:
         """Insert an element before those that began after it."""
@@ -125,11 +115,6 @@ class ElementTexts:
             at -= 1
         self.elements.insert(at, element)
         return element
-
-    @property
-    def size(self) -> int:
-        """About how many bytes the array takes in the file."""
-        return sum([element.size for element in self.elements])
 
     def unwritten_bytes(self) -> int:
         """Return how many bytes of settled texts are in memory because they are in no file yet."""
@@ -141,24 +126,25 @@ class ElementTexts:
         offset = os.lseek(file, 0, os.SEEK_END)
         write_all(file, (part for element in settled for part in (*element.parts, _SEPARATOR)))
         for element in settled:
-            element.written_at(Span(file, offset, element.size))
+            element.parts, element.own_bytes, element.span = (), 0, Span(file, offset, element.size)
             offset += element.size + len(_SEPARATOR)
         self.merge()
 
     def merge(self) -> None:
         """Merge settled elements that are adjacent in the last file."""
         merged: list[ElementText] = []
+        place_behind: tuple[int, int] | None = None  # the last element, if it is settled: its file, and where it ends
         for element in self.elements:
-            joined = (
-                _joined(merged[-1].span, element.span) if element.settled and merged and merged[-1].settled else None
-            )
-            if joined is None:
+            span = element.span if element.settled else None
+            if span is None or (span.fd, span.offset) != place_behind:
                 merged.append(element)
-                continue
-            last = merged[-1]
-            at = last.size + len(_SEPARATOR)
-            last.delta_edits += [(start + at, end + at, new) for start, end, new in element.delta_edits]
-            last.written_at(joined)
+            else:
+                last = merged[-1]
+                at = last.size + len(_SEPARATOR)
+                last.delta_edits += [(start + at, end + at, new) for start, end, new in element.delta_edits]
+                last.size = at + element.size
+                last.span = Span(span.fd, span.offset - at, last.size)
+            place_behind = None if span is None else (span.fd, span.offset + span.length + len(_SEPARATOR))
         self.elements = merged
 
     def shorten(self) -> None:
@@ -170,12 +156,3 @@ class ElementTexts:
 
 def _parts_in_memory(parts: Sequence[bytes | Span]) -> list[bytes]:
     return [part for part in parts if isinstance(part, bytes)]
-
-
-def _joined(one: Span | None, other: Span | None) -> Span | None:
-    """Return the range of two elements that are adjacent in one file, else None."""
-    if one is None or other is None or one.fd != other.fd:
-        return None
-    if one.offset + one.length + len(_SEPARATOR) != other.offset:
-        return None
-    return Span(one.fd, one.offset, one.length + len(_SEPARATOR) + other.length)

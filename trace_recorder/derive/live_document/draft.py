@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import math
 from bisect import insort
-from dataclasses import replace
+from collections.abc import Iterable
 from pathlib import Path
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
 from trace_recorder.derive.call_records import CallRecords
 from trace_recorder.derive.fold import Fold, drain, unreadable_gaps
-from trace_recorder.derive.live_document.buffer import ElementTexts, Layout
+from trace_recorder.derive.live_document.buffer import ElementText, ElementTexts, Layout
 from trace_recorder.derive.live_document.limits import DEFAULT_LIMITS, DocumentLimits
 from trace_recorder.derive.live_document.open_parts import OpenInteraction, OpenStep
 from trace_recorder.derive.live_document.renderer import Renderer
@@ -45,7 +45,8 @@ class Draft:
     """The document of one journal, as far as `read_new_records` has read it.
 
     `history` is the form in which messages are written; a document of more than `limit` bytes is written with deltas.
-    `status` is used if the run has no end on file.
+    `status` is used if the run has no end on file. `journal` is the file that is read, `spool`
+    has texts that are in no document yet.
     """
 
     def __init__(
@@ -58,8 +59,8 @@ class Draft:
         status: Status = "running",
         limits: DocumentLimits = DEFAULT_LIMITS,
     ) -> None:
-        self._spool = Spool(path.parent)
-        self._file = JournalFile(path)
+        self.spool = Spool(path.parent)
+        self.journal = JournalFile(path)
         self._offset = 0
         self._size = 0
         self.history = history
@@ -69,7 +70,7 @@ class Draft:
         self._limit = limit
         self._limits = limits
         self._status = status
-        items = DiskBackedItems(self._file, max_cached_bytes=limits.cached_item_bytes)
+        items = DiskBackedItems(self.journal, max_cached_bytes=limits.cached_item_bytes)
         tools = ToolExecutions(steps=ToolSteps(max_tools=limits.max_tools_per_step))
         self._fold = Fold(
             items, self._texts.message, tools=tools, max_prefixes=limits.max_prefixes, hidden=carry_over.hidden
@@ -87,26 +88,25 @@ class Draft:
         self._gaps: list[Gap] = []
         self._call_figures = Tally()
 
-    def is_in_place(self) -> bool:
-        """Whether the file that is read still has the journal's name. A removed journal is created again."""
-        return self._file.is_in_place()
-
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def read_new_records(self) -> None:
         """Read the complete records that were written since the last call. Raises StaleDraftError."""
         size = self._limits.read_bytes
-        while data := self._file.read(size, self._offset):
+        while data := self.journal.read(size, self._offset):
             whole = data.rfind(b"\n") + 1
             for number, record in enumerate(journal_reader.read(data[:whole], base=self._offset)):
-                self._add_record(record)
-                if number % RECORDS_PER_YIELD == 0:
+                if number % RECORDS_PER_YIELD == RECORDS_PER_YIELD - 1:
                     yield_to_others()
+                self._add_record(record)
             self._offset += whole
-            self._size = self._interactions.size + self._steps.elements.size
+            elements = (*self._interactions.elements, *self._steps.elements.elements)
+            self._size = sum([element.size for element in elements])
             if self._size > self._limit:
                 self._switch_to_deltas()
             self._update(is_last=len(data) < size)
+            if self._size > self._limits.memory_bytes:
+                self._spill_settled()
             if len(data) < size:
                 break
             size = self._limits.read_bytes if whole else size * 2
@@ -140,8 +140,8 @@ class Draft:
         fold = self._fold
         fold.read_pending()
         fold.match_tools()
-        for step in drain(fold.tools.steps.changed):
-            self._show_tool_step(step)
+        if fold.tools.steps.changed:
+            self._show_tool_steps(drain(fold.tools.steps.changed))
         for identity in drain(fold.changed):
             if fold.steps_by_id or self._settled_step_ids:
                 showing = fold.tools.steps_showing(identity)
@@ -159,13 +159,11 @@ class Draft:
             elif identity not in self._carry_over.hidden:  # a hidden one is read, but not shown
                 self._show(identity, one, call)
             yield_to_others()
-        for identity in drain(fold.changed_steps):
-            self._show_recorded_step(identity)
+        if fold.changed_steps:
+            self._show_recorded_steps(drain(fold.changed_steps))
         if self._carry_over.draft_count <= MAX_DRAFTS:
-            self._settle_steps()
             self._settle()
         fold.duplicates.forget_oldest()
-        self._spill_settled()
 
     def _hide(self, identity: str) -> None:
         """Leave out an unreadable or duplicate interaction.
@@ -196,7 +194,8 @@ class Draft:
     def _show(self, identity: str, one: LLMInteraction, call: CallRecords) -> None:
         shown = self._open_interactions.get(identity)
         if shown is None:
-            shown = self._open_interactions[identity] = OpenInteraction(call, self._interactions.add())
+            shown = self._open_interactions[identity] = OpenInteraction(call, ElementText())
+            self._interactions.elements.append(shown.element)
             self._first = self._first or one
             if not self._fold.tools.has_recorded_steps and is_step(one):
                 shown.step = self._steps.begin(call.first_seq, derived=True)
@@ -208,7 +207,8 @@ class Draft:
             self._switch_to_deltas()
         shown.figures = self._call_figures.exchange(shown.figures, interaction_counts(one))
         shown.gaps = unreadable_gaps([one])
-        self._show_derived_step(shown)
+        if shown.step is not None:
+            self._steps.show(shown.step, self._fold.derived_step(shown.step.number, one), response=shown.response)
 
     def _render(self, shown: OpenInteraction, one: LLMInteraction) -> None:
         rendered = self._texts.interaction(one, shown.call.incremental)
@@ -226,12 +226,10 @@ class Draft:
                 self._render(shown, shown.one)
         self._steps.switch_to_deltas()
 
-    def _show_derived_step(self, shown: OpenInteraction) -> None:
-        if shown.step is not None and shown.one is not None:
-            self._steps.show(shown.step, self._fold.derived_step(shown.step.number, shown.one), response=shown.response)
-
     def _settle(self) -> None:
-        """Settle the interactions that are complete, except the newest; if too many wait, also the oldest of these."""
+        """Settle what is complete, except the newest; if too many interactions wait, also the oldest of these."""
+        if self._open_steps:
+            self._settle_steps()
         open_ones = len(self._open_interactions)
         for identity, shown in list(self._open_interactions.items())[: -self._limits.min_open]:
             if self._open_step_of and not self._open_step_of.keys().isdisjoint(
@@ -261,16 +259,22 @@ class Draft:
 
     def _must_stay_open(self, identity: str, step: StepText | None) -> bool:
         """Whether an earlier draft settled this interaction, or its step, too early."""
-        if identity in self._carry_over.unsettled:
-            return True
-        return step is not None and (self._steps.must_stay_open(step) or self._follows_unstable_step(step))
+        unsettled = self._carry_over.unsettled
+        if step is None or identity in unsettled:
+            return identity in unsettled
+        return (
+            step.first_seq > self._carry_over.first_moved
+            or (bool(unsettled) and step.name in unsettled)
+            or (bool(self._open_steps) and self._follows_unstable_step(step))
+        )
 
     def _follows_unstable_step(self, step: StepText) -> bool:
-        """Whether a derived step comes after a tool step that may still disappear, or after a place where one did."""
-        others = [
-            one for one in self._open_steps if isinstance(one.step, ToolStep) and one.text.first_seq < step.first_seq
-        ]
-        return step.first_seq > self._carry_over.first_moved or any(map(self._may_be_reassigned, others))
+        """Whether a derived step comes after a tool step that may still disappear."""
+        return any(
+            self._may_be_reassigned(one)
+            for one in self._open_steps
+            if isinstance(one.step, ToolStep) and one.text.first_seq < step.first_seq
+        )
 
     def _may_be_reassigned(self, open_step: OpenStep) -> bool:
         """Whether the tools of a tool step may turn out to belong to an open stream."""
@@ -301,25 +305,28 @@ class Draft:
         else:
             self._steps.show(open_step.text, self._fold.recorded_step(one), messages=one.messages)
 
-    def _show_recorded_step(self, identity: str) -> None:
-        if identity in self._open_step_of:
-            self._show_open_step(self._open_step_of[identity])
-        else:
-            self._carry_over.reopen(identity)
+    def _show_recorded_steps(self, identities: Iterable[str]) -> None:
+        for identity in identities:
+            if identity in self._open_step_of:
+                self._show_open_step(self._open_step_of[identity])
+            else:
+                self._carry_over.reopen(identity)
 
-    def _show_tool_step(self, step: ToolStep) -> None:
-        open_step = self._open_step_of.get(step)
-        if open_step is None and step.settled:
-            self._carry_over.reopen(step.identity)
-        if step.executions:
-            if open_step is None:
-                open_step = self._open_step_of[step] = OpenStep(step, self._steps.begin(step.first_seq, derived=True))
-                insort(self._open_steps, open_step, key=lambda one: one.text.first_seq)
-            self._show_open_step(open_step)
-        elif open_step is not None:
-            self._steps.drop(open_step.text)
-            self._open_steps.remove(open_step)
-            del self._open_step_of[step]
+    def _show_tool_steps(self, steps: Iterable[ToolStep]) -> None:
+        for step in steps:
+            open_step = self._open_step_of.get(step)
+            if open_step is None and step.settled:
+                self._carry_over.reopen(step.identity)
+            if step.executions:
+                if open_step is None:
+                    open_step = OpenStep(step, self._steps.begin(step.first_seq, derived=True))
+                    self._open_step_of[step] = open_step
+                    insort(self._open_steps, open_step, key=lambda one: one.text.first_seq)
+                self._show_open_step(open_step)
+            elif open_step is not None:
+                self._steps.drop(open_step.text)
+                self._open_steps.remove(open_step)
+                del self._open_step_of[step]
 
     def _settle_steps(self) -> None:
         """Settle the steps that are complete, except the newest."""
@@ -337,7 +344,8 @@ class Draft:
 
     def _step_must_stay_open(self, open_step: OpenStep) -> bool:
         """Whether an earlier draft settled this step too early."""
-        if open_step.step.identity in self._carry_over.unsettled or self._steps.must_stay_open(open_step.text):
+        unsettled = self._carry_over.unsettled
+        if open_step.step.identity in unsettled or (unsettled and open_step.text.name in unsettled):
             return True
         return open_step.text.first_seq > self._carry_over.first_moved or (
             bool(open_step.text.number) and self._follows_unstable_step(open_step.text)
@@ -360,38 +368,24 @@ class Draft:
 
     def layout(self) -> Layout:
         """Lay out the document's file; switch to deltas if it would be longer than the limit."""
-        outline = self._fold.run.outline(self._status, self._first)
-        gaps = (
-            *outline.gaps,
-            *self._gaps,
-            *(gap for shown in self._open_interactions.values() for gap in shown.gaps),
-        )
+        gaps = [*self._gaps, *(gap for shown in self._open_interactions.values() for gap in shown.gaps)]
         metrics = self._call_figures.metrics(self._steps.figures, self._fold.run.redactions)
-        outline = replace(outline, metrics=metrics, gaps=gaps)
+        outline = self._fold.run.outline(self._status, self._first, metrics=metrics, gaps=gaps)
         layout = Layout()
         before = b"{\n" + self._texts.members(outline.head()) + b',\n"llm_interactions": ['
-        layout.place(before, self._interactions.elements)
-        layout.place(b'],\n"agent_steps": [', self._steps.elements.elements)
+        layout.place(before, self._interactions)
+        layout.place(b'],\n"agent_steps": [', self._steps.elements)
         layout.put(b"],\n" + self._texts.members(outline.tail(self.history)) + b"\n}\n")
         if layout.size <= self._limit:
             return layout
         self._switch_to_deltas()
         return self.layout()
 
-    def written(self) -> None:
-        """Called when the file is written: every text has its position in that file now."""
-        self._interactions.merge()
-        self._steps.elements.merge()
-        self._spool.close()
-
     def _spill_settled(self) -> None:
         """Move settled texts out of memory if there are too many: a long journal is read before anything is written."""
         arrays = (self._interactions, self._steps.elements)
-        if (
-            self._size > self._limits.memory_bytes
-            and sum(array.unwritten_bytes() for array in arrays) > self._limits.memory_bytes
-        ):
-            self._spool.spill(arrays)
+        if sum(array.unwritten_bytes() for array in arrays) > self._limits.memory_bytes:
+            self.spool.spill(arrays)
 
 
 def _continues_interaction(record: Record) -> bool:

@@ -76,7 +76,7 @@ class Renderer:
         if reading is None:
             asked = one.source.request()
             every = [self._dump([message.to_document() for message in asked.messages])[1:-1]]
-            new, delta, offer = every, self._delta(_DELTA, None, 0), self._dump(asked.to_document())
+            new, delta, offer = every, _DELTA + _FROM_NOTHING, self._dump(asked.to_document())
         else:
             every, offer = reading.rendered(), self._offer(reading.offer)
             new, delta = self._added(reading, every, _DELTA)
@@ -86,11 +86,10 @@ class Renderer:
         between, _, after = rest.rpartition(_REQUEST + b"0")  # in the rest, so after the messages
         behind = [response, between.removeprefix(_RESPONSE + b"0") + _REQUEST, offer, after]
         own = len(text) + len(response) + sum(map(len, new)) + _POINTER_BYTES * (len(every) + 6)
-        said = response if one.answered else None
         if self._history == "delta":
-            return RenderedText([before + delta, *new, b"]}" + _RESPONSE, *behind], own, response=said)
+            return RenderedText([before + delta, *new, b"]}" + _RESPONSE, *behind], own, response=response)
         parts = [before + _MESSAGES + b"[", *every, b"]" + _RESPONSE, *behind]
-        return RenderedText(parts, own, self._edits(before, parts[0], every, new, delta), said)
+        return RenderedText(parts, own, self._edits(before, parts[0], every, new, delta), response)
 
     def step(self, one: AgentStep, response: bytes | None, messages: IncrementalReading | None) -> RenderedText:
         """Render a step.
@@ -98,7 +97,7 @@ class Renderer:
         `response` is the text of its response, if it was rendered already, and `messages` are those that were read
         together with other steps.
         """
-        if response is not None:
+        if response is not None and one.llm_response is not None:
             text = self._dump(one.to_document(llm_response=0))
             before, _, after = text.partition(_STEP_RESPONSE + b"0")  # before it are only strings and numbers
             return RenderedText([before + _STEP_RESPONSE, response, after], len(text))
@@ -148,19 +147,14 @@ class Renderer:
         return (len(before), end - sum(map(len, new)), delta), (end, end + 1, b"]}")
 
     def _added(self, reading: IncrementalReading, every: list[bytes], name: bytes) -> tuple[list[bytes], bytes]:
-        """Return the messages that a request adds to those of another one, and the beginning of its delta.
+        """Return the messages that a request adds to those of another one, and the beginning of its delta, up to them.
 
-        `every` are all its messages.
+        `every` are all its messages, `name` is the text before the delta's member `since`.
         """
         if not reading.since:
-            return every, self._delta(name, None, 0)
-        return reading.rendered(reading.new), self._delta(name, reading.since, _kept(reading))
-
-    def _delta(self, name: bytes, since: str | None, kept: Payload) -> bytes:
-        """Return the beginning of a delta, up to its messages; `name` is the text before its member `since`."""
-        if since is None:
-            return name + _FROM_NOTHING
-        return name + self._dump({"since": since, "kept": kept, "messages": 0})[1 : -len("0}")] + b"["
+            return every, name + _FROM_NOTHING
+        since = self._dump({"since": reading.since, "kept": _kept(reading), "messages": 0})[1 : -len("0}")]
+        return reading.rendered(reading.new), name + since + b"["
 
     def _offer(self, offer: RequestReading) -> bytes:
         for other, text in self._offers:

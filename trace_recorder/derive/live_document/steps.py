@@ -87,7 +87,7 @@ class StepTexts:
 
     def begin(self, first_seq: int, *, derived: bool) -> StepText:
         """Begin a step at the place of the record `first_seq`."""
-        later = self._later_derived_steps(first_seq)
+        later = self._later_derived_steps(first_seq) if first_seq <= self._newest else []
         one = StepText(first_seq, self.elements.insert(first_seq))
         if derived:
             self._derived += 1
@@ -147,10 +147,6 @@ class StepTexts:
         if name in self._settled_names or self._has_settled(number):
             self._carry_over.reopen(name)
 
-    def must_stay_open(self, one: StepText) -> bool:
-        """Whether an earlier draft settled the steps of this number too early."""
-        return bool(self._carry_over.unsettled) and one.name in self._carry_over.unsettled
-
     def _has_settled(self, number: Payload) -> bool:
         """Whether a derived step of this number is settled."""
         if self._carry_over.has_recorded_steps or not isinstance(number, int):
@@ -159,8 +155,6 @@ class StepTexts:
 
     def _later_derived_steps(self, first_seq: int) -> list[StepText]:
         """Return the open derived steps that began after a record. Raises StaleDraftError if a settled one did."""
-        if first_seq > self._newest:
-            return []
         if first_seq < self._settled:
             self._carry_over.first_moved = min(self._carry_over.first_moved, first_seq)
             raise StaleDraftError(first_seq)

@@ -22,11 +22,13 @@ Locks and threads:
 from __future__ import annotations
 
 import math
+import os
 import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Literal
@@ -59,7 +61,8 @@ When = Literal["now", "when cheap", "later"]
 class DocumentWriter:
     """Writes the document of one journal. All methods may be called from any thread.
 
-    `size` is the size of the document in bytes. `in_place` says whether the journal still has its name.
+    `size` is the size of the document in bytes. `in_place` says whether the journal still has its name, and is
+    asked before the journal is opened.
     """
 
     def __init__(
@@ -101,18 +104,16 @@ class DocumentWriter:
                 self._write()
 
     def _write(self) -> None:
-        if not self._in_place():
-            raise FileNotFoundError(f"{self._journal_path} has been moved or removed; its document is not written")
         draft, layout = self._up_to_date()
         try:
-            fd = replace_file(self.path, layout, sync=self._sync)
+            fd = replace_file(self.path, layout.parts, sync=self._sync)
         except OSError:
             self._draft = draft  # its texts are where they were
             raise
         self._last_file.take(fd)
         layout.written(fd)
         self.size = layout.size
-        draft.written()
+        draft.spool.close()
         self._draft = draft
 
     def close(self) -> None:
@@ -122,6 +123,8 @@ class DocumentWriter:
             self._last_file.close()
 
     def _new_draft(self) -> Draft:
+        if not self._in_place():
+            raise FileNotFoundError(f"{self._journal_path} has been moved or removed; its document is not written")
         limit = self.limits.inline_bytes if self._auto and self._history == "inline" else math.inf
         return Draft(
             self._journal_path, self._history, self._carry_over, limit=limit, status=self._status, limits=self.limits
@@ -129,7 +132,7 @@ class DocumentWriter:
 
     def _up_to_date(self) -> tuple[Draft, Layout]:
         draft, self._draft = self._draft, None  # if Ctrl-C interrupts this, the next write starts over
-        if draft is None or self._last_file.changed() or not draft.is_in_place():
+        if draft is None or self._last_file.changed() or not draft.journal.is_in_place():
             draft = self._new_draft()
         while True:
             try:
@@ -147,13 +150,13 @@ class _LastFile:
 
     def __init__(self) -> None:
         self._file: Descriptor | None = None
-        self._seen = (0, 0)
+        self._seen: object = None
 
     def take(self, fd: int) -> None:
         """Replace it by the next one."""
         file = Descriptor(fd)
         last, self._file = self._file, file  # Ctrl-C after this leaves `last` open, but never closes it twice
-        self._seen = _state(file)
+        self._seen = _size_and_time(os.fstat(fd))
         if last is not None:
             with suppress(OSError):  # the next file has its name already
                 last.close()
@@ -161,7 +164,7 @@ class _LastFile:
     def changed(self) -> bool:
         """Whether another party has written to it or closed its descriptor."""
         try:
-            return self._file is not None and _state(self._file) != self._seen
+            return self._file is not None and _size_and_time(self._file.stat()) != self._seen
         except OSError:
             return True
 
@@ -172,9 +175,7 @@ class _LastFile:
             last.close()
 
 
-def _state(file: Descriptor) -> tuple[int, int]:
-    state = file.stat()
-    return state.st_size, state.st_mtime_ns
+_size_and_time = attrgetter("st_size", "st_mtime_ns")
 
 
 class WriteScheduler:
@@ -216,7 +217,9 @@ class WriteScheduler:
             return True
         self._due = True
         if self._idle:
-            self._wake_up()
+            if self._ended is None:
+                self._start_thread()
+            self._wakings.put(None)
         return False
 
     def _is_affordable(self) -> bool:
@@ -228,15 +231,13 @@ class WriteScheduler:
             and time.perf_counter() >= self._affordable_at
         )
 
-    def _wake_up(self) -> None:
-        if self._ended is None:
-            with self._guarded, self._thread_lock:
-                if self._ended is None:
-                    ended = Event()
-                    run = partial(run_yielding, partial(self._run, ended), lambda: self._urgent)
-                    start_thread(run, "trace_recorder document")
-                    self._ended = ended  # not before: if the thread cannot be started, the next record tries again
-        self._wakings.put(None)
+    def _start_thread(self) -> None:
+        with self._guarded, self._thread_lock:
+            if self._ended is None:
+                ended = Event()
+                run = partial(run_yielding, partial(self._run, ended), lambda: self._urgent)
+                start_thread(run, "trace_recorder document")
+                self._ended = ended  # not before: if the thread cannot be started, the next record tries again
 
     def save(self) -> None:
         """Write the document now, in the calling thread."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,7 +18,6 @@ from trace_recorder.values.messages import Payload
 
 MAX_CACHED_BYTES = 512 * 1024
 """How many bytes of items are cached, counted as they are in the journal."""
-
 MAX_BASES = 64
 """How many full lists are kept; a list is only ever relative to the last one of its name."""
 
@@ -48,7 +46,10 @@ class JournalFile:
 
     def is_in_place(self) -> bool:
         """Whether the file is open and has the journal's name: a removed journal is created again as another file."""
-        return self._file is not None and self._file.is_ours() and self._file.is_file_of(self._path.stat())
+        try:
+            return self._file is not None and os.path.samestat(self._file.stat(), self._path.stat())
+        except OSError:
+            return False
 
     def __del__(self) -> None:
         file, self._file = self._file, None
@@ -61,7 +62,7 @@ class DiskBackedItems(ItemTable):
     """An `ItemTable` that takes the records of one journal in order, and reads their values from it again."""
 
     def __init__(self, file: JournalFile, *, max_cached_bytes: int = MAX_CACHED_BYTES) -> None:
-        super().__init__()
+        super().__init__(max_bases=MAX_BASES)
         self._max_cached_bytes = max_cached_bytes
         self._file = file
         self._offsets = {"n": array("q"), "s": array("q")}
@@ -77,13 +78,9 @@ class DiskBackedItems(ItemTable):
             raise KeyError(f"item {number}: there are not so many items")
         offsets.extend([-1] * (number + 1 - len(offsets)))
         offsets[number] = record.offset
-        self._cache(kind, number, record)
-
+        self.add_item(record.data, record.crc)
         if kind == "n":
             self._end = max(self._end, number + 1)
-
-    def _cache(self, kind: str, number: int, record: Record) -> None:
-        self.add_item(record.data, record.crc)
         self._sizes[kind, number] = record.length
         self._cached_bytes += record.length
         while self._cached_bytes > self._max_cached_bytes and len(self._sizes) > 1:
@@ -91,17 +88,11 @@ class DiskBackedItems(ItemTable):
             self._cached_bytes -= self._sizes.pop((oldest, oldest_number))
             (self._strings if oldest == "s" else self._items).pop(oldest_number, None)
 
-    def add_base(self, seq: int, items: Mapping[str, Payload]) -> None:
-        """Take the `items` of the record `seq`: its full lists may serve later ones as a base."""
-        super().add_base(seq, items)
-        if len(self._bases) > MAX_BASES:
-            del self._bases[next(iter(self._bases))]
-
     def _fetch(self, kind: str, number: int) -> None:
         offsets = self._offsets[kind]
         if not 0 <= number < len(offsets) or offsets[number] < 0:
             raise KeyError(number)
-        self._cache(kind, number, self._file.record_at(offsets[number]))
+        self.add_record(self._file.record_at(offsets[number]))
 
     def _item(self, number: int) -> tuple[Payload, int]:
         if number not in self._items:

@@ -7,6 +7,7 @@ records that their writer meant.
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Mapping
 from zlib import crc32
@@ -25,10 +26,13 @@ _NO_NUMBERS = array("q")
 class ItemTable:
     """Expands what `ItemEncoder` wrote, from the item records and the requests with lists that may be a base.
 
+    `max_bases` is how many such requests are kept: of more, the newest.
+
     `expand` raises KeyError for a request that uses a missing item.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, max_bases: float = math.inf) -> None:
+        self._max_bases = max_bases
         self._end = 0
         self._items: dict[int, tuple[Payload, int]] = {}
         self._strings: dict[int, str] = {}
@@ -64,9 +68,15 @@ class ItemTable:
 
     def add_base(self, seq: int, items: Mapping[str, Payload]) -> None:
         """Keep the full lists of the record `seq`, from its `items`: later lists may be relative to them."""
-        full = {name: self._numbers(part, _NO_NUMBERS) for name, part in items.items() if _is_full(part)}
+        full = {
+            name: self._numbers(part, _NO_NUMBERS)
+            for name, part in items.items()
+            if isinstance(part, list) and len(part) > MAX_FULL_RANGES
+        }
         if full:
             self._bases[seq] = full
+            if len(self._bases) > self._max_bases:
+                del self._bases[next(iter(self._bases))]
 
     def element(self, number: int) -> Payload:
         """Return the value of an item. Raises KeyError if it is missing."""
@@ -122,10 +132,6 @@ class ItemTable:
             if f"{found:08x}" != expected:
                 return False
         return True
-
-
-def _is_full(part: Payload) -> bool:
-    return isinstance(part, list) and len(part) > MAX_FULL_RANGES
 
 
 def _fill(value: Payload, strings: Mapping[str, str]) -> Payload:
