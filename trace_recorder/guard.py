@@ -13,6 +13,7 @@ import signal
 import sys
 from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from inspect import CO_VARARGS
@@ -197,20 +198,15 @@ def is_recording() -> bool:
     return False
 
 
-class _Guarded:
-    __slots__ = ("_costs_record", "_guard", "_what")
-
+class _Guarded(AbstractContextManager["_Guarded", bool]):
     def __init__(self, guard: Guard, what: str, *, costs_record: bool = True) -> None:
         self._guard = guard
         self._what = what
         self._costs_record = costs_record
 
-    def __enter__(self) -> None:
-        return None
-
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
         if error is None:
-            if not self._costs_record:
+            if not self._costs_record and self._guard._last is not None:
                 self._guard.note_recovery(self._what)
             return False
         if not isinstance(error, Exception) or raised_by_signal_handler(error):

@@ -8,8 +8,8 @@ import sys
 
 from tests.processes import ROOT
 
-MOST_CALLS_FOR_THE_FACTS = 150
-MOST_CALLS = 430
+MOST_CALLS_FOR_THE_FACTS = 120
+MOST_CALLS = 315
 """With the document, written once."""
 
 

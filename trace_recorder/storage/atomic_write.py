@@ -48,8 +48,8 @@ def replace_file(path: Path, content: Iterable[bytes | Span], *, sync: bool = Fa
         write_all(fd, content)
         if sync:
             sync_file(fd)
-        if sync or not _exchange_with_file(temporary, str(path)):
-            os.replace(temporary, path)  # noqa: PTH105
+        if sync or not os.path.isfile(path) or not exchange_names(temporary, path):  # noqa: PTH113
+            os.replace(temporary, path)  # noqa: PTH105 - which does not replace a directory of that name
         else:
             os.unlink(temporary)  # noqa: PTH108
         if sync:
@@ -139,8 +139,3 @@ def _send_file(fd: int, span: Span) -> int:
         return os.sendfile(fd, span.fd, span.offset, span.length)
     except OSError:
         return 0  # not supported between these files, or no space: then writing fails too
-
-
-def _exchange_with_file(one: str, other: str) -> bool:
-    """Exchange two names, if the other one is a file: a directory with that name is not replaced."""
-    return os.path.isfile(other) and exchange_names(one, other)  # noqa: PTH113

@@ -184,7 +184,7 @@ class WriteScheduler:
     `guarded` keeps exceptions of what runs inside it away from the agent.
     """
 
-    def __init__(self, document_writer: DocumentWriter, guarded: AbstractContextManager[None, bool | None]) -> None:
+    def __init__(self, document_writer: DocumentWriter, guarded: AbstractContextManager[object, bool | None]) -> None:
         self._document_writer = document_writer
         self._small_bytes = document_writer.limits.small_bytes
         self._cost_multiple = document_writer.limits.cost_multiple
