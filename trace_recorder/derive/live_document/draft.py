@@ -45,8 +45,8 @@ class Draft:
     """The document of one journal, as far as `read_new_records` has read it.
 
     `history` is the form in which messages are written; a document of more than `limit` bytes is written with deltas.
-    `status` is used if the run has no end on file. `journal` is the file that is read, `spool`
-    has texts that are in no document yet.
+    `status` is used if the run has no end on file. `journal` is the file that is read, `spool` has texts that are in no
+    document yet.
     """
 
     def __init__(

@@ -26,9 +26,7 @@ _NO_NUMBERS = array("q")
 class ItemTable:
     """Expands what `ItemEncoder` wrote, from the item records and the requests with lists that may be a base.
 
-    `max_bases` is how many such requests are kept: of more, the newest.
-
-    `expand` raises KeyError for a request that uses a missing item.
+    `max_bases` is how many of these requests are kept, the newest. `expand` raises KeyError where an item is missing.
     """
 
     def __init__(self, *, max_bases: float = math.inf) -> None:
