@@ -117,6 +117,20 @@ def test_what_is_long_is_not_shown_while_the_caller_waits(tmp_path: Path, length
     recorder.finalize()
 
 
+def test_a_call_is_not_shown_at_any_price(tmp_path: Path) -> None:
+    """Where calls follow each other faster than a write is cheap, none waits for one: not even the first of a run."""
+    recorder = limited(document=DocumentLimits(cost_multiple=1e9))(tmp_path / "run.json", strict=True)
+    recorder.start()
+    called: list[CodeType] = []
+
+    for _ in range(3):
+        watch(lambda: call(recorder, asked("x"), said("fine")), lambda frame: called.append(frame.f_code))
+
+    assert called
+    assert DocumentWriter.write.__code__ not in called
+    recorder.finalize()
+
+
 READER = """
 import json, sys, time
 reads = torn = 0

@@ -257,15 +257,15 @@ class Draft:
         is_unanswered = any(call.call_id not in answers for call in calls)
         return is_unanswered or any(execution.result_data is None for execution in executions)
 
-    def _must_stay_open(self, identity: str, step: StepText | None) -> bool:
-        """Whether an earlier draft settled this interaction, or its step, too early."""
+    def _must_stay_open(self, identity: str | None, step: StepText | None) -> bool:
+        """Whether an earlier draft settled this interaction or recorded step, or the text of its step, too early."""
         unsettled = self._carry_over.unsettled
         if step is None or identity in unsettled:
             return identity in unsettled
         return (
             step.first_seq > self._carry_over.first_moved
             or (bool(unsettled) and step.name in unsettled)
-            or (bool(self._open_steps) and self._follows_unstable_step(step))
+            or (bool(step.number and self._open_steps) and self._follows_unstable_step(step))
         )
 
     def _follows_unstable_step(self, step: StepText) -> bool:
@@ -332,7 +332,7 @@ class Draft:
         """Settle the steps that are complete, except the newest."""
         for open_step in self._open_steps[: -self._limits.min_open]:
             is_done = len(self._open_steps) > self._limits.max_waiting or not self._step_is_waiting(open_step)
-            if is_done and not self._step_must_stay_open(open_step):
+            if is_done and not self._must_stay_open(open_step.step.identity, open_step.text):
                 self._steps.settle(open_step.text)
                 self._open_steps.remove(open_step)
                 if isinstance(open_step.step, ToolStep):
@@ -341,15 +341,6 @@ class Draft:
                 elif open_step.step.identity is not None:
                     self._settled_step_ids.add(open_step.step.identity)
                     del self._open_step_of[open_step.step.identity], self._fold.steps_by_id[open_step.step.identity]
-
-    def _step_must_stay_open(self, open_step: OpenStep) -> bool:
-        """Whether an earlier draft settled this step too early."""
-        unsettled = self._carry_over.unsettled
-        if open_step.step.identity in unsettled or (unsettled and open_step.text.name in unsettled):
-            return True
-        return open_step.text.first_seq > self._carry_over.first_moved or (
-            bool(open_step.text.number) and self._follows_unstable_step(open_step.text)
-        )
 
     def _step_is_waiting(self, open_step: OpenStep) -> bool:
         """Whether more is expected of a step. While changes of recorded steps are not shown yet, every step waits."""
