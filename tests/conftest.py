@@ -30,6 +30,7 @@ if (
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ.pop("COLUMNS", None)  # xdist sets it, and commands would take it for the width of a terminal
+os.environ.pop("PYTHONUNBUFFERED", None)  # it would hide that a command keeps back what it has printed into a pipe
 
 _UNHURRIED = (HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large)
 settings.register_profile(

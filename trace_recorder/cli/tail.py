@@ -88,9 +88,10 @@ class _Printer:
         print_lines(self._out, [said], "bold")
 
     def step(self, path: Path, entries: Sequence[Entry]) -> None:
-        """Print a step of a run."""
+        """Print a step of a run, at once also into a pipe."""
         self._name(path)
         self._writer.write(entries)
+        self._out.file.flush()
 
     def _name(self, path: Path) -> None:
         if self._names and path != self._last:
