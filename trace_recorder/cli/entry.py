@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable
 from functools import partial
+from typing import TextIO
 
 from trace_recorder.cli.version import version
 
@@ -24,13 +25,14 @@ def main() -> None:
         try:
             run()
         finally:
+            _flush_stderr()
             if sys.stdout is not None:
                 sys.stdout.flush()
     except BrokenPipeError:  # the reader of the pipe closed it
-        _discard_stdout()
+        _discard(sys.stdout)
         sys.exit(1)
     except OSError as error:
-        _discard_stdout()
+        _discard(sys.stdout)
         sys.exit(f"trace-recorder: {error.filename or 'stdout'}: {error.strerror or error}")
 
 
@@ -51,8 +53,17 @@ def _print_version() -> None:
     sys.exit(0)
 
 
-def _discard_stdout() -> None:
-    """Redirect stdout to nowhere, since the interpreter would try again to write what is buffered."""
+def _flush_stderr() -> None:
+    """Write what is buffered; what cannot be said changes no exit code."""
+    try:
+        if sys.stderr is not None:
+            sys.stderr.flush()
+    except OSError:
+        _discard(sys.stderr)
+
+
+def _discard(stream: TextIO) -> None:
+    """Redirect a stream to nowhere, since the interpreter would try again to write what is buffered."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+    os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
