@@ -8,8 +8,8 @@ import sys
 
 from tests.processes import ROOT
 
-MOST_CALLS_FOR_THE_FACTS = 120
-MOST_CALLS = 315
+MOST_CALLS_FOR_THE_FACTS = 115
+MOST_CALLS = 300
 """With the document, written once."""
 
 

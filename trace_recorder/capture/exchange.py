@@ -169,7 +169,7 @@ class Exchange(ResponseParts):
         """Record a response that is complete and decoded already."""
         self._decode = None
         self.chunk(content)
-        if self.is_due():
+        if self._streams or self._buffered >= self._due:
             self.write_due()
         self.ended()
 

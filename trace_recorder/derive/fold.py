@@ -324,7 +324,7 @@ class Fold:
 
         If the agent numbers its steps itself, a derived step has no summary: the number means another step.
         """
-        if not self.run.summaries or (step.derived and self.tools.has_recorded_steps):
+        if step.derived and self.tools.has_recorded_steps:
             return step
         return self.run.with_summary(step)
 

@@ -240,13 +240,9 @@ class MessagePrefix:
         """Whether the newest tool results stay the same without the elements between two positions."""
         return end <= self._last_assistant or (self._last_assistant < same and not self._results)
 
-    def restarted(self) -> MessagePrefix:
-        """Return a prefix with only what comes before the history."""
-        return self._copy([0])
-
     def sliced(self, positions: list[int]) -> MessagePrefix:
         """Return a prefix that begins with the elements at these positions."""
-        prefix = self._copy(positions)
+        prefix = self.copied(positions)
         if self._last_assistant in positions:
             prefix._last_assistant = positions.index(self._last_assistant)
         prefix._results, prefix.interaction_id = (
@@ -256,8 +252,11 @@ class MessagePrefix:
         prefix.begin_request(self.ranges_of(positions))
         return prefix
 
-    def _copy(self, positions: Iterable[int]) -> MessagePrefix:
-        """Return a prefix with these elements, and nothing that depends on their order."""
+    def copied(self, positions: Iterable[int] = (0,)) -> MessagePrefix:
+        """Return a prefix with these elements, if not given with only what is before the history.
+
+        It has nothing that depends on their order.
+        """
         prefix = MessagePrefix(self.key, self._offer, self.merge_rule, self._render, numbered=self._numbered)
         for position in positions:
             first, end = self._ends[position], self._ends[position + 1]

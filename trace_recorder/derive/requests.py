@@ -102,7 +102,7 @@ class RequestReader:
         prefix = self._take_prefix(request.key, numbers) or self._new_prefix(request)
         while True:
             if not self._append_new(prefix, request, numbers):
-                prefix = prefix.restarted()
+                prefix = prefix.copied()
                 self._append_new(prefix, request, numbers)
             reading = prefix.reading(interaction_id)
             if reading is not None:
@@ -127,7 +127,7 @@ class RequestReader:
             if positions := prefix.matching_positions(numbers):
                 return prefix.sliced(positions)
         beginning = same[0] if same else self._beginnings.get(key)
-        return None if beginning is None else beginning.restarted()
+        return None if beginning is None else beginning.copied()
 
     def _new_prefix(self, request: _Request) -> MessagePrefix:
         """Make a prefix with only what comes before the history."""
@@ -140,7 +140,7 @@ class RequestReader:
         )
         prefix.append([PREAMBLE], MessageGroup(1, list(base.messages)))
         if self._render is None:
-            self._beginnings[request.key] = prefix.restarted()
+            self._beginnings[request.key] = prefix.copied()
         return prefix
 
     def _append_new(self, prefix: MessagePrefix, request: _Request, numbers: array[int]) -> bool:

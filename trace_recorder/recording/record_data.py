@@ -38,24 +38,24 @@ def process_facts(trajectory_id: str, pid: int, parent: str | None) -> dict[str,
     }
 
 
-def record_data(about: str, said: str, redacted: int) -> str:
-    """The data of a record, as JSON text, from its members."""
-    counted = f',"redacted":{redacted}' if redacted else ""
-    return f"{{{about}{counted},{said}}}" if said else f"{{{about}{counted}}}"
+def record_data(about: Mapping[str, object], said: str, redacted: int = 0) -> str:
+    """The data of a record, as JSON text: the recorder's own members, and those of others, which are JSON text already.
+
+    `redacted` is how many secrets are masked in these; there may be some in its own members, which say so themselves.
+    """
+    masked_before = about.get("redacted", 0)
+    if redacted and isinstance(masked_before, int):
+        about = {**about, "redacted": masked_before + redacted}
+    own = _dump(about)[1:-1]
+    return f"{{{own},{said}}}" if said else f"{{{own}}}"
 
 
 def item_records(new: Sequence[NewItem], masked: Sequence[tuple[str, int]]) -> list[tuple[str, str]]:
     """The records of new items, from their masked members."""
-    return [("item", record_data(item.about, *one)) for item, one in zip(new, masked[: len(new)], strict=True)]
-
-
-def own_members(about: Mapping[str, object]) -> tuple[str, int]:
-    """The recorder's own members of a record as JSON text, and how many secrets are masked in them."""
-    if "redacted" not in about:
-        return _dump(about)[1:-1], 0
-    others = dict(about)
-    redacted = others.pop("redacted")
-    return _dump(others)[1:-1], redacted if isinstance(redacted, int) else 0
+    return [
+        ("item", f'{{{item.about},"redacted":{count},{said}}}' if count else f"{{{item.about},{said}}}")
+        for item, (said, count) in zip(new, masked[: len(new)], strict=True)
+    ]
 
 
 _dump = make_json_writer(",", ":", allow_nan=False)

@@ -33,7 +33,7 @@ from trace_recorder.derive.live_document.writer import DocumentWriter, When, Wri
 from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard, try_call
 from trace_recorder.recording.limits import Limits
-from trace_recorder.recording.record_data import Records, item_records, own_members, process_facts, record_data
+from trace_recorder.recording.record_data import Records, item_records, process_facts, record_data
 from trace_recorder.recording.repeated_elements import RepeatedElements
 from trace_recorder.recording.run_texts import RunTexts
 from trace_recorder.recording.unfinished import UnfinishedWork
@@ -44,7 +44,7 @@ from trace_recorder.storage.journal_lines import Data, encode_data
 from trace_recorder.storage.redaction.body_parts import BodyPart
 from trace_recorder.storage.redaction.redactor import Redaction, masks_in
 from trace_recorder.values.final_status import FinalStatus
-from trace_recorder.values.jsonable import dump_members, members_to_json, to_jsonable
+from trace_recorder.values.jsonable import members_to_json, to_jsonable
 from trace_recorder.values.messages import Payload, without_none
 
 __records__ = True  # `guard.is_recording` looks for this name
@@ -84,7 +84,7 @@ class Run:
         self.pid = os.getpid()
         self.began = time.perf_counter()
         self.closed = self._document_complete = self.abandoned = False
-        self._begin: tuple[str, str, int] | None = None
+        self._begin: tuple[Mapping[str, object], str] | None = None
         self._journal = journal
         self._redaction = redaction
         self._learned: tuple[list[str], list[str]] = [], []
@@ -113,8 +113,7 @@ class Run:
     def start(self, about: Mapping[str, object], said: Mapping[str, object], parent: str | None) -> None:
         """Write the first record: the schema version, the process, and the caller's description of the run."""
         where = process_facts(self.trajectory_id, self.pid, parent)
-        own, redacted = own_members({**where, **about})
-        self._begin = own, members_to_json(said), redacted
+        self._begin = {**where, **about}, members_to_json(said)
         with self._lock:
             self._prepare()
         self._update_document("start")
@@ -137,19 +136,18 @@ class Run:
         """
         if self.abandoned:
             return  # asked before the lock, which a thread of the parent's may have held at the fork
-        own, redacted = own_members(about)
         data: Data | None = None
         if len(said) > MAX_UNINTERRUPTED_CHARS and kind in DOCUMENT_TIMING:  # done while others record
             said, count = self._redaction.mask(said)
-            data = encode_data(record_data(own, said, redacted + count))
+            data = encode_data(record_data(about, said, count))
         with self._lock:
             self._prepare(looks=kind not in DOCUMENT_TIMING)  # that of a call has been asked when it was begun
             if data is None:
                 said, count = self._redaction.mask(said) if said else ("", 0)
-                data = record_data(own, said, redacted + count)
+                data = record_data(about, said, count)
             seq = self._journal.next_seq
             try:
-                self._journal.append(kind, data, now())
+                self._journal.append_all([(kind, data)], now())
             finally:
                 if written is not None and self._journal.next_seq > seq:
                     written()
@@ -185,8 +183,7 @@ class Run:
         self, kind: str, about: Mapping[str, object], encoded: Encoded, masked: tuple[str, int], items: Records
     ) -> None:
         """Write what was taken apart, and masked."""
-        own, redacted = own_members(about)
-        data = record_data(f'{own},"items":{encoded.items}', masked[0], redacted + masked[1])[:-1]
+        data = record_data(about, f'"items":{encoded.items},{masked[0]}', masked[1])[:-1]
         request: Data = lambda crcs: f'{data},"check":{encoded.check(crcs)}}}'  # noqa: E731 - it has a type
         seq, _ = self._journal.append_all([*items, (kind, request)], now())
         encoded.mark_written(seq)
@@ -242,7 +239,7 @@ class Run:
             why = f"{self._journal.path} was removed; it has been made again, with all that was in it"
             self.guard.record_failure(what, FileNotFoundError(why), costs_record=False)
 
-    def _append_required(self, kind: str, about: str, said: str, redacted: int, nothing: str) -> None:
+    def _append_required(self, kind: str, about: Mapping[str, object], said: str, nothing: str) -> None:
         """Write a record that every journal needs. If its text cannot be masked, `nothing` is written instead."""
 
         def unmasked(error: Exception) -> tuple[str, int]:
@@ -253,7 +250,7 @@ class Run:
 
         masked, count = try_call(lambda: self._redaction.mask(said), unmasked)
         seq = self._journal.next_seq
-        self._journal.append(kind, record_data(about, masked, count + redacted), now())
+        self._journal.append(kind, record_data(about, masked, count), now())
         if kind in _OF_THE_RUN and masked:
             self._texts.keep(seq, masked)
 
@@ -279,8 +276,7 @@ class Run:
             with self._lock:
                 for seq, masked, count in self._texts.mask_again(self._redaction.mask):
                     if not self.closed:
-                        about = dump_members({"of": seq})
-                        self._journal.append("redaction", record_data(about, masked, count), now())
+                        self._journal.append("redaction", record_data({"of": seq}, masked, count), now())
 
     def mask_stream(self, data: bytes, *, last: bool) -> tuple[bytes, int, int]:
         """Mask a part of a stream as far as it is finished; return it, how many secrets and how many bytes it had."""
@@ -390,7 +386,7 @@ class Run:
             seconds = round(time.perf_counter() - self.began, 6)
             about = {"status": ending.status, "success": ending.success, "execution_time": seconds}
             said = {"final_result": final_result, **without_none(error=ending.error)}
-            self._append_required("finalize", dump_members(about), members_to_json(said), 0, _EMPTY_FINALIZE)
+            self._append_required("finalize", about, members_to_json(said), _EMPTY_FINALIZE)
             self._write_gaps()
 
     def abandon(self) -> None:

@@ -66,13 +66,8 @@ class Layout:
         self._placed: list[tuple[ElementText, int]] = []
         self._arrays: list[ElementTexts] = []
 
-    def put(self, text: bytes) -> None:
-        """Append a text."""
-        self.parts.append(text)
-        self.size += len(text)
-
-    def place(self, before: bytes, array: ElementTexts) -> None:
-        """Append the text before the elements of an array, and the elements."""
+    def place(self, before: bytes, array: ElementTexts, after: bytes = b"") -> None:
+        """Append the elements of an array, with the text before them and what follows the last of them."""
         self._arrays.append(array)
         parts, size, separator = self.parts, self.size + len(before), b"\n"
         parts.append(before)
@@ -91,7 +86,8 @@ class Layout:
                 parts[-2:] = [last := Span(last.fd, last.offset, last.length + len(separator) + span.length)]
             else:
                 parts.append(last := span)
-        self.size = size
+        parts.append(after)
+        self.size = size + len(after)
 
     def written(self, fd: int) -> None:
         """Set the place of each element in the file that was written, and merge those that are settled."""

@@ -39,6 +39,8 @@ MAX_DRAFTS = 32
 """After this many drafts of one journal nothing is settled any more."""
 RECORDS_PER_YIELD = 8
 """Other threads may run each time that this many records were read; during a long one they may run anyway."""
+_BEGINNINGS = frozenset({"llm_request", "llm_interaction"})
+"""The records with which an interaction begins, or another attempt of it."""
 
 
 class Draft:
@@ -79,7 +81,7 @@ class Draft:
         if history == "delta":
             self._fold.render_only_new()
         self._interactions = ElementTexts()
-        self._steps = StepTexts(carry_over, self._fold.with_summary, self._texts)
+        self._steps = StepTexts(carry_over, self._fold, self._texts)
         self._open_interactions: dict[str, OpenInteraction] = {}
         self._open_steps: list[OpenStep] = []
         self._open_step_of: dict[object, OpenStep] = {}
@@ -119,7 +121,8 @@ class Draft:
             if record.length > MAX_UNINTERRUPTED_CHARS or record.kind == "llm_stream":  # parts may make up a long text
                 self._texts.has_long_strings = True
             identity = record.data.get("interaction_id")
-            if identity is not None and identity not in self._fold.calls and _continues_interaction(record):
+            continues = record.kind not in _BEGINNINGS or record.data.get("attempt", 0) != 0
+            if continues and identity is not None and identity not in self._fold.calls:
                 self._carry_over.reopen(identity)
             if record.data.get("step_id") in self._settled_step_ids:
                 self._carry_over.reopen(record.data["step_id"])
@@ -288,7 +291,7 @@ class Draft:
             self._carry_over.has_recorded_steps = True
             if self._fold.tools.steps.has_started:
                 raise StaleDraftError("derived steps")  # tools that ran before belong to other steps now
-            self._steps = StepTexts(self._carry_over, self._fold.with_summary, self._texts)
+            self._steps = StepTexts(self._carry_over, self._fold, self._texts)
             for shown in self._open_interactions.values():
                 shown.step = None
         open_step = OpenStep(step, self._steps.begin(step.first_seq, derived=False))
@@ -365,8 +368,8 @@ class Draft:
         layout = Layout()
         before = b"{\n" + self._texts.members(outline.head()) + b',\n"llm_interactions": ['
         layout.place(before, self._interactions)
-        layout.place(b'],\n"agent_steps": [', self._steps.elements)
-        layout.put(b"],\n" + self._texts.members(outline.tail(self.history)) + b"\n}\n")
+        after = b"],\n" + self._texts.members(outline.tail(self.history)) + b"\n}\n"
+        layout.place(b'],\n"agent_steps": [', self._steps.elements, after)
         if layout.size <= self._limit:
             return layout
         self._switch_to_deltas()
@@ -377,8 +380,3 @@ class Draft:
         arrays = (self._interactions, self._steps.elements)
         if sum(array.unwritten_bytes() for array in arrays) > self._limits.memory_bytes:
             self.spool.spill(arrays)
-
-
-def _continues_interaction(record: Record) -> bool:
-    """Whether a record belongs to an interaction that an earlier record began."""
-    return record.kind != "llm_interaction" and (record.kind != "llm_request" or record.data.get("attempt", 0) != 0)

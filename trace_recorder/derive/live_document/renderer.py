@@ -89,7 +89,8 @@ class Renderer:
         if self._history == "delta":
             return RenderedText([before + delta, *new, b"]}" + _RESPONSE, *behind], own, response=response)
         parts = [before + _MESSAGES + b"[", *every, b"]" + _RESPONSE, *behind]
-        return RenderedText(parts, own, self._edits(before, parts[0], every, new, delta), response)
+        edits = _edits(before, parts[0], every, new, delta) if self._may_shorten else ()
+        return RenderedText(parts, own, edits, response)
 
     def step(self, one: AgentStep, response: bytes | None, messages: IncrementalReading | None) -> RenderedText:
         """Render a step.
@@ -116,7 +117,7 @@ class Renderer:
         if self._history == "delta":
             return RenderedText([before + delta, *new, b"]}" + after], own)
         parts = [before + _STEP_MESSAGES + b"[", *every, b"]" + after]
-        return RenderedText(parts, own, self._edits(before, parts[0], every, new, delta))
+        return RenderedText(parts, own, _edits(before, parts[0], every, new, delta) if self._may_shorten else ())
 
     def message(self, one: Message) -> bytes:
         """Render a message."""
@@ -137,15 +138,6 @@ class Renderer:
         except UnicodeEncodeError:  # with the same separators: callers search in the text
             return _encode(json.loads(to_json(value))).encode()
 
-    def _edits(
-        self, before: bytes, beginning: bytes, every: Sequence[bytes], new: Sequence[bytes], delta: bytes
-    ) -> Sequence[Edit]:
-        """Return the edits that leave of all messages the new ones, behind the beginning of their delta."""
-        if not self._may_shorten:
-            return ()
-        end = len(beginning) + sum(map(len, every))
-        return (len(before), end - sum(map(len, new)), delta), (end, end + 1, b"]}")
-
     def _added(self, reading: IncrementalReading, every: list[bytes], name: bytes) -> tuple[list[bytes], bytes]:
         """Return the messages that a request adds to those of another one, and the beginning of its delta, up to them.
 
@@ -163,6 +155,14 @@ class Renderer:
         text = self._dump(offer.to_document())
         self._offers = [(offer, text), *self._offers[: MAX_CACHED_OFFERS - 1]]
         return text
+
+
+def _edits(
+    before: bytes, beginning: bytes, every: Sequence[bytes], new: Sequence[bytes], delta: bytes
+) -> Sequence[Edit]:
+    """Return the edits that leave of all messages the new ones, behind the beginning of their delta."""
+    end = len(beginning) + sum(map(len, every))
+    return (len(before), end - sum(map(len, new)), delta), (end, end + 1, b"]}")
 
 
 def _kept(reading: IncrementalReading) -> Payload:

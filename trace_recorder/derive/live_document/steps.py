@@ -8,9 +8,9 @@ is raised.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from trace_recorder.derive.fold import Fold
 from trace_recorder.derive.live_document.buffer import ElementText, ElementTexts
 from trace_recorder.derive.live_document.renderer import Renderer
 from trace_recorder.derive.message_prefix import IncrementalReading
@@ -71,16 +71,14 @@ class StepText:
 
 
 class StepTexts:
-    """The texts of all steps. `with_summary` adds to a step the summary that was recorded for its number."""
+    """The texts of all steps. The fold adds to a step the summary that was recorded for its number."""
 
-    def __init__(
-        self, carry_over: CarryOver, with_summary: Callable[[AgentStep], AgentStep], renderer: Renderer
-    ) -> None:
+    def __init__(self, carry_over: CarryOver, fold: Fold, renderer: Renderer) -> None:
         self._renderer = renderer
         self.elements = ElementTexts()
         self.figures = Tally()
         self._carry_over = carry_over
-        self._with_summary = with_summary
+        self._fold = fold
         self._open: dict[StepText, None] = {}
         self._settled_names: set[str] = set()
         self._derived = self._newest = self._settled = 0
@@ -169,7 +167,8 @@ class StepTexts:
         if one.step is None:
             return
         step = replace(one.step, step_number=one.number) if one.number else one.step
-        rendered = self._renderer.step(self._with_summary(step), one.response, one.messages)
+        summarised = self._fold.with_summary(step) if self._fold.run.summaries else step
+        rendered = self._renderer.step(summarised, one.response, one.messages)
         one.element.set(rendered.parts, rendered.own_bytes, rendered.delta_edits)
         one.figures = self.figures.exchange(one.figures, step_counts(step))
 
