@@ -23,10 +23,11 @@ _PIECES = 16
 _MARK = f"@long:{os.urandom(8).hex()}:"
 """How the text that replaces a long string begins: no other text has it."""
 _MARKED = re.compile(rf'"{_MARK}([0-9]+)"')
-_STRINGS = re.compile(rb'(?:[^"]*+"[^"\\]*+(?:\\.[^"\\]*+)*+")*+', re.DOTALL)
+_STRINGS = re.compile(rb'(?>(?:[^"]*+"[^"\\]*+(?:\\.[^"\\]*+)*+")*)', re.DOTALL)
 """Strings that end, and what is before them."""
 _INSIDE = re.compile(
-    rb"[^\"\\]*+(?:\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}|u(?![dD][89abAB])[0-9a-fA-F]{4}|[^u])[^\"\\]*+)*+"
+    rb"[^\"\\]*+"
+    rb"(?>(?:\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}|u(?![dD][89abAB])[0-9a-fA-F]{4}|[^u])[^\"\\]*+)*)"
 )
 """Whole characters of a string, up to its end, or to what is no JSON."""
 _COLON = re.compile(rb"[ \t\n\r]*:")

@@ -23,7 +23,7 @@ _MARK = f"@large:{os.urandom(8).hex()}:"
 """How a mark begins: no text that is sent has it."""
 _MARKED = re.compile(rf'"{_MARK}[0-9a-f]{{30}}"')
 _COLON = re.compile(rb"[ \t\n\r]*:")
-_VALID = re.compile(r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+')
+_VALID = re.compile(r'[^"\\\x00-\x1f]*+(?>(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*)')
 """What a string may consist of."""
 _STEP = 64
 """Other threads may run after this many strings."""

@@ -19,7 +19,7 @@ LARGEST = 32 * 1024
 
 _BETWEEN = r"[\s\[\]{}:,0-9.+\-eEtrufalsnNIiy]*+"
 """What may be between the strings of JSON."""
-_WHOLE = re.compile(rf'(?:{_BETWEEN}("[^"\\]*+(?:\\.[^"\\]*+)*+"))*+', re.DOTALL)
+_WHOLE = re.compile(rf'(?>(?:{_BETWEEN}("[^"\\]*+(?:\\.[^"\\]*+)*+"))*)', re.DOTALL)
 """Up to the end of the last string that ends, which is a group."""
 _TAIL = re.compile(_BETWEEN)
 _REST = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)

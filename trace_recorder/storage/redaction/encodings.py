@@ -20,7 +20,7 @@ LONGEST = 8192
 _OF_TEXT = "[CDI-Za-f][ACDEFGHQS-Xgi-nwyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]"
 """Four letters of base64 that encode three characters of ASCII; of random bytes one group in fifteen does."""
 _WORD = re.compile(rf"(?:{_OF_TEXT}){{6}}[A-Za-z0-9+/_-]{{0,{LONGEST}}}+={{0,2}}")
-_ESCAPED = re.compile(rf"(?:[A-Za-z0-9._~+*-]|%[0-9A-Fa-f]{{2}}){{8,{LONGEST}}}+")
+_ESCAPED = re.compile(rf"(?>(?:[A-Za-z0-9._~+*-]|%[0-9A-Fa-f]{{2}}){{8,{LONGEST}}})")
 _IN_ESCAPED = bytes(
     ord("w") if chr(code) in string.ascii_letters + string.digits + "._~+*-%" else 32 for code in range(256)
 )

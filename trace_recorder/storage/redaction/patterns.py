@@ -182,13 +182,13 @@ _PLACED: tuple[tuple[str, str, str], ...] = (
 """Secrets that are recognised by the text before them."""
 
 _BREAK = r"(?:\\{1,7}[nr]|[\r\n])"
-_PEM_LINE = rf"(?:\\{{1,7}}[nrt]|[\r\n\t +>|]){{0,12}}+(?:[A-Za-z0-9+/=]{{12,}}+|[A-Za-z-]{{3,12}}: [A-Za-z0-9,-]{{1,60}}+|[A-Za-z0-9+/=]{{1,11}}+(?=\s{{0,3}}(?:{_BREAK}|\Z)))"  # noqa: E501 - a pattern is read in one piece
+_PEM_LINE = rf"(?>(?:\\{{1,7}}[nrt]|[\r\n\t +>|]){{0,12}})(?:[A-Za-z0-9+/=]{{12,}}+|[A-Za-z-]{{3,12}}: [A-Za-z0-9,-]{{1,60}}+|[A-Za-z0-9+/=]{{1,11}}+(?=\s{{0,3}}(?:{_BREAK}|\Z)))"  # noqa: E501 - a pattern is read in one piece
 PEM_LONGEST = 20_000
 """The END of a private key is searched for in this many characters after its BEGIN."""
 _PEM = (
     r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
-    rf"(?:(?:[^\"<-]|-(?!----)){{1,{PEM_LONGEST}}}+-----END [A-Z0-9 ]{{0,30}}PRIVATE KEY(?: BLOCK)?-----"
-    rf"|(?=(?:[^\n\"<]{{0,80}}{_BREAK}){{0,4}}?[ \t+>|]{{0,8}}[A-Za-z0-9+/=]{{12}})(?:{_PEM_LINE})*+)"
+    rf"(?:(?>(?:[^\"<-]|-(?!----)){{1,{PEM_LONGEST}}})-----END [A-Z0-9 ]{{0,30}}PRIVATE KEY(?: BLOCK)?-----"
+    rf"|(?=(?:[^\n\"<]{{0,80}}{_BREAK}){{0,4}}?[ \t+>|]{{0,8}}[A-Za-z0-9+/=]{{12}})(?>(?:{_PEM_LINE})*))"
 )
 PEM_BEGIN = "-----BEGIN "
 
