@@ -54,7 +54,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         server: Server = self.server.state  # type: ignore[attr-defined]
-        body = self.rfile.read(int(self.headers["content-length"]))
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
         server.requests.append((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
         answer = server.answers.pop(0) if len(server.answers) > 1 else server.answers[0]
         if answer.silent:
@@ -69,6 +69,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(answer.chunks)
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
+
+    def do_GET(self) -> None:
+        self.do_POST()
 
     def _send(self, chunks: Sequence[object]) -> None:
         for chunk in chunks:

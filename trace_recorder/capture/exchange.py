@@ -20,12 +20,13 @@ from functools import partial
 from weakref import ref
 
 from trace_recorder.background_work import Event
-from trace_recorder.capture import attempts, headers, stream_flusher, usage_warning
+from trace_recorder.capture import attempts, background_responses, headers, stream_flusher, usage_warning
 from trace_recorder.capture.body_encoding import body_member, error_text, joined_bytes, text_member
 from trace_recorder.capture.decoding import decoder_of
 from trace_recorder.capture.event_loops import run_in_thread
 from trace_recorder.capture.response_parts import LARGE_BODY, PART, SHORT, ResponseParts
 from trace_recorder.derive.live_document.writer import When
+from trace_recorder.dialects.background import APIS as BACKGROUND_APIS
 from trace_recorder.dialects.readers import join_stream, why_incomplete
 from trace_recorder.guard import is_recording, try_call
 from trace_recorder.storage.redaction.urls import clean_url, url_secrets
@@ -292,6 +293,8 @@ class Exchange(ResponseParts):
         about = self._about | {"status": self._status, "duration_seconds": self._seconds(self._ended_at), **about}
         when: When | None = "later" if self._parts else None  # there is much to read for the document
         self.run.append("llm_response", about, ",".join(filter(None, (dump_members(more), said))), when=when)
+        if (api := self._sent.endpoint.api) in BACKGROUND_APIS:
+            background_responses.remember(self.run, api, said, self.interaction_id, self._attempt, self._began)
 
     def _write_bare_ending(self, failure: Exception) -> None:
         """Write the end alone if the response cannot be written."""

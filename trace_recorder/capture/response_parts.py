@@ -52,7 +52,8 @@ class ResponseParts:
     _last: float | None = None
     _part = BodyPart()
 
-    def __init__(self, run: Run, sent: SentRequest) -> None:
+    def __init__(self, run: Run, sent: SentRequest, attempt: tuple[str, int] | None = None) -> None:
+        """Begin the exchange of a request; `attempt` has the interaction's id and the attempt's number, if known."""
         self.run = run
         self._sent = sent
         self._began = self._flushed = time.perf_counter()
@@ -61,8 +62,10 @@ class ResponseParts:
         self._buffer: list[stream_chunks.TimedBytes] = []
         self._written: list[bytes] = []
         self._limits = run.limits
-        self._due = self._limits.flush_bytes
-        self.interaction_id, self._attempt, self._inferred = attempts.identify(run, sent)
+        self._due: float = self._limits.flush_bytes
+        self.interaction_id, self._attempt, self._inferred = (
+            attempts.identify(run, sent) if attempt is None else (*attempt, False)
+        )
         self._about: dict[str, Payload] = {"interaction_id": self.interaction_id, "attempt": self._attempt}
 
     def is_due(self) -> bool:

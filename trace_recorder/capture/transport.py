@@ -16,9 +16,11 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 from weakref import ref
 
+from trace_recorder.capture import background_responses
 from trace_recorder.capture.attempts import SentRequest
 from trace_recorder.capture.event_loops import run_in_thread
 from trace_recorder.capture.exchange import Exchange
+from trace_recorder.capture.polled_exchange import PolledExchange
 from trace_recorder.capture.recorded_bodies import AsyncBody, SyncBody
 from trace_recorder.dialects.endpoints import Endpoint, endpoint_of
 from trace_recorder.guard import Guard
@@ -57,7 +59,7 @@ def begin(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> 
     """Record a request before it is sent. Return None for other traffic, and if nothing is to be recorded."""
     run, endpoint = _run_and_endpoint(binding, request)
     if run is None or endpoint is None:
-        return None
+        return _poll(request) if endpoint is None else None
     with run.guard.protect("record a request"):
         exchange = _exchange(run, endpoint, binding, request, plain_body)
         exchange.begin(context_of(run))
@@ -69,7 +71,7 @@ async def begin_in_event_loop(binding: Binding, request: Any, plain_body: type[I
     """Do the same for an async client: a large request is written in a thread, so that the event loop can run."""
     run, endpoint = _run_and_endpoint(binding, request)
     if run is None or endpoint is None:
-        return None
+        return _poll(request) if endpoint is None else None
     write: Callable[[], None] | None = None
     with run.guard.protect("record a request"):
         exchange = _exchange(run, endpoint, binding, request, plain_body)
@@ -94,6 +96,18 @@ def _run_and_endpoint(binding: Binding, request: Any) -> tuple[Run | None, Endpo
         endpoint = endpoint_of(request.method, request.url.host, request.url.path, request.url.port)
     run = binding.target.open_run() if endpoint else None
     return (run, endpoint) if _request_in_progress.get() != (run, request) else (None, None)
+
+
+def _poll(request: Any) -> Exchange | None:
+    """Return the exchange of a request that polls a response of a run; None for other traffic."""
+    with guard.protect("find out whether a request polls a response"):
+        found = background_responses.find(request.method, request.url.path)
+        if found is not None and _request_in_progress.get() != (found[0], request):
+            run, begun = found
+            endpoint = Endpoint(begun.api, "", None, streams=False)
+            sent = SentRequest(endpoint, request.method, str(request.url), request.headers.raw, b"")
+            return PolledExchange(run, sent, begun)
+    return None
 
 
 def _exchange(

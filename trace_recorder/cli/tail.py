@@ -15,6 +15,7 @@ from trace_recorder.cli.read_files import UnreadableError, error_message, is_dir
 from trace_recorder.cli.run_header import error_of, status_of
 from trace_recorder.cli.show import Show
 from trace_recorder.cli.text_layout import Entry, EntryWriter, pluralize
+from trace_recorder.dialects.background import goes_on
 from trace_recorder.imports.growing_journal import GrowingJournal, ReplacedError
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.llm_interaction import LLMInteraction
@@ -183,6 +184,7 @@ def _key(part: StepOrCall) -> Hashable:
 def _is_settled(part: StepOrCall, *, is_last: bool) -> bool:
     """Whether nothing more is expected of a step: its call is over, and its tools returned or another step began."""
     call = part.call
-    if call is not None and not (call.error or (call.answered and call.complete) or call.ended_by):
+    has_answer = call is not None and call.answered and call.complete and not goes_on(call.response)
+    if call is not None and not (has_answer or call.error or call.ended_by):
         return False
     return not is_last or (call is not None and len(part.tool_results) >= len(part.tool_calls))

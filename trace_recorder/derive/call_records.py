@@ -295,6 +295,8 @@ class CallRecords:
         data = self.ending.data if self.ending else {}
         if "assembled" in data:
             return data["assembled"]
+        if "body" in data:
+            return data["body"]
         if self.streams and self.joined is not None:
             return self.joined.body
         return raw_body({**data, **self.body_in_parts} if self.streams else data)

@@ -37,7 +37,7 @@ def interaction_of(call: CallRecords) -> LLMInteraction:
     ending_error = None
     if ending is not None and not call.is_manual:
         ending_error = _ending_error(ending, call.body_in_parts if call.streams else {})
-    stream_error = _stream_error(call, end) if call.streams else None
+    stream_error = _stream_error(call, end) if call.streams and "polled" not in end else None
     complete, ended_by = _how_it_ended(call, end)
     return LLMInteraction(
         interaction_id=call.interaction_id,

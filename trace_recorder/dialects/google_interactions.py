@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
+from trace_recorder.dialects.background import NOT_FINAL
 from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.call_ids import number_calls, number_messages
 from trace_recorder.dialects.interaction_events import join_events, kind_of
@@ -41,7 +42,6 @@ from trace_recorder.values.messages import (
 )
 
 _MODEL_STEPS = ("model_output", "thought", "function_call")
-_NOT_FINAL = ("in_progress", "queued")
 
 
 def read_request(body: Payload) -> RequestReading:
@@ -77,7 +77,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
         reasoning=gathered.all_reasoning(),
         tool_calls=calls,
         interleaved=gathered.interleaved(calls),
-        finish_reason=None if as_dict(body).get("status") in _NOT_FINAL else left.nonempty_text("status"),
+        finish_reason=None if as_dict(body).get("status") in NOT_FINAL else left.nonempty_text("status"),
     )
     return LLMResponse(
         content=choice.content,

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
+from trace_recorder.dialects.background import NOT_FINAL
 from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.call_ids import number_calls, number_messages
 from trace_recorder.dialects.json_access import (
@@ -35,7 +36,6 @@ from trace_recorder.values.messages import Choice, JoinedStream, LLMResponse, Me
 from trace_recorder.values.structs import replace
 
 _TEXT_PARTS = ("input_text", "output_text", "text")
-_NOT_FINAL = ("in_progress", "queued")
 
 
 def read_request(body: Payload) -> RequestReading:
@@ -75,7 +75,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
     """Read the JSON that came. `made_up_ids` is how many tool calls of the request have made-up ids."""
     members = Members(body)
     finish_reason = members.nested("incomplete_details").nonempty_text("reason")
-    if finish_reason is None and as_dict(body).get("status") not in _NOT_FINAL:
+    if finish_reason is None and as_dict(body).get("status") not in NOT_FINAL:
         finish_reason = members.nonempty_text("status")
     answered = isinstance(as_dict(body).get("output"), list)
     output = members.array("output")

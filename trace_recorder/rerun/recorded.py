@@ -159,8 +159,8 @@ class Recording:
         exchange = self._by_attempt.get(_attempt(record.data))
         if exchange is not None and record.kind == "llm_stream":
             exchange.parts.append(record)
-        elif exchange is not None:
-            exchange.ending = record
+        elif exchange is not None and not (exchange.parts and "polled" in record.data):
+            exchange.ending = record  # of a call that was polled the final response, unless it had been a stream
 
     def _take_request(self, record: Record) -> None:
         identity, attempt = _attempt(record.data)

@@ -28,6 +28,7 @@ from trace_recorder.derive.live_document.steps import CarryOver, StaleDraftError
 from trace_recorder.derive.tool_executions import ToolExecutions
 from trace_recorder.derive.tool_matching import RecordedStep, ToolStep, is_step
 from trace_recorder.derive.tool_steps import ToolSteps
+from trace_recorder.dialects.background import goes_on
 from trace_recorder.storage import journal_reader
 from trace_recorder.storage.items.disk_backed import DiskBackedItems, JournalFile
 from trace_recorder.storage.journal_reader import BadLine, Record
@@ -253,6 +254,8 @@ class Draft:
         """Whether more is expected of an interaction: its end, another attempt, or the results of its tools."""
         one = shown.one
         if one is None or one.error is not None or (shown.call.ending is None and not shown.call.is_manual):
+            return True
+        if goes_on(one.response):
             return True
         calls = one.response.tool_calls
         answers = self._fold.tools.answers.get(one.interaction_id, {})

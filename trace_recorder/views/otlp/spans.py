@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
+from trace_recorder.dialects.background import goes_on
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.conversations.call_chains import turns_of
@@ -122,13 +123,16 @@ class _Plan:
         return self.maker.step(span, self.tree.agent_span(agent_key(step)), step)
 
     def _calls(self) -> Iterator[PlannedSpan]:
-        """Yield the calls. One that failed is final when its agent went on: until then it may be tried again."""
+        """Yield the calls. One that failed is final when its agent went on: until then it may be tried again.
+
+        One that is answered in the background is final when the answer is.
+        """
         latest: dict[str | None, LLMInteraction] = {agent_key(one): one for one in self.tree.calls}
         before: dict[str | None, LLMInteraction] = {}
         for one in self.tree.calls:
             key = agent_key(one)
-            is_over = one.answered and one.complete and one.error is None
-            is_final = self._has_ended or is_over or latest[key] is not one
+            is_over = (one.answered and one.complete and one.error is None) or latest[key] is not one
+            is_final = self._has_ended or (is_over and not goes_on(one.response))
             make = partial(self._make_call, one, before.get(key) if self.new_messages else None)
             yield PlannedSpan(self.tree.call_span(one), "call", is_final, make)
             before[key] = one

@@ -1,0 +1,274 @@
+"""Responses that the provider makes in the background: the answer is fetched by later requests, and is on file."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+from google import genai
+
+from tests.capture.recorded_clients import interactions, recorded_client
+from tests.capture.server import DROP, Answer, Server, serving, stream
+from tests.exporters.sink import attributes, sink
+from trace_recorder import TrajectoryRecorder, load, otlp, replay
+from trace_recorder.cli.tail import Follower, ShownSteps
+from trace_recorder.storage.journal_reader import Record, read
+
+KEY = "sk-proj-aB3dE6fG9hJ2kL5mN8pQ1rS4tU7vW0xY"
+USAGE = {"input_tokens": 9, "output_tokens": 4, "total_tokens": 13}
+CALL = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "look", "arguments": '{"at":"it"}'}
+
+
+def response(status: str, *output: object, number: int = 1, **more: object) -> dict[str, object]:
+    """A response of OpenAI's."""
+    identity = f"resp_{number}"
+    return {"id": identity, "object": "response", "model": "o9", "status": status, "output": [*output], **more}
+
+
+def said(text: str) -> dict[str, object]:
+    """An item of a response's output."""
+    return {
+        "type": "message",
+        "id": "msg_1",
+        "role": "assistant",
+        "status": "completed",
+        "content": [{"type": "output_text", "text": text, "annotations": []}],
+    }
+
+
+def answer(body: object, status: int = 200) -> Answer:
+    """An answer of the server."""
+    return Answer([json.dumps(body).encode()], status)
+
+
+def event(kind: str, number: int, **more: object) -> bytes:
+    """An event of a stream."""
+    return f"event: {kind}\ndata: {json.dumps({'type': kind, 'sequence_number': number, **more})}\n\n".encode()
+
+
+QUEUED, AT_WORK = answer(response("queued")), answer(response("in_progress"))
+FINAL = answer(response("completed", said("Here."), usage=USAGE))
+
+
+def ask(client: Any) -> Any:
+    """Ask for a response that is made in the background."""
+    return client.responses.create(model="o9", input="Look.", background=True)
+
+
+def endings(path: Path) -> list[Record]:
+    """The records of responses in a journal."""
+    records = read(path.with_suffix(".jsonl").read_bytes())
+    return [one for one in records if isinstance(one, Record) and one.kind == "llm_response"]
+
+
+def document(path: Path) -> list[dict[str, Any]]:
+    """The calls in a document."""
+    calls: list[dict[str, Any]] = json.loads(path.read_text())["llm_interactions"]
+    return calls
+
+
+def test_the_final_answer_is_on_file(tmp_path: Path) -> None:
+    """As the answer of the call that asked for it; what came too early is not, but for the first one."""
+    path = tmp_path / "run.json"
+    final = answer(response("completed", said("Here."), CALL, usage=USAGE))
+    with recorded_client(path, QUEUED, AT_WORK, AT_WORK, final) as (client, server):
+        got = ask(client)
+        while got.status in {"queued", "in_progress"}:
+            got = client.responses.retrieve(got.id)
+
+    [one] = interactions(path)
+    assert [asked[0] for asked in server.requests] == ["/v1/responses", *["/v1/responses/resp_1"] * 3]
+    assert (one.response.content, one.response.finish_reason, one.complete) == ("Here.", "completed", True)
+    assert ([call.name for call in one.response.tool_calls], one.response.usage.output_tokens) == (["look"], 4)
+    assert [record.data["body"]["status"] for record in endings(path)] == ["queued", "completed"]
+    assert [record.data.get("polled") for record in endings(path)] == [None, True]
+    assert document(path)[0]["response"]["content"] == "Here."
+    assert load(path).metrics["output_tokens"] == 4
+    assert [len(step.tool_calls) for step in load(path).agent_steps] == [1]
+
+
+def test_other_calls_may_come_between(tmp_path: Path) -> None:
+    """The call stays open in the document, however many follow, and each answer goes to its own call."""
+    path = tmp_path / "run.json"
+    others = [answer(response("completed", said(f"{number}"), number=number)) for number in range(10, 40)]
+    second = answer(response("completed", said("There."), number=2))
+    begun = (QUEUED, answer(response("queued", number=2)))
+    with recorded_client(path, *begun, *others, second, FINAL) as (client, _):
+        ask(client)
+        ask(client)
+        for _ in others:
+            client.responses.create(model="o9", input="And?")
+        client.responses.retrieve("resp_2")
+        client.responses.retrieve("resp_1")
+
+    found = [one.response.content for one in interactions(path)]
+    assert found == ["Here.", "There.", *(f"{number}" for number in range(10, 40))]
+    assert [call["response"]["content"] for call in document(path)] == found
+
+
+def test_a_cancelled_response_is_final(tmp_path: Path) -> None:
+    """By the answer to the request that cancels it."""
+    path = tmp_path / "run.json"
+    with recorded_client(path, QUEUED, answer(response("cancelled"))) as (client, server):
+        client.responses.cancel(ask(client).id)
+
+    [one] = interactions(path)
+    assert server.requests[1][0] == "/v1/responses/resp_1/cancel"
+    assert (one.response.finish_reason, len(endings(path))) == ("cancelled", 2)
+
+
+def test_a_poll_that_fails_is_followed_by_one_that_does_not(tmp_path: Path) -> None:
+    """Nothing is written of it, and the next one is no other attempt."""
+    path = tmp_path / "run.json"
+    broken = Answer([b'{"id": "resp_1", "sta', DROP])
+    with recorded_client(path, QUEUED, answer({"error": {"message": "busy"}}, 503), broken, FINAL) as (client, _):
+        ask(client)
+        with pytest.raises(openai.InternalServerError):
+            client.responses.retrieve("resp_1")
+        with pytest.raises(openai.APIConnectionError):
+            client.responses.retrieve("resp_1")
+        assert client.responses.retrieve("resp_1").output_text == "Here."
+
+    [one] = interactions(path)
+    assert (one.response.content, len(one.attempts), one.error, len(endings(path))) == ("Here.", 1, None, 2)
+
+
+def test_an_async_client_of_another_recorder_may_poll(tmp_path: Path) -> None:
+    """The answer belongs to the run of the call; a large one is whole, and a key in it is masked."""
+    path, other = tmp_path / "run.json", tmp_path / "other.json"
+    text = f"{KEY} " + "word " * 100_000
+    with recorded_client(path, QUEUED, answer(response("completed", said(text)))) as (client, server):
+        ask(client)
+
+        async def poll() -> str:
+            with TrajectoryRecorder(other, strict=True) as recorder:
+                async with openai.AsyncOpenAI(api_key="k", base_url=f"{server.url}/v1", max_retries=0) as polling:
+                    return (await recorder.wrap(polling).responses.retrieve("resp_1")).output_text
+
+        assert asyncio.run(poll()) == text
+
+    [one] = interactions(path)
+    assert one.response.content == text.replace(KEY, "[REDACTED:openai-key]")
+    assert (interactions(other), KEY in path.with_suffix(".jsonl").read_text()) == ([], False)
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+def test_a_stream_that_broke_off_is_fetched(tmp_path: Path, *, streamed: bool) -> None:
+    """As the rest of the stream, or whole: what was streamed first stays on file."""
+    path = tmp_path / "run.json"
+    begin = event("response.created", 0, response=response("in_progress"))
+    delta = event("response.output_text.delta", 1, item_id="msg_1", output_index=0, content_index=0, delta="He")
+    final = response("completed", said("Here."), usage=USAGE)
+    rest = stream(event("response.completed", 2, response=final)) if streamed else answer(final)
+    with recorded_client(path, stream(begin, delta, DROP), rest) as (client, server):
+        with pytest.raises(openai.APIConnectionError):
+            list(client.responses.create(model="o9", input="Look.", background=True, stream=True))
+        if streamed:
+            list(client.responses.retrieve("resp_1", stream=True, starting_after=1))
+        else:
+            client.responses.retrieve("resp_1")
+
+    [one] = interactions(path)
+    assert "resp_1" in server.requests[1][0]
+    assert (one.response.content, one.complete, one.error, one.ended_by) == ("Here.", True, None, None)
+    assert one.raw_stream == (begin + delta).decode()
+    assert document(path)[0]["response"]["content"] == "Here."
+
+
+def test_what_no_run_began_is_not_recorded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Neither a response of another process, nor one that is polled after its run has ended."""
+    path = tmp_path / "run.json"
+    with serving(QUEUED, FINAL) as server, openai.OpenAI(api_key="k", base_url=f"{server.url}/v1") as client:
+        with TrajectoryRecorder(path, strict=True) as recorder:
+            ask(recorder.wrap(client))
+            client.responses.retrieve("resp_77")
+        before = path.with_suffix(".jsonl").read_bytes()
+        with caplog.at_level(logging.WARNING):
+            client.responses.retrieve("resp_1")
+
+    [one] = interactions(path)
+    assert (one.response.finish_reason, one.response.extra["status"]) == (None, "queued")
+    assert (path.with_suffix(".jsonl").read_bytes(), caplog.records) == (before, [])
+
+
+def test_the_step_is_shown_when_its_answer_is_there(tmp_path: Path) -> None:
+    """By `tail`, which shows a step once."""
+    path = tmp_path / "run.json"
+    with recorded_client(path, QUEUED, FINAL) as (client, _):
+        follower = Follower(path.with_suffix(".jsonl"))
+        shown = ShownSteps(follower.read(), full=False)
+        ask(client)
+        assert [*shown.settled(follower.read())] == []
+        client.responses.retrieve("resp_1")
+        [entries] = shown.settled(follower.read())
+        assert [entry.text for entry in entries if entry.label == "answer"] == ["Here."]
+
+
+@contextmanager
+def google_client(server: Server) -> Iterator[Any]:
+    """A Google client of a local server."""
+    with genai.Client(api_key="k", http_options={"base_url": server.url}) as client:  # type: ignore[arg-type]
+        yield client
+
+
+def test_interactions_of_google_are_polled_alike(tmp_path: Path) -> None:
+    """Their agents work in the background alone."""
+    path = tmp_path / "run.json"
+    begun = {"id": "v1_abc", "object": "interaction", "status": "in_progress", "model": "g"}
+    output = [{"type": "model_output", "content": [{"type": "text", "text": "Here."}]}]
+    final = {**begun, "status": "completed", "steps": output, "usage": {"total_output_tokens": 4}}
+    with serving(answer(begun), answer(begun), answer(final)) as server, google_client(server) as client:
+        with TrajectoryRecorder(path, strict=True) as recorder:
+            polled: Callable[[str], Any] = recorder.wrap(client).interactions.get
+            one = client.interactions.create(model="g", input="Look.", background=True)
+            while one.status == "in_progress":
+                one = polled(one.id)
+
+    [call] = interactions(path)
+    asked = [one[0].partition("?")[0].rpartition("/")[2] for one in server.requests]
+    assert asked == ["interactions", "v1_abc", "v1_abc"]
+    assert (call.response.content, call.response.finish_reason) == ("Here.", "completed")
+    assert [record.data["body"]["status"] for record in endings(path)] == ["in_progress", "completed"]
+
+
+def test_a_span_is_sent_when_the_answer_is_final(tmp_path: Path) -> None:
+    """And not with the first one: spans are sent once."""
+    path = tmp_path / "run.json"
+    other = answer(response("completed", said("Yes."), number=2))
+    with (
+        sink() as collector,
+        serving(QUEUED, other, FINAL) as server,
+        openai.OpenAI(api_key="k", base_url=f"{server.url}/v1") as client,
+        TrajectoryRecorder(path, strict=True, exporters=[otlp(collector.url, flush_seconds=20)]) as recorder,
+    ):
+        ask(recorder.wrap(client))
+        client.responses.create(model="o9", input="And?")
+        end = time.monotonic() + 10
+        while not collector.spans() and time.monotonic() < end:
+            time.sleep(0.02)
+        before = [attributes(span)["gen_ai.response.id"] for span in collector.spans()]
+        client.responses.retrieve("resp_1")
+        recorder.finalize(success=True)
+        after = {attributes(span).get("gen_ai.response.id"): attributes(span) for span in collector.spans()}
+
+    assert before == ["resp_2"]
+    assert "Here." in after["resp_1"]["gen_ai.output.messages"]
+
+
+def test_a_replay_gives_the_final_answer_at_once(tmp_path: Path) -> None:
+    """There is nothing to wait for, and the program that polls sees that."""
+    path = tmp_path / "run.json"
+    with recorded_client(path, QUEUED, FINAL) as (client, _):
+        client.responses.retrieve(ask(client).id)
+
+    with replay(path) as run, openai.OpenAI(api_key="k", base_url="http://127.0.0.1:1/v1", max_retries=0) as made:
+        got = ask(run.wrap(made))
+    assert (got.status, got.output_text) == ("completed", "Here.")

@@ -1,0 +1,73 @@
+"""The recording of a poll: of the request by which a program fetches a response that was made in the background.
+
+The final response is written as another `llm_response` of the call that it answers. Nothing is written of a poll that
+came too early, or failed: the next one says more.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import NoReturn
+
+from trace_recorder.capture import background_responses
+from trace_recorder.capture.attempts import SentRequest
+from trace_recorder.capture.background_responses import Begun
+from trace_recorder.capture.body_encoding import body_member, joined_bytes
+from trace_recorder.capture.exchange import Exchange
+from trace_recorder.dialects.background import is_final
+from trace_recorder.dialects.readers import join_stream
+from trace_recorder.recording.run import Run
+from trace_recorder.values.jsonable import dump_members, to_json
+from trace_recorder.values.messages import Payload
+
+__records__ = True  # `guard.is_recording` looks for this name
+
+
+class PolledExchange(Exchange):
+    """One poll. It is an exchange of the call's own interaction, and has begun when the call did."""
+
+    def __init__(self, run: Run, sent: SentRequest, begun: Begun) -> None:
+        super().__init__(run, sent, (begun.interaction_id, begun.attempt))
+        self._begun = begun
+        self._began = begun.began
+        self._is_stream = False
+        run.unfinished.hold(self)
+
+    def answered(self, status: int, raw: list[tuple[bytes, bytes]]) -> None:
+        """Take the status and the headers. A stream is kept as a plain body is, and neither is written in parts."""
+        super().answered(status, raw)
+        self._is_stream, self._streams, self._due = self._streams, False, math.inf
+
+    def failed(self, error: BaseException) -> None:  # noqa: ARG002 - nothing is written of it
+        """Drop it: there is no response."""
+        if self._finish():
+            self.run.unfinished.release(self)
+
+    def _remember_failure(self) -> None:
+        """Do nothing: the next poll is no other attempt of the call."""
+
+    def _write_ending(self, why: str | None, error: BaseException | None) -> None:
+        if why is not None or error is not None or self._missing is not None or self._status >= 300:
+            return
+        data = joined_bytes(self._buffer)
+        body = self._body(data)
+        if not is_final(body) or not background_responses.take(self._begun):
+            return
+        said = f'"assembled":{to_json(body)}' if self._is_stream else body_member(data, self.run.mask_bytes)
+        about = {"status": self._status, "duration_seconds": self._seconds(self._ended_at), "complete": True}
+        headers = dump_members({"headers": self._headers})
+        self.run.append("llm_response", {**self._about, **about, "polled": True}, f"{headers},{said}")
+
+    def _body(self, data: bytes) -> Payload:
+        """Return the response; None of what is no JSON, and of a stream without its end."""
+        if self._is_stream:
+            joined = join_stream(self._begun.api, data)
+            return joined.body if joined is not None and joined.ended else None
+        try:
+            return json.loads(data)
+        except ValueError:
+            return None
+
+    def _write_bare_ending(self, failure: Exception) -> NoReturn:
+        raise failure
