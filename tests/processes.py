@@ -11,6 +11,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 
 
+FORKS_WITH_THREADS = "ignore:This process:DeprecationWarning"
+"""For PYTHONWARNINGS: since 3.12 Python warns of a fork beside threads, such as those of a run (docs/known-faults.md)."""
+
+
 def python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     """Run Python code in a process of its own."""
     return subprocess.run(

@@ -99,7 +99,7 @@ class Toolbox:
         return f"wrote {count} characters to {path}"
 
     def _run_python(self, path: str) -> str:
-        command = [sys.executable, str(self._inside(path))]
+        command = [sys.executable, "-X", "no_debug_ranges", str(self._inside(path))]  # the same in each Python
         try:
             done = subprocess.run(
                 command,

@@ -12,6 +12,7 @@ import pytest
 
 from tests.agents import Place, ending
 from tests.capture.server import CHAT, Answer, Server, plain, serving
+from tests.processes import FORKS_WITH_THREADS
 from trace_recorder import load
 
 KEY = "sk-ant-api03-" + "Zq8" * 30 + "AA"
@@ -112,7 +113,8 @@ for name in ("own.json", "other.json"):
 def test_every_process_and_every_run_is_counted(code: str, files: list[str], place: Place) -> None:
     """Children, forks of forks, and recorders of the agent's own: each with its file."""
     place.agent("call()", "caller.py")
-    done = place.run("--trajectory-file", "trajectories/run.json", *place.agent(code))
+    command = ["--trajectory-file", "trajectories/run.json", *place.agent(code)]
+    done = place.run(*command, PYTHONWARNINGS=FORKS_WITH_THREADS)
 
     first, *others = lines(done.stderr)
     assert (done.returncode, done.stdout) == (0, "")

@@ -130,8 +130,8 @@ def test_an_interrupt_with_the_writing_of_a_part_doubles_none(tmp_path: Path) ->
             call(recorder, asked("x", stream=True), Answer(whole.body, media=whole.media, size=first))
 
     def part_is_written(frame: FrameType, event: str) -> bool:
-        is_append = event == "return" and frame.f_code is Journal.append.__code__
-        return is_append and frame.f_locals["kind"] == "llm_stream"
+        is_append = event == "return" and frame.f_code is Journal.append_all.__code__
+        return is_append and [kind for kind, _ in frame.f_locals["records"]] == ["llm_stream"]
 
     assert interrupted_when(record, part_is_written)
 

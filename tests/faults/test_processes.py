@@ -17,7 +17,7 @@ from tests.faults.answering import Provider
 from tests.faults.awkward_parents import FORKS
 from tests.faults.parents import WORKERS
 from tests.journals import records_of
-from tests.processes import ROOT
+from tests.processes import FORKS_WITH_THREADS, ROOT
 from trace_recorder import load
 from trace_recorder.derive.validate import validate
 
@@ -60,7 +60,8 @@ def _run(journal: Path) -> Run:
 def run(scenario: str, directory: Path, provider: Provider, module: str = "awkward_parents") -> Ended:
     """Run one of the parents."""
     command = [sys.executable, "-m", f"tests.faults.{module}", scenario, directory, provider.address_for("parents")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    environment = {**os.environ, "PYTHONWARNINGS": FORKS_WITH_THREADS}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
     return Ended(done.returncode, done.stdout, done.stderr, directory)
 
 

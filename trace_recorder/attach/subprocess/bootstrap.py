@@ -10,7 +10,10 @@ import atexit
 import os
 import shlex
 import sys
+import threading
 from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
 
 from trace_recorder.attach.instrument import DefaultTarget
 from trace_recorder.attach.lifecycle import ForkedFrom
@@ -42,6 +45,8 @@ class ProcessRecorder:
         self._handoff = handoff
         self._origin = origin
         self._made: dict[str, TrajectoryRecorder] = {}
+        self._exit_code = 0
+        """The code with which a worker of multiprocessing ends, if that is known."""
 
     def recorder(self) -> TrajectoryRecorder:
         """The recorder, the same one each time, whichever threads ask first."""
@@ -71,9 +76,20 @@ class ProcessRecorder:
         Its exit code is known to whoever waits for it.
         """
         with guard.protect("record the end of this process"):
-            error = uncaught_exception()
+            error = uncaught_exception() or (SystemExit(self._exit_code) if self._exit_code else None)
             for recorder in self._made.values():
                 recorder.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
+
+    def note_exit_code(self) -> None:
+        """Note how a worker of multiprocessing ends, while it does.
+
+        Since Python 3.13 what ended it is gone before `end` is called; its exit code is a variable of its bootstrap.
+        """
+        frame: FrameType | None = sys._getframe()
+        while frame is not None and frame.f_code.co_name != "_bootstrap":
+            frame = frame.f_back
+        code = frame.f_locals.get("exitcode") if frame is not None else None
+        self._exit_code = code if isinstance(code, int) else 0
 
 
 def _masked(words: list[str]) -> list[str]:
@@ -88,6 +104,8 @@ def _end_with_workers(recording: ProcessRecorder) -> None:
 
     def finish(one: ProcessRecorder) -> None:
         sys.modules["multiprocessing.util"].Finalize(one, one.end, exitpriority=-100)
+        with suppress(AttributeError, RuntimeError):  # not documented, and refused where the process ends already
+            threading._register_atexit(one.note_exit_code)  # type: ignore[attr-defined]
 
     def listen() -> None:
         util = sys.modules.get("multiprocessing.util")
