@@ -8,6 +8,7 @@
     nox -fb uv                             # with uv, where that is installed: a tenth of the time
     nox -s readers                         # the real readers of the views' formats, each in an environment of its own
     nox -s readers -- atif trl             # some of them
+    nox -s suite                           # every test, on each Python that is at hand: ten minutes each
 
 Each session of the matrix adds its line to `.venv-nox/results.md`, or to `frameworks.md` next to it; `docs/versions.md`
 and `docs/frameworks-results.md` have those of the last whole run. The readers' table goes to `.venv-nox/readers.md`; a
@@ -105,7 +106,7 @@ nox.options.sessions = ["versions"]
 @nox.parametrize("requirements", ROWS)
 def versions(session: nox.Session, requirements: tuple[str, ...]) -> None:
     """Run the shapes of client on one set of versions."""
-    session.install("--quiet", "-e.", "hypothesis", "pytest>=8.2", *requirements)
+    session.install("--quiet", "-e.", "hypothesis", "pytest>=9.0", *requirements)
     _run(session, "tests/versions", NAMES.split(), RESULTS)
 
 
@@ -115,7 +116,7 @@ def frameworks(session: nox.Session, framework: str) -> None:
     """Run the agents of one framework, on its newest version."""
     requirements = FRAMEWORKS[framework]
     names = [re.split(r"[\[<]", one)[0] for one in requirements]
-    session.install("--quiet", "-e.[cli]", "httpx", "hypothesis", "pytest>=8.2", *requirements)
+    session.install("--quiet", "-e.[cli]", "httpx", "hypothesis", "pytest>=9.0", *requirements)
     try:
         _run(session, f"tests/frameworks/test_{framework}.py", [*names, *NAMES.split()], FRAMEWORK_RESULTS)
     finally:
@@ -136,8 +137,16 @@ def _run(session: nox.Session, tests: str, names: list[str], results: Path) -> N
         session.error(said)
 
 
+@nox.session(python=PYTHONS, venv_backend="venv")
+def suite(session: nox.Session) -> None:
+    """Run every test on another Python, with the newest of each SDK."""
+    session.install("--quiet", "--upgrade", "pip>=25.1")
+    session.install("--quiet", "-e.", "--group", "dev")
+    session.run("pytest", "--numprocesses", "auto", "--dist", "worksteal", *session.posargs)
+
+
 @nox.session(venv_backend="venv")
 def readers(session: nox.Session) -> None:
     """Have the real readers of our views' formats read runs of every shape: tests/readers/ says how."""
-    session.install("--quiet", "-e.[all]", "httpx", "httpx2", "hypothesis", "pytest>=8.2")
+    session.install("--quiet", "-e.[all]", "httpx", "httpx2", "hypothesis", "pytest>=9.0")
     session.run("python", "-m", "tests.readers", *session.posargs)

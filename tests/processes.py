@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 
 
 FORKS_WITH_THREADS = "ignore:This process:DeprecationWarning"
-"""For PYTHONWARNINGS: since 3.12 Python warns of a fork beside threads, such as those of a run (docs/known-faults.md)."""
+"""For PYTHONWARNINGS: since 3.12 Python warns of a fork beside threads, as those of a run are: docs/known-faults.md."""
 
 
 def python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:

@@ -38,13 +38,13 @@ ENVIRONMENTS = (
     ),
     Environment(
         "services",
-        ("-e.[cli,langfuse,langsmith,mlflow,phoenix]", "httpx", "httpx2", "hypothesis", "pytest>=8.2", "zstandard"),
+        ("-e.[cli,langfuse,langsmith,mlflow,phoenix]", "httpx", "httpx2", "hypothesis", "pytest>=9.0", "zstandard"),
         ("check_services", "check_service_tests"),
     ),
-    Environment("mlflow", ("-e.[cli]", "mlflow", "httpx", "httpx2", "hypothesis", "pytest>=8.2"), ("check_mlflow",)),
+    Environment("mlflow", ("-e.[cli]", "mlflow", "httpx", "httpx2", "hypothesis", "pytest>=9.0"), ("check_mlflow",)),
     Environment(
         "phoenix",
-        ("-e.[cli]", "arize-phoenix", "httpx", "httpx2", "hypothesis", "pytest>=8.2"),
+        ("-e.[cli]", "arize-phoenix", "httpx", "httpx2", "hypothesis", "pytest>=9.0"),
         ("check_phoenix",),
     ),
     Environment("inspect", ("inspect_ai>=0.3.285", "msgspec"), ("check_inspect",)),
