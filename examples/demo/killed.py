@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,8 +41,8 @@ def run_and_kill(provider: LocalProvider, directory: Path) -> Path:
         places = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), scratch)
         child = subprocess.Popen(command, cwd=REPOSITORY, env=os.environ | places)
         try:
-            _wait(provider, child)
-            _wait_for_half(path)
+            _wait(child, lambda: provider.wait_until_stalled(0.1), f"come to call {FINISHED_CALLS + 1}")
+            _wait(child, lambda: _has_half(path), "the half of its answer on file")
         finally:
             child.kill()
             child.wait()
@@ -49,22 +50,21 @@ def run_and_kill(provider: LocalProvider, directory: Path) -> Path:
     return path
 
 
-def _wait(provider: LocalProvider, child: subprocess.Popen[bytes]) -> None:
+def _wait(child: subprocess.Popen[bytes], has_happened: Callable[[], bool], what: str) -> None:
+    """Wait until something has happened; `what` completes "the run to be killed had not …"."""
     deadline = time.monotonic() + START_SECONDS
-    while not provider.wait_until_stalled(0.1):
+    while not has_happened():
         if child.poll() is not None:
             raise ChildError(f"the run to be killed ended by itself, with exit code {child.returncode}")
         if time.monotonic() > deadline:
-            raise ChildError(f"the run to be killed had not come to call {FINISHED_CALLS + 1} in {START_SECONDS} s")
+            raise ChildError(f"the run to be killed had not {what} in {START_SECONDS} s")
+        time.sleep(0.05)
 
 
-def _wait_for_half(path: Path) -> None:
-    """Wait until the half of the answer that has come is on file: the recorder writes a stream every second."""
-    deadline = time.monotonic() + START_SECONDS
-    while not ((answer := load(path).llm_interactions[FINISHED_CALLS].response) and answer.content):
-        if time.monotonic() > deadline:
-            raise ChildError(f"nothing of call {FINISHED_CALLS + 1} was on file after {START_SECONDS} s")
-        time.sleep(0.1)
+def _has_half(path: Path) -> bool:
+    """Whether the half of the answer that has come is on file: the recorder writes a stream every second."""
+    response = load(path).llm_interactions[FINISHED_CALLS].response
+    return bool(response and response.content)
 
 
 def main(endpoint: str, path: Path) -> None:
