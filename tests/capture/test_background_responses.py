@@ -3,76 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
+import httpx2
 import openai
 import pytest
-from google import genai
 
+from tests.capture.background import (
+    AT_WORK,
+    CALL,
+    FINAL,
+    QUEUED,
+    USAGE,
+    answer,
+    ask,
+    document,
+    endings,
+    google_client,
+    response,
+    said,
+)
 from tests.capture.recorded_clients import interactions, recorded_client
-from tests.capture.server import DROP, Answer, Server, serving, stream
+from tests.capture.server import DROP, Answer, serving
 from tests.exporters.sink import attributes, sink
 from trace_recorder import TrajectoryRecorder, load, otlp, replay
 from trace_recorder.cli.tail import Follower, ShownSteps
-from trace_recorder.storage.journal_reader import Record, read
+from trace_recorder.rerun.serving import ReplayServer
 
 KEY = "sk-proj-aB3dE6fG9hJ2kL5mN8pQ1rS4tU7vW0xY"
-USAGE = {"input_tokens": 9, "output_tokens": 4, "total_tokens": 13}
-CALL = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "look", "arguments": '{"at":"it"}'}
-
-
-def response(status: str, *output: object, number: int = 1, **more: object) -> dict[str, object]:
-    """A response of OpenAI's."""
-    identity = f"resp_{number}"
-    return {"id": identity, "object": "response", "model": "o9", "status": status, "output": [*output], **more}
-
-
-def said(text: str) -> dict[str, object]:
-    """An item of a response's output."""
-    return {
-        "type": "message",
-        "id": "msg_1",
-        "role": "assistant",
-        "status": "completed",
-        "content": [{"type": "output_text", "text": text, "annotations": []}],
-    }
-
-
-def answer(body: object, status: int = 200) -> Answer:
-    """An answer of the server."""
-    return Answer([json.dumps(body).encode()], status)
-
-
-def event(kind: str, number: int, **more: object) -> bytes:
-    """An event of a stream."""
-    return f"event: {kind}\ndata: {json.dumps({'type': kind, 'sequence_number': number, **more})}\n\n".encode()
-
-
-QUEUED, AT_WORK = answer(response("queued")), answer(response("in_progress"))
-FINAL = answer(response("completed", said("Here."), usage=USAGE))
-
-
-def ask(client: Any) -> Any:
-    """Ask for a response that is made in the background."""
-    return client.responses.create(model="o9", input="Look.", background=True)
-
-
-def endings(path: Path) -> list[Record]:
-    """The records of responses in a journal."""
-    records = read(path.with_suffix(".jsonl").read_bytes())
-    return [one for one in records if isinstance(one, Record) and one.kind == "llm_response"]
-
-
-def document(path: Path) -> list[dict[str, Any]]:
-    """The calls in a document."""
-    calls: list[dict[str, Any]] = json.loads(path.read_text())["llm_interactions"]
-    return calls
 
 
 def test_the_final_answer_is_on_file(tmp_path: Path) -> None:
@@ -160,29 +123,6 @@ def test_an_async_client_of_another_recorder_may_poll(tmp_path: Path) -> None:
     assert (interactions(other), KEY in path.with_suffix(".jsonl").read_text()) == ([], False)
 
 
-@pytest.mark.parametrize("streamed", [True, False])
-def test_a_stream_that_broke_off_is_fetched(tmp_path: Path, *, streamed: bool) -> None:
-    """As the rest of the stream, or whole: what was streamed first stays on file."""
-    path = tmp_path / "run.json"
-    begin = event("response.created", 0, response=response("in_progress"))
-    delta = event("response.output_text.delta", 1, item_id="msg_1", output_index=0, content_index=0, delta="He")
-    final = response("completed", said("Here."), usage=USAGE)
-    rest = stream(event("response.completed", 2, response=final)) if streamed else answer(final)
-    with recorded_client(path, stream(begin, delta, DROP), rest) as (client, server):
-        with pytest.raises(openai.APIConnectionError):
-            list(client.responses.create(model="o9", input="Look.", background=True, stream=True))
-        if streamed:
-            list(client.responses.retrieve("resp_1", stream=True, starting_after=1))
-        else:
-            client.responses.retrieve("resp_1")
-
-    [one] = interactions(path)
-    assert "resp_1" in server.requests[1][0]
-    assert (one.response.content, one.complete, one.error, one.ended_by) == ("Here.", True, None, None)
-    assert one.raw_stream == (begin + delta).decode()
-    assert document(path)[0]["response"]["content"] == "Here."
-
-
 def test_what_no_run_began_is_not_recorded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Neither a response of another process, nor one that is polled after its run has ended."""
     path = tmp_path / "run.json"
@@ -210,13 +150,6 @@ def test_the_step_is_shown_when_its_answer_is_there(tmp_path: Path) -> None:
         client.responses.retrieve("resp_1")
         [entries] = shown.settled(follower.read())
         assert [entry.text for entry in entries if entry.label == "answer"] == ["Here."]
-
-
-@contextmanager
-def google_client(server: Server) -> Iterator[Any]:
-    """A Google client of a local server."""
-    with genai.Client(api_key="k", http_options={"base_url": server.url}) as client:  # type: ignore[arg-type]
-        yield client
 
 
 def test_interactions_of_google_are_polled_alike(tmp_path: Path) -> None:
@@ -263,12 +196,73 @@ def test_a_span_is_sent_when_the_answer_is_final(tmp_path: Path) -> None:
     assert "Here." in after["resp_1"]["gen_ai.output.messages"]
 
 
-def test_a_replay_gives_the_final_answer_at_once(tmp_path: Path) -> None:
-    """There is nothing to wait for, and the program that polls sees that."""
+def test_a_replay_is_polled_too(tmp_path: Path) -> None:
+    """It gives the first answer, and the final one to each poll; no poll reaches the provider."""
     path = tmp_path / "run.json"
-    with recorded_client(path, QUEUED, FINAL) as (client, _):
-        client.responses.retrieve(ask(client).id)
+    with recorded_client(path, QUEUED, AT_WORK, FINAL) as (client, _):
+        ask(client)
+        client.responses.retrieve("resp_1")
+        client.responses.retrieve("resp_1")
 
     with replay(path) as run, openai.OpenAI(api_key="k", base_url="http://127.0.0.1:1/v1", max_retries=0) as made:
         got = ask(run.wrap(made))
-    assert (got.status, got.output_text) == ("completed", "Here.")
+        assert got.status == "queued"
+        assert made.responses.retrieve(got.id).output_text == "Here."
+    with ReplayServer(replay(path, strict=False)) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        with openai.OpenAI(api_key="k", base_url=f"{server.url}/v1", max_retries=0) as made:
+            assert made.responses.retrieve(ask(made).id).output_text == "Here."
+        server.shutdown()
+
+
+def test_a_large_first_answer_is_remembered(tmp_path: Path) -> None:
+    """It is written in parts: a provider sends the instructions back."""
+    path = tmp_path / "run.json"
+    large = {"instructions": "word " * 20_000}
+    final = answer(response("completed", said("Here."), **large))
+    with recorded_client(path, answer(response("queued", **large)), final) as (client, _):
+        client.responses.retrieve(ask(client).id)
+
+    [one] = interactions(path)
+    assert one.response.content == "Here."
+    assert document(path)[0]["response"]["content"] == "Here."
+    with replay(path) as run, openai.OpenAI(api_key="k", base_url="http://127.0.0.1:1/v1", max_retries=0) as made:
+        assert made.responses.retrieve(ask(run.wrap(made)).id).output_text == "Here."
+
+
+class Through(httpx2.BaseTransport):
+    """A transport that passes requests to another client."""
+
+    def __init__(self, client: httpx2.Client) -> None:
+        self.client = client
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send one."""
+        same = {"headers": request.headers, "content": request.read()}
+        return self.client.send(httpx2.Request(request.method, request.url, **same))
+
+
+def test_two_recorders_of_one_call_both_have_the_answer(tmp_path: Path) -> None:
+    """One around the HTTP client in another one's transport."""
+    with (
+        serving(QUEUED, FINAL) as server,
+        TrajectoryRecorder(tmp_path / "inner.json") as inner,
+        TrajectoryRecorder(tmp_path / "outer.json") as outer,
+        httpx2.Client() as http,
+        httpx2.Client(transport=Through(inner.wrap(http))) as around,
+    ):
+        client = outer.wrap(openai.OpenAI(api_key="k", base_url=f"{server.url}/v1", http_client=around))
+        client.responses.retrieve(ask(client).id)
+
+    assert [interactions(tmp_path / name)[0].response.content for name in ("inner.json", "outer.json")] == ["Here."] * 2
+
+
+def test_keys_of_a_polling_client_are_masked(tmp_path: Path) -> None:
+    """Also those that have the shape of no provider's, in what comes back."""
+    path = tmp_path / "run.json"
+    key = "correct-horse-42-battery"
+    with recorded_client(path, QUEUED, answer(response("completed", said(f"You sent {key}.")))) as (client, _):
+        ask(client)
+        client.with_options(api_key=key).responses.retrieve("resp_1")
+
+    assert key not in path.with_suffix(".jsonl").read_text() + path.read_text()

@@ -59,9 +59,9 @@ def patterns() -> Iterator[tuple[str, re.Pattern[str] | re.Pattern[bytes]]]:
 def unbounded(tree: list[tuple[object, object]], *, is_end: bool) -> list[str]:
     """The repeats without a bound that are anywhere but at a pattern's end, where nothing can fail any more."""
     found: list[str] = []
-    for number, (kind, given) in enumerate(tree):
+    for number, one in enumerate(tree):
         last = is_end and all(_cannot_fail(*one) for one in tree[number + 1 :])
-        name = str(kind)
+        name, given = _possessive(*one)
         if name in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
             least, most, inner = given  # type: ignore[misc]
             is_open = most == re._constants.MAXREPEAT  # type: ignore[attr-defined]
@@ -81,7 +81,16 @@ def unbounded(tree: list[tuple[object, object]], *, is_end: bool) -> list[str]:
 
 
 def _cannot_fail(kind: object, given: object) -> bool:
-    return str(kind) in ("MAX_REPEAT", "POSSESSIVE_REPEAT") and given[0] == 0  # type: ignore[index]
+    name, given = _possessive(kind, given)
+    return name in ("MAX_REPEAT", "POSSESSIVE_REPEAT") and given[0] == 0  # type: ignore[index]
+
+
+def _possessive(kind: object, given: object) -> tuple[str, object]:
+    """A node of a parsed pattern; an atomic group of one repeat is a possessive repeat, as Python defines it."""
+    name = str(kind)
+    if name == "ATOMIC_GROUP" and len(inner := list(given)) == 1 and str(inner[0][0]) == "MAX_REPEAT":  # type: ignore[call-overload]
+        return "POSSESSIVE_REPEAT", inner[0][1]
+    return name, given
 
 
 @pytest.mark.parametrize(("name", "pattern"), [pytest.param(*one, id=one[0]) for one in patterns()])
@@ -97,8 +106,8 @@ def test_a_try_of_a_pattern_is_bounded(name: str, pattern: re.Pattern[str]) -> N
 def nested(tree: list[tuple[object, object]], *, within: bool) -> list[str]:
     """The repeats within repeats that may be taken apart in several ways: of these there are exponentially many."""
     found: list[str] = []
-    for kind, given in tree:
-        name = str(kind)
+    for one in tree:
+        name, given = _possessive(*one)
         if name in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
             least, most, inner = given  # type: ignore[misc]
             varies = name != "POSSESSIVE_REPEAT" and most > 8 and most != least

@@ -59,6 +59,13 @@ def remember_failure(run: Run, interaction_id: str, attempt: int, sent: SentRequ
     _failed.set(_FailedAttempt(run, interaction_id, attempt, sent))
 
 
+def forget_failure(interaction_id: str) -> None:
+    """Count the next equal request of this context as a new call: that interaction has its answer."""
+    last = _failed.get()
+    if last is not None and last.interaction_id == interaction_id:
+        _failed.set(None)
+
+
 def remember_redirect(
     run: Run, interaction_id: str, attempt: int, sent: SentRequest, headers: Sequence[tuple[bytes, bytes]]
 ) -> None:

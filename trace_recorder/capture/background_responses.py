@@ -6,10 +6,11 @@ each change is one operation of a dict.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from weakref import ref
 
-from trace_recorder.dialects.background import NOT_FINAL, background_id, polled_response
+from trace_recorder.dialects.background import NOT_FINAL, background_id
 from trace_recorder.recording.run import Run
 from trace_recorder.values.json_text import parse_leniently
 
@@ -28,31 +29,40 @@ class Begun:
     attempt: int
     began: float
 
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """What it is remembered by. Several recorders may have one call, and a local server may give an id twice."""
+        run = self.run()
+        return self.api, self.response_id, run.trajectory_id if run is not None else "", self.interaction_id
 
-_begun: dict[tuple[str, str], Begun] = {}
+
+_begun: dict[tuple[str, str, str, str], Begun] = {}
 
 
-def remember(run: Run, api: str, said: str, interaction_id: str, attempt: int, began: float) -> None:
-    """Remember the response to a call, if it is not final; `said` has the members of its record, as JSON text."""
-    if not any(f'"{status}"' in said for status in NOT_FINAL):
-        return
-    members = parse_leniently(f"{{{said}}}")
-    identity = background_id(members.get("assembled", members.get("body")))
-    if identity is None:
-        return
-    _begun[api, identity] = Begun(api, identity, ref(run), interaction_id, attempt, began)
+def remember(begun: Begun) -> None:
+    """Remember a response that is not final."""
+    _begun[begun.key] = begun
     for oldest in list(_begun)[: max(0, len(_begun) - MAX_REMEMBERED)]:
         _begun.pop(oldest, None)
 
 
-def find(method: str, path: str) -> tuple[Run, Begun] | None:
-    """Return the run and the response that a request polls; None for other requests, and if the run has ended."""
-    polled = polled_response(method, path) if _begun else None
-    begun = _begun.get(polled) if polled is not None else None
-    run = begun.run() if begun is not None else None
-    return None if begun is None or run is None or run.closed else (run, begun)
+def response_id(said: str) -> str | None:
+    """Return the id of a response that is not final, from its record's members, or its body, as JSON text."""
+    if not any(f'"{status}"' in said for status in NOT_FINAL):
+        return None
+    members = parse_leniently(said if said.startswith("{") else f"{{{said}}}")
+    return background_id(members.get("assembled", members.get("body", members)))
+
+
+def find(api: str, identity: str, preferred: Callable[[], Run | None]) -> tuple[Run, Begun] | None:
+    """Return the newest call with a response of this id, in the preferred run if that has one; None if none is open."""
+    found = [(one.run(), one) for one in list(_begun.values()) if (one.api, one.response_id) == (api, identity)]
+    open_ones = [(run, one) for run, one in found if run is not None and not run.closed]
+    if len(open_ones) > 1 and (own := preferred()) is not None:
+        open_ones = [one for one in open_ones if one[0] is own] or open_ones
+    return open_ones[-1] if open_ones else None
 
 
 def take(begun: Begun) -> bool:
     """Forget a response, which is final now. Return whether no other poll has said so before."""
-    return _begun.pop((begun.api, begun.response_id), None) is begun
+    return _begun.pop(begun.key, None) is begun

@@ -21,6 +21,7 @@ from weakref import ref
 
 from trace_recorder.background_work import Event
 from trace_recorder.capture import attempts, background_responses, headers, stream_flusher, usage_warning
+from trace_recorder.capture.background_responses import Begun
 from trace_recorder.capture.body_encoding import body_member, error_text, joined_bytes, text_member
 from trace_recorder.capture.decoding import decoder_of
 from trace_recorder.capture.event_loops import run_in_thread
@@ -53,6 +54,7 @@ class Exchange(ResponseParts):
     _request_written: Event | None = None
     _cancelled_by: BaseException | None = None
     _ended_at = -1.0
+    _polled_id = ""
     _is_awaited = False
 
     def begin(self, context: Mapping[str, Payload]) -> None:
@@ -293,8 +295,25 @@ class Exchange(ResponseParts):
         about = self._about | {"status": self._status, "duration_seconds": self._seconds(self._ended_at), **about}
         when: When | None = "later" if self._parts else None  # there is much to read for the document
         self.run.append("llm_response", about, ",".join(filter(None, (dump_members(more), said))), when=when)
-        if (api := self._sent.endpoint.api) in BACKGROUND_APIS:
-            background_responses.remember(self.run, api, said, self.interaction_id, self._attempt, self._began)
+        if self._sent.endpoint.api in BACKGROUND_APIS:
+            identity = background_responses.response_id(said or b"".join(self._written).decode("utf-8", "replace"))
+            if identity is not None and identity != self._polled_id:
+                background_responses.remember(self._begun_as(identity))
+
+    def polled_early(self, api: str, response_id: str) -> Begun | None:
+        """Return what a poll is to know of this call, if it polls the response before the call's stream has ended."""
+        if api != self._sent.endpoint.api or not self._streams:
+            return None
+        received = b"".join((*self._written, joined_bytes(self._buffer[:])))
+        if f'"{response_id}"'.encode() not in received:
+            return None
+        self._polled_id = response_id
+        background_responses.remember(begun := self._begun_as(response_id))
+        return begun
+
+    def _begun_as(self, response_id: str) -> Begun:
+        run = ref(self.run)
+        return Begun(self._sent.endpoint.api, response_id, run, self.interaction_id, self._attempt, self._began)
 
     def _write_bare_ending(self, failure: Exception) -> None:
         """Write the end alone if the response cannot be written."""

@@ -6,18 +6,19 @@ came too early, or failed: the next one says more.
 
 from __future__ import annotations
 
-import json
 import math
 from typing import NoReturn
 
-from trace_recorder.capture import background_responses
+from trace_recorder.capture import attempts, background_responses, headers
 from trace_recorder.capture.attempts import SentRequest
 from trace_recorder.capture.background_responses import Begun
 from trace_recorder.capture.body_encoding import body_member, joined_bytes
 from trace_recorder.capture.exchange import Exchange
-from trace_recorder.dialects.background import is_final
+from trace_recorder.dialects.background import is_final, tells_all
 from trace_recorder.dialects.readers import join_stream
 from trace_recorder.recording.run import Run
+from trace_recorder.storage.redaction.urls import url_secrets
+from trace_recorder.values.json_text import parse_leniently
 from trace_recorder.values.jsonable import dump_members, to_json
 from trace_recorder.values.messages import Payload
 
@@ -39,6 +40,9 @@ class PolledExchange(Exchange):
         super().answered(status, raw)
         self._is_stream, self._streams, self._due = self._streams, False, math.inf
 
+    def write_pending(self, *, last: bool = False) -> None:
+        """Write nothing: what has come of a poll is worth nothing without the rest."""
+
     def failed(self, error: BaseException) -> None:  # noqa: ARG002 - nothing is written of it
         """Drop it: there is no response."""
         if self._finish():
@@ -48,24 +52,33 @@ class PolledExchange(Exchange):
         """Do nothing: the next poll is no other attempt of the call."""
 
     def _write_ending(self, why: str | None, error: BaseException | None) -> None:
-        if why is not None or error is not None or self._missing is not None or self._status >= 300:
+        if self._missing is not None or self._status >= 300 or self.run.closed:
             return
+        if not self._is_stream and (why is not None or error is not None):
+            return  # of a stream, its last event may have come all the same
         data = joined_bytes(self._buffer)
         body = self._body(data)
         if not is_final(body) or not background_responses.take(self._begun):
             return
+        keys, cookies = headers.secrets(self._sent.headers)
+        self.run.learn([*keys, *url_secrets(self._sent.url)], cookies)
         said = f'"assembled":{to_json(body)}' if self._is_stream else body_member(data, self.run.mask_bytes)
         about = {"status": self._status, "duration_seconds": self._seconds(self._ended_at), "complete": True}
-        headers = dump_members({"headers": self._headers})
-        self.run.append("llm_response", {**self._about, **about, "polled": True}, f"{headers},{said}")
+        kept = dump_members({"headers": self._headers})
+        try:
+            self.run.append("llm_response", {**self._about, **about, "polled": True}, f"{kept},{said}")
+        except BaseException:
+            background_responses.remember(self._begun)  # the next poll may be written
+            raise
+        attempts.forget_failure(self.interaction_id)
 
     def _body(self, data: bytes) -> Payload:
-        """Return the response; None of what is no JSON, and of a stream without its end."""
+        """Return the response; None of what is no JSON, and of a stream that does not have all of it."""
         if self._is_stream:
-            joined = join_stream(self._begun.api, data)
+            joined = join_stream(self._begun.api, data) if tells_all(self._begun.api, self._sent.url) else None
             return joined.body if joined is not None and joined.ended else None
         try:
-            return json.loads(data)
+            return parse_leniently(data.decode())
         except ValueError:
             return None
 

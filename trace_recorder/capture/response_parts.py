@@ -18,6 +18,7 @@ from trace_recorder.capture import attempts
 from trace_recorder.capture.attempts import SentRequest
 from trace_recorder.capture.body_encoding import first_pieces, joined_bytes, packed
 from trace_recorder.capture.decoding import Decoder
+from trace_recorder.dialects.background import APIS as BACKGROUND_APIS
 from trace_recorder.recording.run import Run
 from trace_recorder.storage import stream_chunks
 from trace_recorder.storage.redaction.body_parts import LARGEST, BodyPart
@@ -152,6 +153,8 @@ class ResponseParts:
             self._buffered -= part.size
             self._part = part
             self._parts += 1
+            if self._sent.endpoint.api in BACKGROUND_APIS:  # its end has to say whether it is final
+                self._written.append(part.masked)
 
         self.run.append("llm_stream", about, dump_members({"headers": self._headers}), taken)
 

@@ -18,10 +18,12 @@ from weakref import ref
 
 from trace_recorder.capture import background_responses
 from trace_recorder.capture.attempts import SentRequest
+from trace_recorder.capture.background_responses import Begun
 from trace_recorder.capture.event_loops import run_in_thread
 from trace_recorder.capture.exchange import Exchange
 from trace_recorder.capture.polled_exchange import PolledExchange
 from trace_recorder.capture.recorded_bodies import AsyncBody, SyncBody
+from trace_recorder.dialects.background import polled_response
 from trace_recorder.dialects.endpoints import Endpoint, endpoint_of
 from trace_recorder.guard import Guard
 from trace_recorder.recording.context import context_of
@@ -59,7 +61,7 @@ def begin(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> 
     """Record a request before it is sent. Return None for other traffic, and if nothing is to be recorded."""
     run, endpoint = _run_and_endpoint(binding, request)
     if run is None or endpoint is None:
-        return _poll(request) if endpoint is None else None
+        return _poll(binding, request) if endpoint is None else None
     with run.guard.protect("record a request"):
         exchange = _exchange(run, endpoint, binding, request, plain_body)
         exchange.begin(context_of(run))
@@ -71,7 +73,7 @@ async def begin_in_event_loop(binding: Binding, request: Any, plain_body: type[I
     """Do the same for an async client: a large request is written in a thread, so that the event loop can run."""
     run, endpoint = _run_and_endpoint(binding, request)
     if run is None or endpoint is None:
-        return _poll(request) if endpoint is None else None
+        return _poll(binding, request) if endpoint is None else None
     write: Callable[[], None] | None = None
     with run.guard.protect("record a request"):
         exchange = _exchange(run, endpoint, binding, request, plain_body)
@@ -98,15 +100,26 @@ def _run_and_endpoint(binding: Binding, request: Any) -> tuple[Run | None, Endpo
     return (run, endpoint) if _request_in_progress.get() != (run, request) else (None, None)
 
 
-def _poll(request: Any) -> Exchange | None:
+def _poll(binding: Binding, request: Any) -> Exchange | None:
     """Return the exchange of a request that polls a response of a run; None for other traffic."""
     with guard.protect("find out whether a request polls a response"):
-        found = background_responses.find(request.method, request.url.path)
+        polled = polled_response(request.method, request.url.path)
+        found = background_responses.find(*polled, binding.target.open_run) if polled else None
+        if polled and found is None and binding.target.is_running():
+            found = _polled_early(*polled, binding.target.open_run())
         if found is not None and _request_in_progress.get() != (found[0], request):
             run, begun = found
             endpoint = Endpoint(begun.api, "", None, streams=False)
             sent = SentRequest(endpoint, request.method, str(request.url), request.headers.raw, b"")
             return PolledExchange(run, sent, begun)
+    return None
+
+
+def _polled_early(api: str, response_id: str, run: Run | None) -> tuple[Run, Begun] | None:
+    """Return the call of a run with a stream that is still open, or being written, in which the response began."""
+    for one in run.unfinished.all() if run is not None else ():
+        if isinstance(one, Exchange) and (begun := one.polled_early(api, response_id)) is not None:
+            return one.run, begun
     return None
 
 

@@ -112,7 +112,9 @@ class CallRecords:
         self._records.append(record)
         self.newest, kind = record, record.kind
         if kind in ENDINGS:
-            self.endings[record.data.get("attempt", 0)] = record
+            attempt = record.data.get("attempt", 0)
+            if attempt not in self.endings or "polled" not in self.endings[attempt].data or "polled" in record.data:
+                self.endings[attempt] = record  # the end of a stream that was polled early says less
         elif kind == "llm_stream":
             self.streams.append(record)
         else:
@@ -295,8 +297,8 @@ class CallRecords:
         data = self.ending.data if self.ending else {}
         if "assembled" in data:
             return data["assembled"]
-        if "body" in data:
-            return data["body"]
+        if "polled" in data:
+            return raw_body(data)
         if self.streams and self.joined is not None:
             return self.joined.body
         return raw_body({**data, **self.body_in_parts} if self.streams else data)

@@ -30,7 +30,7 @@ def interaction_of(call: CallRecords) -> LLMInteraction:
     """Make the value of an interaction from the records that are there."""
     request_data, ending = call.request_data, call.ending
     end: Mapping[str, Payload] = request_data if call.is_manual else ending.data if ending else {}
-    first_token: Payload = (end or call.last_part).get("time_to_first_token_seconds")
+    first_token: Payload = (call.last_part if not end or "polled" in end else end).get("time_to_first_token_seconds")
     duration: Payload = end.get("duration_seconds")
     asked = asked_of(request_data)
     model = asked.get("model") or request_data.get("model")

@@ -63,6 +63,10 @@ class OpenCalls:
         if not calls:
             return
         without_tool = {call.call_id or f"#{number}": call for number, call in enumerate(calls)}
+        before = self._responses.get(identity)
+        if before is not None:  # the response has been polled: some of its calls may have run already
+            ran = {call.call_id for call in before.calls} - before.without_tool.keys()
+            without_tool = {key: call for key, call in without_tool.items() if key not in ran}
         without_id = {call.call_id: call for call in calls if call.call_id_made_up}
         response = _Response(identity, agent, first_seq, step, calls, without_tool, without_id)
         self._responses[identity] = response

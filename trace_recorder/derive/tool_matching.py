@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 
 from trace_recorder.derive.message_prefix import IncrementalReading
+from trace_recorder.dialects.background import goes_on
 from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.checked_types import texts_of_members
@@ -152,7 +153,9 @@ def _state(one: LLMInteraction, *, answered: bool, calls_tools: bool) -> str:
         return "error"
     if not answered or not one.complete:
         return "thinking"
-    return "calling_tool" if calls_tools else "completed"
+    if calls_tools:
+        return "calling_tool"
+    return "completed" if one.response.finish_reason or not goes_on(one.response) else "thinking"
 
 
 @dataclass(slots=True, eq=False)

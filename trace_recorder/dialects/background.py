@@ -44,6 +44,14 @@ def is_final(body: Payload) -> bool:
     return isinstance(body, dict) and isinstance(body.get("status"), str) and body["status"] not in NOT_FINAL
 
 
+def tells_all(api: str, url: str) -> bool:
+    """Whether a stream that is polled has the whole response.
+
+    The last event of OpenAI's has it all; of a stream of Google's that was resumed, what came before is missing.
+    """
+    return api == "openai-responses" or "last_event_id=" not in url
+
+
 def goes_on(response: LLMResponse) -> bool:
     """Whether a response, as it was read, was not final: a later answer to a poll may be."""
     return response.finish_reason is None and response.extra.get("status") in NOT_FINAL

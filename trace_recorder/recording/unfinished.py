@@ -44,8 +44,9 @@ class UnfinishedWork:
         self._unfinished[id(unfinished)] = unfinished
 
     def release(self, unfinished: Unfinished) -> None:
-        """Drop work that has been recorded."""
+        """Drop work that has been recorded. Its owner may be gone already, and its number be given to another."""
         self._unfinished.pop(id(unfinished), None)
+        self._abandoned_ids.pop(id(unfinished), None)
 
     def all(self) -> list[Unfinished]:
         """Return the unfinished work."""

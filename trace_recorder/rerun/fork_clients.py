@@ -53,6 +53,9 @@ class _Given:
     def answer(self, *_: object) -> Answer:
         return self.given
 
+    def polled(self, *_: object) -> None:
+        return None
+
     def refused(self, said: str) -> ReplayMismatchError:
         return self.fork.refused(said)
 

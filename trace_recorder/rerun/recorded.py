@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from trace_recorder.dialects.endpoints import Endpoint
-from trace_recorder.dialects.json_access import as_dict
+from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.dialects.readers import ENDED_BY_SERVER
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.guard import try_call
@@ -121,6 +121,8 @@ class Recording:
         self._began = False
         self.exchanges: list[RecordedExchange] = []
         self.tools: list[RecordedTool] = []
+        self.polled: dict[str, Record] = {}
+        """By the id of a response that was made in the background: the record of its final answer."""
         self._by_attempt: dict[tuple[str, int], RecordedExchange] = {}
         self._by_execution: dict[str, RecordedTool] = {}
         self.damaged = 0
@@ -159,8 +161,11 @@ class Recording:
         exchange = self._by_attempt.get(_attempt(record.data))
         if exchange is not None and record.kind == "llm_stream":
             exchange.parts.append(record)
-        elif exchange is not None and not (exchange.parts and "polled" in record.data):
-            exchange.ending = record  # of a call that was polled the final response, unless it had been a stream
+        elif "polled" in record.data:
+            body = as_dict(record.data.get("assembled", record.data.get("body")))
+            self.polled[as_text(body.get("id")) or ""] = record
+        elif exchange is not None:
+            exchange.ending = record
 
     def _take_request(self, record: Record) -> None:
         identity, attempt = _attempt(record.data)

@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
 from trace_recorder.capture.headers import secrets
+from trace_recorder.dialects.background import polled_response
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.recording.stand_ins import Outcome, run_it, stand_in_for_tools
@@ -142,6 +143,22 @@ class Replay:
                 said = explained(live, self.recording, self._requests.left)
                 raise self.refused(said + (f"\n  {damaged} lines of it are damaged." if damaged else ""))
         return self._recorded(exchange)
+
+    def polled(self, method: str, path: str) -> Answer | None:
+        """Return the final answer to a poll of a recorded response; None for other requests.
+
+        What was recorded of a stream that was resumed is its last event.
+        """
+        found = polled_response(method, path)
+        record = self.recording.polled.get(found[1]) if found else None
+        if record is None:
+            return None
+        exchange = RecordedExchange(record, ending=record)
+        body = self.recording.body(exchange)
+        if "assembled" in record.data:
+            event = {"type": "response.completed", "response": record.data["assembled"]}
+            body = f"event: response.completed\ndata: {json.dumps(event)}\n\n".encode()
+        return Answer(status=exchange.status, headers=exchange.headers, body=body)
 
     def tool_outcome(self, name: str, arguments: Mapping[str, object]) -> Outcome | None:
         """Return the outcome of a tool for these arguments; None if it is to be run. Raises ReplayMismatchError."""

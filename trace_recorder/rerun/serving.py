@@ -95,7 +95,12 @@ class _Handler(BaseHTTPRequestHandler):
         """Print nothing: mismatches are reported by the server."""
 
     def do_GET(self) -> None:
-        """Refuse what is no LLM call; a body that it may have is not read."""
+        """Answer a poll of a recorded response; refuse what else is no LLM call, without reading its body."""
+        polled = self.server.replay.polled(self.command, urlsplit(self.path).path)
+        if polled is not None:
+            if self._is_local():
+                self._give(polled)
+            return
         self.close_connection = True
         self._refuse("", f"{self.command} {self.path} is no LLM call: nothing else is answered from a recording.")
 

@@ -67,6 +67,9 @@ class Answers(Protocol):
     def answer(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | None:
         """The answer to one request; None where it is to be sent."""
 
+    def polled(self, method: str, path: str) -> Answer | None:
+        """The final answer to a poll of a recorded response; None for other requests."""
+
     def refused(self, said: str) -> ReplayMismatchError:
         """Return a mismatch to raise; the replay keeps it."""
 
@@ -81,7 +84,7 @@ class SyncReplaying:
     def handle_request(self, request: Any) -> Any:
         """Answer one request."""
         endpoint = endpoint_of_request(request)
-        if endpoint is None and self.inner is not None:
+        if endpoint is None and self.inner is not None and not _is_polled(self.answers, request):
             return self.inner.handle_request(request)
         library = _library(self)
         answer = _answer(self.answers, endpoint, request, request.read(), library)
@@ -119,7 +122,7 @@ class AsyncReplaying:
     async def handle_async_request(self, request: Any) -> Any:
         """Answer one request."""
         endpoint = endpoint_of_request(request)
-        if endpoint is None and self.inner is not None:
+        if endpoint is None and self.inner is not None and not _is_polled(self.answers, request):
             return await self.inner.handle_async_request(request)
         library = _library(self)
         answer = _answer(self.answers, endpoint, request, await request.aread(), library)
@@ -175,7 +178,14 @@ def endpoint_of_request(request: Any) -> Endpoint | None:
     return endpoint_of(request.method, request.url.host, request.url.path, request.url.port)
 
 
+def _is_polled(answers: Answers, request: Any) -> bool:
+    return answers.polled(request.method, request.url.path) is not None
+
+
 def _answer(answers: Answers, endpoint: Endpoint | None, request: Any, body: bytes, library: Any) -> Answer | None:
+    polled = answers.polled(request.method, request.url.path) if endpoint is None else None
+    if polled is not None:
+        return polled
     if endpoint is None:
         why = f"{request.method} {request.url} is no LLM call: a client of replay() alone answers nothing else."
         raise as_connection_error(library, answers.refused(why), request)

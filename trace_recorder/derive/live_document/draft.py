@@ -255,7 +255,7 @@ class Draft:
         one = shown.one
         if one is None or one.error is not None or (shown.call.ending is None and not shown.call.is_manual):
             return True
-        if goes_on(one.response):
+        if one.response.finish_reason is None and goes_on(one.response):
             return True
         calls = one.response.tool_calls
         answers = self._fold.tools.answers.get(one.interaction_id, {})

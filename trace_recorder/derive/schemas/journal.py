@@ -109,7 +109,8 @@ class LLMStream(LLMExchange):
 class LLMResponse(LLMExchange):
     """A response that came, in full or in part.
 
-    A stream is put together in `assembled`; a large plain body is stored before, in `parts` records.
+    A stream is put together in `assembled`; a large plain body is stored before, in `parts` records. A second one of an
+    attempt, `polled`, has the final response of one that was made in the background.
     """
 
     exactly_one_of = ("body", "text", "base64", "assembled", "parts")
@@ -123,6 +124,7 @@ class LLMResponse(LLMExchange):
     chunks: Count = ABSENT
     events: Count = ABSENT
     last_event: bool = ABSENT
+    polled: bool = ABSENT
     time_to_first_token_seconds: Seconds = ABSENT
     time_to_last_token_seconds: Seconds = ABSENT
     body: Payload = ABSENT

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from trace_recorder.dialects.background import polled_response
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.rerun.clients import Installed
 from trace_recorder.rerun.replayer import Replay
@@ -57,3 +58,7 @@ class _ProcessReplay(ProcessAnswers[_SharedReplay]):
     def answer(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | None:
         """Return the recorded answer to one request. Raises ReplayMismatchError if there is none."""
         return self._ask(lambda replay: replay.answer(endpoint, headers, body))
+
+    def polled(self, method: str, path: str) -> Answer | None:
+        """Return the final answer to a poll of a recorded response; None for other requests."""
+        return self._ask(lambda replay: replay.polled(method, path)) if polled_response(method, path) else None

@@ -112,7 +112,9 @@ class _Plan:
         newest: set[str | None] = set()
         found = []
         for step in reversed(self.tree.steps):
-            is_final = self._has_ended or step.duration_seconds is not None or agent_key(step) in newest
+            is_over = step.duration_seconds is not None or agent_key(step) in newest
+            waits = step.llm_response is not None and goes_on(step.llm_response)
+            is_final = self._has_ended or (is_over and not waits)
             newest.add(agent_key(step))
             span = self.tree.step_span(step)
             said = (*self.said.get(span, ()),)

@@ -1,0 +1,142 @@
+"""Streams of responses that are made in the background: broken off, resumed, open while they are polled."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import openai
+import pytest
+
+from tests.capture.background import (
+    CALL,
+    FINAL,
+    QUEUED,
+    USAGE,
+    answer,
+    ask,
+    document,
+    endings,
+    event,
+    google_client,
+    response,
+    said,
+    streamed_final,
+)
+from tests.capture.recorded_clients import interactions, recorded_client
+from tests.capture.server import DROP, SILENCE, serving, stream
+from trace_recorder import TrajectoryRecorder, load
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+def test_a_stream_that_broke_off_is_fetched(tmp_path: Path, *, streamed: bool) -> None:
+    """As the rest of the stream, or whole: what was streamed first stays on file."""
+    path = tmp_path / "run.json"
+    begin = event("response.created", 0, response=response("in_progress"))
+    delta = event("response.output_text.delta", 1, item_id="msg_1", output_index=0, content_index=0, delta="He")
+    final = response("completed", said("Here."), usage=USAGE)
+    rest = stream(event("response.completed", 2, response=final)) if streamed else answer(final)
+    with recorded_client(path, stream(begin, delta, DROP), rest) as (client, server):
+        with pytest.raises(openai.APIConnectionError):
+            list(client.responses.create(model="o9", input="Look.", background=True, stream=True))
+        if streamed:
+            list(client.responses.retrieve("resp_1", stream=True, starting_after=1))
+        else:
+            client.responses.retrieve("resp_1")
+
+    [one] = interactions(path)
+    assert "resp_1" in server.requests[1][0]
+    assert (one.response.content, one.complete, one.error, one.ended_by) == ("Here.", True, None, None)
+    assert one.raw_stream == (begin + delta).decode()
+    assert document(path)[0]["response"]["content"] == "Here."
+
+
+def test_leaving_a_polled_stream_at_its_end_loses_nothing(tmp_path: Path) -> None:
+    """The last event has come, and with it the answer."""
+    path = tmp_path / "run.json"
+    with recorded_client(path, QUEUED, stream(streamed_final(), SILENCE)) as (client, _):
+        ask(client)
+        for one in client.responses.retrieve("resp_1", stream=True):
+            if one.type == "response.completed":
+                break
+
+    [call] = interactions(path)
+    assert (call.response.content, call.complete) == ("Here.", True)
+
+
+def test_a_stream_that_is_still_open_can_be_polled(tmp_path: Path) -> None:
+    """What ends it later says less than the poll did."""
+    path = tmp_path / "run.json"
+    begin = event("response.created", 0, response=response("in_progress"))
+    with recorded_client(path, stream(begin, SILENCE), FINAL) as (client, _):
+        chunks = client.responses.create(model="o9", input="Look.", background=True, stream=True)
+        next(iter(chunks))
+        assert client.responses.retrieve("resp_1").output_text == "Here."
+        assert interactions(path)[0].response.content == "Here."
+
+    [call] = interactions(path)
+    assert (call.response.content, call.complete, call.ended_by, len(endings(path))) == ("Here.", True, None, 2)
+    assert document(path)[0]["response"]["content"] == "Here."
+    chunks.close()
+
+
+def test_what_follows_a_fetched_answer_is_a_new_call(tmp_path: Path) -> None:
+    """Also the same request again, after the first one's stream had broken off; a dropped poll ends no other call."""
+    path = tmp_path / "run.json"
+    begin = event("response.created", 0, response=response("in_progress"))
+    second = event("response.completed", 1, response=response("completed", said("Second."), number=2))
+    with recorded_client(path, stream(begin, DROP), FINAL, stream(second)) as (client, _):
+        with pytest.raises(openai.APIConnectionError):
+            list(client.responses.create(model="o9", input="Look.", background=True, stream=True))
+        client.responses.retrieve("resp_1")
+        list(client.responses.create(model="o9", input="Look.", background=True, stream=True))
+
+    assert [one.response.content for one in interactions(path)] == ["Here.", "Second."]
+
+
+def test_a_tool_that_ran_for_a_streamed_call_stays_with_it(tmp_path: Path) -> None:
+    """The response that is fetched then has the call again, and another one like it."""
+    path = tmp_path / "run.json"
+    first = [CALL, {**CALL, "id": "fc_2", "call_id": "call_2"}]
+    events = [
+        event("response.created", 0, response=response("in_progress")),
+        event("response.output_item.added", 1, output_index=0, item={**CALL, "arguments": ""}),
+        event("response.function_call_arguments.done", 2, item_id="fc_1", output_index=0, arguments=CALL["arguments"]),
+        event("response.output_item.done", 3, output_index=0, item=CALL),
+    ]
+    with (
+        serving(stream(*events, DROP), answer(response("completed", *first))) as server,
+        TrajectoryRecorder(path, strict=True) as recorder,
+        openai.OpenAI(api_key="k", base_url=f"{server.url}/v1", max_retries=0) as client,
+    ):
+        recorder.wrap(client)
+        with pytest.raises(openai.APIConnectionError):
+            list(client.responses.create(model="o9", input="Look.", background=True, stream=True))
+        with recorder.tool_call("look", {"at": "it"}) as tool:
+            tool.result = "first"
+        client.responses.retrieve("resp_1")
+        with recorder.tool_call("look", {"at": "it"}) as tool:
+            tool.result = "second"
+
+    [step] = load(path).agent_steps
+    assert {one.call_id: one.result for one in step.tool_results} == {"call_1": "first", "call_2": "second"}
+
+
+def test_a_google_stream_that_was_resumed_is_not_taken_for_the_answer(tmp_path: Path) -> None:
+    """It has the end of it alone: the file says so."""
+    path = tmp_path / "run.json"
+    begun = {"id": "v1_abc", "object": "interaction", "status": "in_progress", "model": "g"}
+    tail = [
+        {"event_type": "content.start", "index": 0, "content": {"type": "text"}},
+        {"event_type": "content.delta", "index": 0, "delta": {"type": "text", "text": "world"}},
+        {"event_type": "interaction.completed", "interaction": {**begun, "status": "completed"}},
+    ]
+    rest = stream(*(f"event: {one['event_type']}\ndata: {json.dumps(one)}\n\n".encode() for one in tail))
+    with serving(answer(begun), rest) as server, google_client(server) as client:
+        with TrajectoryRecorder(path, strict=True) as recorder:
+            recorder.wrap(client)
+            one = client.interactions.create(model="g", input="Look.", background=True)
+            list(client.interactions.get(one.id, stream=True, last_event_id="e1"))
+
+    [call] = interactions(path)
+    assert (call.response.content, len(endings(path))) == (None, 1)
