@@ -266,3 +266,14 @@ def test_keys_of_a_polling_client_are_masked(tmp_path: Path) -> None:
         client.with_options(api_key=key).responses.retrieve("resp_1")
 
     assert key not in path.with_suffix(".jsonl").read_text() + path.read_text()
+
+
+def test_a_first_answer_that_no_reader_takes_is_on_file_as_it_came(tmp_path: Path) -> None:
+    """Whether it is final cannot be read, and that costs nothing else."""
+    path = tmp_path / "run.json"
+    odd = b'{"id":"resp_1","status":"queued","output":[],"n":' + b"9" * 5000 + b"}"
+    with recorded_client(path, Answer([odd])) as (client, _):
+        client.responses.with_raw_response.create(model="o9", input="Look.", background=True)
+
+    [ending] = endings(path)
+    assert ending.data["text"].encode() == odd

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 from weakref import ref
 
 from trace_recorder.dialects.background import NOT_FINAL, background_id
 from trace_recorder.recording.run import Run
+from trace_recorder.recording.weak_registry import WeakRegistry
 from trace_recorder.values.json_text import parse_leniently
 
 MAX_REMEMBERED = 1000
@@ -36,7 +38,20 @@ class Begun:
         return self.api, self.response_id, run.trajectory_id if run is not None else "", self.interaction_id
 
 
+class Streaming(Protocol):
+    """A call with a stream that has not ended, or is being put together."""
+
+    @property
+    def run(self) -> Run:
+        """The run that it is recorded to."""
+
+    def polled_early(self, api: str, response_id: str) -> Begun | None:
+        """Return what a poll is to know of the call, if it began that response."""
+
+
 _begun: dict[tuple[str, str, str, str], Begun] = {}
+streams: WeakRegistry[Streaming] = WeakRegistry()
+"""Calls with a stream that is open: they are not remembered yet."""
 
 
 def remember(begun: Begun) -> None:
@@ -50,7 +65,10 @@ def response_id(said: str) -> str | None:
     """Return the id of a response that is not final, from its record's members, or its body, as JSON text."""
     if not any(f'"{status}"' in said for status in NOT_FINAL):
         return None
-    members = parse_leniently(said if said.startswith("{") else f"{{{said}}}")
+    try:
+        members = parse_leniently(said if said.startswith("{") else f"{{{said}}}")
+    except (ValueError, RecursionError):
+        return None
     return background_id(members.get("assembled", members.get("body", members)))
 
 
@@ -60,7 +78,14 @@ def find(api: str, identity: str, preferred: Callable[[], Run | None]) -> tuple[
     open_ones = [(run, one) for run, one in found if run is not None and not run.closed]
     if len(open_ones) > 1 and (own := preferred()) is not None:
         open_ones = [one for one in open_ones if one[0] is own] or open_ones
-    return open_ones[-1] if open_ones else None
+    return open_ones[-1] if open_ones else _find_streaming(api, identity)
+
+
+def _find_streaming(api: str, identity: str) -> tuple[Run, Begun] | None:
+    for call in streams:
+        if not call.run.closed and (begun := call.polled_early(api, identity)) is not None:
+            return call.run, begun
+    return None
 
 
 def take(begun: Begun) -> bool:

@@ -124,6 +124,8 @@ class Exchange(ResponseParts):
             media = self._headers.get("content-type", "").split(";")[0].strip().lower()
             self._streams = media in STREAM_TYPES or (status < 400 and media != "application/json" and self._asked())
             self._due = self._limits.flush_bytes if self._streams else LARGE_BODY
+            if self._streams and self._sent.endpoint.api in BACKGROUND_APIS:
+                background_responses.streams.add(self)
             self._decode = decoder_of(self._headers.get("content-encoding", ""))
 
     def watch_body(self, body: object) -> None:
@@ -296,9 +298,11 @@ class Exchange(ResponseParts):
         when: When | None = "later" if self._parts else None  # there is much to read for the document
         self.run.append("llm_response", about, ",".join(filter(None, (dump_members(more), said))), when=when)
         if self._sent.endpoint.api in BACKGROUND_APIS:
-            identity = background_responses.response_id(said or b"".join(self._written).decode("utf-8", "replace"))
-            if identity is not None and identity != self._polled_id:
-                background_responses.remember(self._begun_as(identity))
+            with self.run.guard.protect("find out whether a response is final"):
+                identity = background_responses.response_id(said or b"".join(self._written).decode("utf-8", "replace"))
+                if identity is not None and identity != self._polled_id:
+                    background_responses.remember(self._begun_as(identity))
+            background_responses.streams.discard(self)
 
     def polled_early(self, api: str, response_id: str) -> Begun | None:
         """Return what a poll is to know of this call, if it polls the response before the call's stream has ended."""

@@ -36,6 +36,9 @@ SHORT = 8 * 1024
 LONGEST_LINE = 4 * 1024 * 1024
 """A stream is cut at the ends of lines, where no secret is cut in two; a line of more bytes is cut anywhere."""
 
+MOST_KEPT_PARTS = 32
+"""So many parts are kept of a plain body that says whether it is final; a longer one is."""
+
 PART = "record a part of a response"
 """What a failure to write a part is reported as."""
 UNDECODED = "a part of it could not be decoded"
@@ -153,7 +156,7 @@ class ResponseParts:
             self._buffered -= part.size
             self._part = part
             self._parts += 1
-            if self._sent.endpoint.api in BACKGROUND_APIS:  # its end has to say whether it is final
+            if self._sent.endpoint.api in BACKGROUND_APIS and len(self._written) < MOST_KEPT_PARTS:
                 self._written.append(part.masked)
 
         self.run.append("llm_stream", about, dump_members({"headers": self._headers}), taken)

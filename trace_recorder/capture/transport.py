@@ -18,7 +18,6 @@ from weakref import ref
 
 from trace_recorder.capture import background_responses
 from trace_recorder.capture.attempts import SentRequest
-from trace_recorder.capture.background_responses import Begun
 from trace_recorder.capture.event_loops import run_in_thread
 from trace_recorder.capture.exchange import Exchange
 from trace_recorder.capture.polled_exchange import PolledExchange
@@ -105,21 +104,11 @@ def _poll(binding: Binding, request: Any) -> Exchange | None:
     with guard.protect("find out whether a request polls a response"):
         polled = polled_response(request.method, request.url.path)
         found = background_responses.find(*polled, binding.target.open_run) if polled else None
-        if polled and found is None and binding.target.is_running():
-            found = _polled_early(*polled, binding.target.open_run())
         if found is not None and _request_in_progress.get() != (found[0], request):
             run, begun = found
             endpoint = Endpoint(begun.api, "", None, streams=False)
             sent = SentRequest(endpoint, request.method, str(request.url), request.headers.raw, b"")
             return PolledExchange(run, sent, begun)
-    return None
-
-
-def _polled_early(api: str, response_id: str, run: Run | None) -> tuple[Run, Begun] | None:
-    """Return the call of a run with a stream that is still open, or being written, in which the response began."""
-    for one in run.unfinished.all() if run is not None else ():
-        if isinstance(one, Exchange) and (begun := one.polled_early(api, response_id)) is not None:
-            return one.run, begun
     return None
 
 
