@@ -4,8 +4,8 @@ Two things that no test is about are made quick. Most of the time of making an H
 certificates, which no test uses: here it reads one. A garbage collection goes through all that the SDKs and the tests
 before loaded: here it spares what was there before the first test of a module.
 
-`HYPOTHESIS_PROFILE=search` looks further, and at random; without it a property is tried with the same examples each
-time.
+`HYPOTHESIS_PROFILE=search` looks further, and at random, which takes some properties longer than a test may take: add
+`-o faulthandler_timeout=0`. Without it a property is tried with the same examples each time.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def groups_repeated(parsed: Any) -> Iterator[Any]:
             len(arguments[2]) == 1 and next(iter(arguments[2]))[0] in _ONE_CHARACTER
         ):
             yield arguments[2]
-        for part in arguments if isinstance(arguments, tuple) else ():
+        for part in arguments if isinstance(arguments, tuple) else (arguments,):
             for inner in part if isinstance(part, list) else [part]:
                 if isinstance(inner, _parser.SubPattern):
                     yield from groups_repeated(inner)
@@ -97,6 +97,7 @@ def fails_late(group: Any) -> bool:
         (r"x(?:\\.[^\\]*+)*+", False),
         (r'(?:[^"\\]++|\\.)*+', False),
         (r"(?>(?:[a-z]*+b)*)[a-z]++", False),
+        (r"(?>a(?:[a-z]*+b)*+)", True),
     ],
 )
 def test_such_groups_are_found(text: str, *, expected: bool) -> None:

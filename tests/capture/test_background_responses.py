@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -59,7 +61,7 @@ def test_the_final_answer_is_on_file(tmp_path: Path) -> None:
 
 
 def test_other_calls_may_come_between(tmp_path: Path) -> None:
-    """The call stays open in the document, however many follow, and each answer goes to its own call."""
+    """However many follow, each answer goes to its own call, in the document too."""
     path = tmp_path / "run.json"
     others = [answer(response("completed", said(f"{number}"), number=number)) for number in range(10, 40)]
     second = answer(response("completed", said("There."), number=2))
@@ -136,6 +138,7 @@ def test_what_no_run_began_is_not_recorded(tmp_path: Path, caplog: pytest.LogCap
 
     [one] = interactions(path)
     assert (one.response.finish_reason, one.response.extra["status"]) == (None, "queued")
+    assert [step.state for step in load(path).agent_steps] == ["thinking"]
     assert (path.with_suffix(".jsonl").read_bytes(), caplog.records) == (before, [])
 
 
@@ -182,17 +185,19 @@ def test_a_span_is_sent_when_the_answer_is_final(tmp_path: Path) -> None:
         openai.OpenAI(api_key="k", base_url=f"{server.url}/v1") as client,
         TrajectoryRecorder(path, strict=True, exporters=[otlp(collector.url, flush_seconds=20)]) as recorder,
     ):
-        ask(recorder.wrap(client))
-        client.responses.create(model="o9", input="And?")
+        with recorder.step():
+            ask(recorder.wrap(client))
+        with recorder.step():
+            client.responses.create(model="o9", input="And?")
         end = time.monotonic() + 10
-        while not collector.spans() and time.monotonic() < end:
+        while len(collector.spans()) < 2 and time.monotonic() < end:
             time.sleep(0.02)
-        before = [attributes(span)["gen_ai.response.id"] for span in collector.spans()]
+        before = collector.names()
         client.responses.retrieve("resp_1")
         recorder.finalize(success=True)
         after = {attributes(span).get("gen_ai.response.id"): attributes(span) for span in collector.spans()}
 
-    assert before == ["resp_2"]
+    assert before == ["chat o9", "step 2"]
     assert "Here." in after["resp_1"]["gen_ai.output.messages"]
 
 
@@ -277,3 +282,27 @@ def test_a_first_answer_that_no_reader_takes_is_on_file_as_it_came(tmp_path: Pat
 
     [ending] = endings(path)
     assert ending.data["text"].encode() == odd
+
+
+def test_an_answer_that_could_not_be_written_is_written_with_the_next_poll(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk may be full for a while."""
+    path = tmp_path / "run.json"
+    with (
+        serving(QUEUED, FINAL) as server,
+        TrajectoryRecorder(path) as recorder,
+        openai.OpenAI(api_key="k", base_url=f"{server.url}/v1", max_retries=0) as client,
+    ):
+        ask(recorder.wrap(client))
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", full_disk)
+            assert client.responses.retrieve("resp_1").output_text == "Here."
+        assert client.responses.retrieve("resp_1").output_text == "Here."
+
+    assert ([one.response.content for one in interactions(path)], len(endings(path))) == (["Here."], 2)
+
+
+def full_disk(fd: int, data: bytes) -> int:
+    """A write to it."""
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

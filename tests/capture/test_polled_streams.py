@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -24,8 +25,10 @@ from tests.capture.background import (
     streamed_final,
 )
 from tests.capture.recorded_clients import interactions, recorded_client
-from tests.capture.server import DROP, SILENCE, serving, stream
-from trace_recorder import TrajectoryRecorder, load
+from tests.capture.server import DROP, SILENCE, Answer, serving, stream
+from tests.journals import records_of
+from tests.processes import python
+from trace_recorder import TrajectoryRecorder, load, replay, validate
 
 
 @pytest.mark.parametrize("streamed", [True, False])
@@ -48,6 +51,7 @@ def test_a_stream_that_broke_off_is_fetched(tmp_path: Path, *, streamed: bool) -
     assert "resp_1" in server.requests[1][0]
     assert (one.response.content, one.complete, one.error, one.ended_by) == ("Here.", True, None, None)
     assert one.raw_stream == (begin + delta).decode()
+    assert one.time_to_first_token_seconds is not None
     assert document(path)[0]["response"]["content"] == "Here."
 
 
@@ -81,7 +85,7 @@ def test_a_stream_that_is_still_open_can_be_polled(tmp_path: Path) -> None:
 
 
 def test_what_follows_a_fetched_answer_is_a_new_call(tmp_path: Path) -> None:
-    """Also the same request again, after the first one's stream had broken off; a dropped poll ends no other call."""
+    """Also the same request again, after the first one's stream had broken off."""
     path = tmp_path / "run.json"
     begin = event("response.created", 0, response=response("in_progress"))
     second = event("response.completed", 1, response=response("completed", said("Second."), number=2))
@@ -140,3 +144,70 @@ def test_a_google_stream_that_was_resumed_is_not_taken_for_the_answer(tmp_path: 
 
     [call] = interactions(path)
     assert (call.response.content, len(endings(path))) == (None, 1)
+
+
+def test_a_fetched_answer_of_odd_json_takes_the_place_of_the_stream(tmp_path: Path) -> None:
+    """It is on file as text, and read all the same."""
+    path = tmp_path / "run.json"
+    begin = event("response.created", 0, response=response("in_progress"))
+    odd = json.dumps(response("completed", said("Here.")))[:-1].encode() + b', "n": NaN}'
+    with recorded_client(path, stream(begin, DROP), Answer([odd])) as (client, _):
+        with pytest.raises(openai.APIConnectionError):
+            list(client.responses.create(model="o9", input="Look.", background=True, stream=True))
+        client.responses.retrieve("resp_1")
+
+    [call] = interactions(path)
+    assert (call.response.content, "text" in endings(path)[-1].data) == ("Here.", True)
+
+
+def test_a_polled_stream_is_replayed(tmp_path: Path) -> None:
+    """By its last event, which has the whole response; also to an async client."""
+    path = tmp_path / "run.json"
+    with recorded_client(path, QUEUED, stream(streamed_final())) as (client, _):
+        ask(client)
+        list(client.responses.retrieve("resp_1", stream=True))
+
+    async def again() -> list[str]:
+        with replay(path) as run:
+            made = run.wrap(openai.AsyncOpenAI(api_key="k", base_url="http://127.0.0.1:1/v1", max_retries=0))
+            await made.responses.create(model="o9", input="Look.", background=True)
+            events = await made.responses.retrieve("resp_1", stream=True)
+            return [one.response.output_text async for one in events if one.type == "response.completed"]
+
+    assert asyncio.run(again()) == ["Here."]
+
+
+def test_half_a_poll_at_the_end_of_the_process_is_not_on_file(tmp_path: Path) -> None:
+    """The exit writes what has come of calls, and of polls nothing."""
+    agent = """
+        import sys, threading, time, openai, trace_recorder
+        recorder = trace_recorder.TrajectoryRecorder(sys.argv[1] + "/run.json")
+        recorder.start()
+        client = recorder.wrap(openai.OpenAI(api_key="k", base_url=sys.argv[2], max_retries=0))
+        client.responses.create(model="o9", input="Look.", background=True)
+        poll = client.responses.with_streaming_response.retrieve("resp_1").__enter__()
+        chunks = poll.iter_bytes()
+        next(chunks)
+        """
+    half = json.dumps(response("completed", said("Here."))).encode()[:-20]
+    with serving(QUEUED, Answer([half, SILENCE])) as server:
+        ended = python(agent, tmp_path, f"{server.url}/v1")
+        assert len(server.requests) == 2, ended.stderr
+
+    path = tmp_path / "run.json"
+    assert [one.kind for one in records_of(path)] == ["start", "llm_request", "llm_response", "finalize"]
+    assert [one for one in validate(path).findings if one.severity == "error"] == []
+
+
+def test_a_response_that_was_polled_before_its_stream_ended_is_written_once(tmp_path: Path) -> None:
+    """Another poll of it, after that end, says nothing new."""
+    path = tmp_path / "run.json"
+    begin = event("response.created", 0, response=response("in_progress"))
+    with recorded_client(path, stream(begin, SILENCE), FINAL) as (client, _):
+        chunks = client.responses.create(model="o9", input="Look.", background=True, stream=True)
+        next(iter(chunks))
+        client.responses.retrieve("resp_1")
+        chunks.close()
+        client.responses.retrieve("resp_1")
+
+    assert [record.data.get("polled") for record in endings(path)] == [True, None]

@@ -21,7 +21,7 @@ MAX_REMEMBERED = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class BackgroundCall:
     """A response that is not final: where it is polled, and the call that it answers. `began` is of `perf_counter`."""
 
     api: str
@@ -45,20 +45,20 @@ class Streaming(Protocol):
     def run(self) -> Run:
         """The run that it is recorded to."""
 
-    def polled_early(self, api: str, response_id: str) -> Begun | None:
+    def polled_early(self, api: str, response_id: str) -> BackgroundCall | None:
         """Return what a poll is to know of the call, if it began that response."""
 
 
-_begun: dict[tuple[str, str, str, str], Begun] = {}
+_calls: dict[tuple[str, str, str, str], BackgroundCall] = {}
 streams: WeakRegistry[Streaming] = WeakRegistry()
 """Calls with a stream that is open: they are not remembered yet."""
 
 
-def remember(begun: Begun) -> None:
+def remember(call: BackgroundCall) -> None:
     """Remember a response that is not final."""
-    _begun[begun.key] = begun
-    for oldest in list(_begun)[: max(0, len(_begun) - MAX_REMEMBERED)]:
-        _begun.pop(oldest, None)
+    _calls[call.key] = call
+    for oldest in list(_calls)[: max(0, len(_calls) - MAX_REMEMBERED)]:
+        _calls.pop(oldest, None)
 
 
 def response_id(said: str) -> str | None:
@@ -72,22 +72,22 @@ def response_id(said: str) -> str | None:
     return background_id(members.get("assembled", members.get("body", members)))
 
 
-def find(api: str, identity: str, preferred: Callable[[], Run | None]) -> tuple[Run, Begun] | None:
+def find(api: str, identity: str, preferred: Callable[[], Run | None]) -> tuple[Run, BackgroundCall] | None:
     """Return the newest call with a response of this id, in the preferred run if that has one; None if none is open."""
-    found = [(one.run(), one) for one in list(_begun.values()) if (one.api, one.response_id) == (api, identity)]
+    found = [(one.run(), one) for one in list(_calls.values()) if (one.api, one.response_id) == (api, identity)]
     open_ones = [(run, one) for run, one in found if run is not None and not run.closed]
     if len(open_ones) > 1 and (own := preferred()) is not None:
         open_ones = [one for one in open_ones if one[0] is own] or open_ones
     return open_ones[-1] if open_ones else _find_streaming(api, identity)
 
 
-def _find_streaming(api: str, identity: str) -> tuple[Run, Begun] | None:
-    for call in streams:
-        if not call.run.closed and (begun := call.polled_early(api, identity)) is not None:
-            return call.run, begun
+def _find_streaming(api: str, identity: str) -> tuple[Run, BackgroundCall] | None:
+    for streaming in streams:
+        if not streaming.run.closed and (call := streaming.polled_early(api, identity)) is not None:
+            return streaming.run, call
     return None
 
 
-def take(begun: Begun) -> bool:
+def take(call: BackgroundCall) -> bool:
     """Forget a response, which is final now. Return whether no other poll has said so before."""
-    return _begun.pop(begun.key, None) is begun
+    return _calls.pop(call.key, None) is call

@@ -21,7 +21,7 @@ from weakref import ref
 
 from trace_recorder.background_work import Event
 from trace_recorder.capture import attempts, background_responses, headers, stream_flusher, usage_warning
-from trace_recorder.capture.background_responses import Begun
+from trace_recorder.capture.background_responses import BackgroundCall
 from trace_recorder.capture.body_encoding import body_member, error_text, joined_bytes, text_member
 from trace_recorder.capture.decoding import decoder_of
 from trace_recorder.capture.event_loops import run_in_thread
@@ -30,7 +30,7 @@ from trace_recorder.derive.live_document.writer import When
 from trace_recorder.dialects.background import APIS as BACKGROUND_APIS
 from trace_recorder.dialects.readers import join_stream, why_incomplete
 from trace_recorder.guard import is_recording, try_call
-from trace_recorder.storage.redaction.urls import clean_url, url_secrets
+from trace_recorder.storage.redaction.urls import clean_url
 from trace_recorder.values.json_text import NotJsonError
 from trace_recorder.values.jsonable import describe_error, dump_members, members_to_json, to_json
 from trace_recorder.values.messages import JoinedStream, Payload, without_none
@@ -55,14 +55,14 @@ class Exchange(ResponseParts):
     _cancelled_by: BaseException | None = None
     _ended_at = -1.0
     _polled_id = ""
+    """The id of its response, if that was polled before its stream had ended."""
     _is_awaited = False
 
     def begin(self, context: Mapping[str, Payload]) -> None:
         """Write the request. `context` has the members that name its agent and step."""
         sent = self._sent
         self.run.unfinished.hold(self)
-        keys, cookies = headers.secrets(sent.headers)
-        self.run.learn([*keys, *url_secrets(sent.url)], cookies)
+        self.run.learn(*headers.secrets(sent.headers, sent.url))
         about = self._about | without_none(
             api=sent.endpoint.api,
             provider=sent.endpoint.provider,
@@ -301,10 +301,10 @@ class Exchange(ResponseParts):
             with self.run.guard.protect("find out whether a response is final"):
                 identity = background_responses.response_id(said or b"".join(self._written).decode("utf-8", "replace"))
                 if identity is not None and identity != self._polled_id:
-                    background_responses.remember(self._begun_as(identity))
+                    background_responses.remember(self._background_call(identity))
             background_responses.streams.discard(self)
 
-    def polled_early(self, api: str, response_id: str) -> Begun | None:
+    def polled_early(self, api: str, response_id: str) -> BackgroundCall | None:
         """Return what a poll is to know of this call, if it polls the response before the call's stream has ended."""
         if api != self._sent.endpoint.api or not self._streams:
             return None
@@ -312,12 +312,14 @@ class Exchange(ResponseParts):
         if f'"{response_id}"'.encode() not in received:
             return None
         self._polled_id = response_id
-        background_responses.remember(begun := self._begun_as(response_id))
-        return begun
+        background_responses.remember(call := self._background_call(response_id))
+        return call
 
-    def _begun_as(self, response_id: str) -> Begun:
+    def _background_call(self, response_id: str) -> BackgroundCall:
         run = ref(self.run)
-        return Begun(self._sent.endpoint.api, response_id, run, self.interaction_id, self._attempt, self._began)
+        return BackgroundCall(
+            self._sent.endpoint.api, response_id, run, self.interaction_id, self._attempt, self._began
+        )
 
     def _write_bare_ending(self, failure: Exception) -> None:
         """Write the end alone if the response cannot be written."""

@@ -12,6 +12,8 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import NamedTuple
 
+from trace_recorder.storage.redaction.urls import url_secrets
+
 Raw = Sequence[tuple[bytes, bytes]]
 
 _KEPT = re.compile(
@@ -33,14 +35,14 @@ def kept(raw: Raw) -> dict[str, str]:
     return {name: raw[at][1].decode("latin-1") for at, name in _places(tuple(map(_name_of, raw))).kept}
 
 
-def secrets(raw: Raw) -> tuple[list[str], list[str]]:
-    """The keys and the cookies that must not reach a file.
+def secrets(raw: Raw, url: str = "") -> tuple[list[str], list[str]]:
+    """The keys and the cookies of a request that must not reach a file.
 
     A key comes with and without the scheme before it; cookies come together and one by one: a server that renews them
     renews them all the time.
     """
     places = _places(tuple(map(_name_of, raw)))
-    keys: list[str] = []
+    keys = [*url_secrets(url)] if url else []
     cookies: list[str] = []
     for at in places.secret:
         text = raw[at][1].decode("latin-1")

@@ -11,13 +11,12 @@ from typing import NoReturn
 
 from trace_recorder.capture import attempts, background_responses, headers
 from trace_recorder.capture.attempts import SentRequest
-from trace_recorder.capture.background_responses import Begun
+from trace_recorder.capture.background_responses import BackgroundCall
 from trace_recorder.capture.body_encoding import body_member, joined_bytes
 from trace_recorder.capture.exchange import Exchange
 from trace_recorder.dialects.background import is_final, tells_all
 from trace_recorder.dialects.readers import join_stream
 from trace_recorder.recording.run import Run
-from trace_recorder.storage.redaction.urls import url_secrets
 from trace_recorder.values.json_text import parse_leniently
 from trace_recorder.values.jsonable import dump_members, to_json
 from trace_recorder.values.messages import Payload
@@ -28,10 +27,10 @@ __records__ = True  # `guard.is_recording` looks for this name
 class PolledExchange(Exchange):
     """One poll. It is an exchange of the call's own interaction, and has begun when the call did."""
 
-    def __init__(self, run: Run, sent: SentRequest, begun: Begun) -> None:
-        super().__init__(run, sent, (begun.interaction_id, begun.attempt))
-        self._begun = begun
-        self._began = begun.began
+    def __init__(self, run: Run, sent: SentRequest, call: BackgroundCall) -> None:
+        super().__init__(run, sent, (call.interaction_id, call.attempt))
+        self._call = call
+        self._began = call.began
         self._is_stream = False
         run.unfinished.hold(self)
 
@@ -58,24 +57,23 @@ class PolledExchange(Exchange):
             return  # of a stream, its last event may have come all the same
         data = joined_bytes(self._buffer)
         body = self._body(data)
-        if not is_final(body) or not background_responses.take(self._begun):
+        if not is_final(body) or not background_responses.take(self._call):
             return
-        keys, cookies = headers.secrets(self._sent.headers)
-        self.run.learn([*keys, *url_secrets(self._sent.url)], cookies)
+        self.run.learn(*headers.secrets(self._sent.headers, self._sent.url))
         said = f'"assembled":{to_json(body)}' if self._is_stream else body_member(data, self.run.mask_bytes)
         about = {"status": self._status, "duration_seconds": self._seconds(self._ended_at), "complete": True}
         kept = dump_members({"headers": self._headers})
         try:
             self.run.append("llm_response", {**self._about, **about, "polled": True}, f"{kept},{said}")
         except BaseException:
-            background_responses.remember(self._begun)  # the next poll may be written
+            background_responses.remember(self._call)  # the next poll may be written
             raise
         attempts.forget_failure(self.interaction_id)
 
     def _body(self, data: bytes) -> Payload:
         """Return the response; None of what is no JSON, and of a stream that does not have all of it."""
         if self._is_stream:
-            joined = join_stream(self._begun.api, data) if tells_all(self._begun.api, self._sent.url) else None
+            joined = join_stream(self._call.api, data) if tells_all(self._call.api, self._sent.url) else None
             return joined.body if joined is not None and joined.ended else None
         try:
             return parse_leniently(data.decode())

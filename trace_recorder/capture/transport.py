@@ -105,10 +105,10 @@ def _poll(binding: Binding, request: Any) -> Exchange | None:
         polled = polled_response(request.method, request.url.path)
         found = background_responses.find(*polled, binding.target.open_run) if polled else None
         if found is not None and _request_in_progress.get() != (found[0], request):
-            run, begun = found
-            endpoint = Endpoint(begun.api, "", None, streams=False)
+            run, call = found
+            endpoint = Endpoint(call.api, "", None, streams=False)
             sent = SentRequest(endpoint, request.method, str(request.url), request.headers.raw, b"")
-            return PolledExchange(run, sent, begun)
+            return PolledExchange(run, sent, call)
     return None
 
 

@@ -84,10 +84,11 @@ class SyncReplaying:
     def handle_request(self, request: Any) -> Any:
         """Answer one request."""
         endpoint = endpoint_of_request(request)
-        if endpoint is None and self.inner is not None and not _is_polled(self.answers, request):
+        answer = self.answers.polled(request.method, request.url.path) if endpoint is None else None
+        if endpoint is None and answer is None and self.inner is not None:
             return self.inner.handle_request(request)
         library = _library(self)
-        answer = _answer(self.answers, endpoint, request, request.read(), library)
+        answer = answer or _answer(self.answers, endpoint, request, request.read(), library)
         if answer is None:
             return self.inner.handle_request(request)
         if answer.status is None:
@@ -122,10 +123,11 @@ class AsyncReplaying:
     async def handle_async_request(self, request: Any) -> Any:
         """Answer one request."""
         endpoint = endpoint_of_request(request)
-        if endpoint is None and self.inner is not None and not _is_polled(self.answers, request):
+        answer = self.answers.polled(request.method, request.url.path) if endpoint is None else None
+        if endpoint is None and answer is None and self.inner is not None:
             return await self.inner.handle_async_request(request)
         library = _library(self)
-        answer = _answer(self.answers, endpoint, request, await request.aread(), library)
+        answer = answer or _answer(self.answers, endpoint, request, await request.aread(), library)
         if answer is None:
             return await self.inner.handle_async_request(request)
         sleep = import_module("anyio").sleep  # what httpx sleeps with: asyncio's or trio's
@@ -178,14 +180,7 @@ def endpoint_of_request(request: Any) -> Endpoint | None:
     return endpoint_of(request.method, request.url.host, request.url.path, request.url.port)
 
 
-def _is_polled(answers: Answers, request: Any) -> bool:
-    return answers.polled(request.method, request.url.path) is not None
-
-
 def _answer(answers: Answers, endpoint: Endpoint | None, request: Any, body: bytes, library: Any) -> Answer | None:
-    polled = answers.polled(request.method, request.url.path) if endpoint is None else None
-    if polled is not None:
-        return polled
     if endpoint is None:
         why = f"{request.method} {request.url} is no LLM call: a client of replay() alone answers nothing else."
         raise as_connection_error(library, answers.refused(why), request)

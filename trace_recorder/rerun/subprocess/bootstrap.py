@@ -60,5 +60,5 @@ class _ProcessReplay(ProcessAnswers[_SharedReplay]):
         return self._ask(lambda replay: replay.answer(endpoint, headers, body))
 
     def polled(self, method: str, path: str) -> Answer | None:
-        """Return the final answer to a poll of a recorded response; None for other requests."""
+        """Return the final answer to a poll of a recorded response; None for others, for which no file is read."""
         return self._ask(lambda replay: replay.polled(method, path)) if polled_response(method, path) else None

@@ -1,0 +1,56 @@
+"""The unfinished work of a run."""
+
+from __future__ import annotations
+
+import gc
+
+from trace_recorder.recording.unfinished import UnfinishedWork
+
+
+class Work:
+    """Work that notes whether it was abandoned."""
+
+    is_abandoned = False
+
+    def write_pending(self, *, last: bool = False) -> None:
+        """Nothing waits."""
+
+    def wait(self) -> None:
+        """Nobody writes it."""
+
+    def abandoned_by_caller(self) -> None:
+        """Note it."""
+        self.is_abandoned = True
+
+    def end_with_run(self) -> None:
+        """It may end."""
+
+
+class Owner:
+    """What holds it."""
+
+
+def test_work_that_lost_its_owner_is_abandoned() -> None:
+    """With the next record."""
+    unfinished, work, owner = UnfinishedWork(), Work(), Owner()
+    unfinished.hold(work)
+    kept = unfinished.watch(work, owner)
+    del owner
+    gc.collect()
+
+    unfinished.settle()
+    assert (work.is_abandoned, kept()) == (True, None)
+
+
+def test_released_work_leaves_nothing_to_what_is_held_next() -> None:
+    """Its owner was collected before; other work may have its place in memory since."""
+    unfinished, work, owner = UnfinishedWork(), Work(), Owner()
+    unfinished.hold(work)
+    kept = unfinished.watch(work, owner)
+    del owner
+    gc.collect()
+    unfinished.release(work)
+
+    unfinished.hold(work)  # at the same place
+    unfinished.settle()
+    assert (work.is_abandoned, kept()) == (False, None)
