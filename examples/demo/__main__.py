@@ -17,7 +17,7 @@ from examples.demo.killed import FINISHED_CALLS, ChildError, run_and_kill
 from examples.demo.local_provider import LocalProvider
 from examples.demo.recorded import Recording, record
 from examples.demo.runs import LOOPS, Form, Job
-from examples.demo.showing import show
+from examples.demo.showing import program, show
 
 FORMS: tuple[Form, ...] = ("sync", "async", "streaming")
 RUNS: list[tuple[str, Form]] = [(sdk, form) for sdk in ("openai", "anthropic", "google", "ollama") for form in FORMS]
@@ -78,6 +78,7 @@ def _demo_local(directory: Path) -> int:
         show("show", recordings[run].path)
     show("show", killed)
     print(f"\nThe trajectories are in {directory}; each is plain JSON.")
+    print(f"The viewer shows them in a browser:\n\n$ {program()} view {directory}")
     return 0 if all(recording.outcome.success for recording in recordings.values()) else 1
 
 

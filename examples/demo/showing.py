@@ -10,15 +10,15 @@ from pathlib import Path
 
 def show(command: str, path: Path) -> None:
     """Call `trace-recorder COMMAND PATH`, with its output where ours goes."""
-    print(f"\n$ {_program()} {command} {path}", flush=True)
+    print(f"\n$ {program()} {command} {path}", flush=True)
     if importlib.util.find_spec("trace_recorder.cli") is None:
         print(*(sorted(path.glob("*.json")) if path.is_dir() else [path]), sep="\n")
         return
     subprocess.run([sys.executable, "-m", "trace_recorder.cli", command, str(path)], check=True)
 
 
-def _program() -> str:
-    """The command of the environment in which this runs, where it has one, and else as it is called on the PATH."""
+def program() -> str:
+    """Return the command as one can type it: that of this environment if there is one, else the name on the PATH."""
     program = Path(sys.executable).with_name("trace-recorder")
     if not program.exists():
         return program.name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from msgspec.structs import replace
 
 from tests.capture.server import CHAT, GENERATED, MESSAGE, OLLAMA, Server, plain, serving
 from tests.clients.provider import Provider
+from tests.processes import ROOT
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.clients import Client, LLMResponse, Message, OpenAICompatibleClient, ToolResult, create_client
 
@@ -203,17 +205,13 @@ def test_a_call_from_elsewhere_has_what_gemini_asks_for():
     assert response["functionResponse"] == {"id": "c", "name": "look", "response": {"found": 3}}
 
 
-class DeepSeekClient(OpenAICompatibleClient):
-    """DeepSeek, as docs/clients.md adds it."""
-
-    provider = "deepseek"
-    key_names = ("DEEPSEEK_API_KEY",)
-    base_url = "https://api.deepseek.com"
-    reasoning_fields = ("reasoning_content",)
-
-
 def test_another_provider_is_four_lines():
-    """A subclass with a name, a key, an address and what it hands back is a whole client."""
+    """The subclass of docs/clients.md is a whole client, as the page has it."""
+    page = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
+    [block] = re.findall(r"### Another provider\n.*?```python\n(.*?)```", page, re.DOTALL)
+    names: dict[str, type[OpenAICompatibleClient]] = {}
+    exec(block, names)
+    DeepSeekClient = names["DeepSeekClient"]  # noqa: N806 - the class of the page
     with serving(plain(message(reasoning_content="first"))) as server:
         with DeepSeekClient("deepseek-v4", api_key="k", base_url=server.url) as client:
             said = client.chat("Look.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.capture.server import CHAT, plain, serving
-from tests.examples.attach_page import blocks
+from tests.examples.attach_page import PAGE, blocks
 from tests.examples.environment import environment
 from tests.journals import records_of
 from trace_recorder import load
 
-AGENT = "def run_my_agent(client):\n    client.chat.completions.create(model='m', messages=[])\n"
+[AGENT] = re.findall(r"```python\n(.*?)```", PAGE.partition("\n## ")[0], re.DOTALL)
 CALLING = f"import openai\n{AGENT}run_my_agent(openai.OpenAI())\n"
 BEFORE = {
     "Trae Agent": "config = None\n",

@@ -18,11 +18,7 @@ from tests.rerun.runs import said
 from trace_recorder import load
 
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs" / "fork.md").read_text(encoding="utf-8"), re.DOTALL)
-AGENT = """
-def run_my_agent(client):
-    for text in ("first", "second", "third"):
-        client.chat.completions.create(model="gpt-4o-mini", messages=[{"role": "user", "content": text}])
-"""
+AGENT = BLOCKS.pop(0)[1]
 RECORDING = """
 import openai
 from trace_recorder import TrajectoryRecorder

@@ -147,13 +147,13 @@ def test_the_commands_do_what_they_say(used: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_installed_is_there() -> None:
-    """The package has the name and the extra that the page installs."""
+    """The page installs this clone, with an extra that it has."""
     [command] = shell(README, "pip")
     _, _, wanted = shlex.split(command)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    name, extra = re.fullmatch(r"(.*)\[(.*)\]", wanted).groups()  # type: ignore[union-attr]
+    place, extra = re.fullmatch(r"(.*)\[(.*)\]", wanted).groups()  # type: ignore[union-attr]
 
-    assert (name, extra in project["optional-dependencies"]) == (project["name"], True)
+    assert (place, extra in project["optional-dependencies"]) == (".", True)
 
 
 MADE = re.findall(r"`(make [^`]+)`", COMMANDS)

@@ -12,16 +12,12 @@ from tests.examples.environment import environment
 from tests.processes import ROOT
 
 PAGE = (ROOT / "docs" / "replay.md").read_text(encoding="utf-8")
-AGENT = """
-def run_my_agent(client):
-    asked = [{"role": "user", "content": "List files"}]
-    return client.chat.completions.create(model="m", messages=asked).choices[0].message.content
-"""
+AGENT, *BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 def test_every_block_does_what_it_says(tmp_path: Path) -> None:
     """The first block records from a server; the others run after it has gone, in the same place."""
-    first, *others = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    first, *others = BLOCKS
     with serving(plain(CHAT)) as server:
         surroundings = environment(server.url, tmp_path)
         printed = [run(first, surroundings, tmp_path)]
