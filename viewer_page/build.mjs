@@ -28,9 +28,9 @@ async function bundle(entry) {
   return { text: built.outputFiles[0].text.trim(), inputs: Object.keys(built.metafile.inputs) };
 }
 
-/** Code inside a page must not end its element. */
+/** Code inside a page must not end its element. `\x3c` is a `<` in texts and in regular expressions, with every flag. */
 function inScript(code) {
-  return code.replaceAll("</script", "<\\/script").replaceAll("<!--", "<\\!--");
+  return code.replaceAll(/<(?=\/script|!--)/gi, "\\x3c");
 }
 
 function page(code, styles) {

@@ -1,11 +1,10 @@
 // Recorded text that tries to be more than text, other origins, and the one file that works from disk.
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { closed, PYTHON, ROOT } from "./setup.mjs";
+import { closed, oneFile } from "./setup.mjs";
 
 export function safetyTests(test, setup) {
   test("what a model or a tool wrote is shown as text, and never executed or fetched", async () => {
@@ -57,9 +56,7 @@ export function safetyTests(test, setup) {
   test("one file has the whole run, works from disk, and asks for nothing", async () => {
     const file = join(setup().directory, "run.html");
     const run = join(setup().runsDirectory, setup().failing);
-    const wrote = spawnSync(PYTHON, ["-m", "trace_recorder.cli", "view", run, "-o", file], { cwd: ROOT, encoding: "utf8" });
-    assert.equal(wrote.status, 0, wrote.stderr);
-    const page = await setup().page({ at: pathToFileURL(file).href });
+    const page = await setup().page({ at: oneFile(file, run) });
     await page.locator(".row.selected", { hasText: "What went wrong" }).waitFor();
     await page.keyboard.press("g");
     await page.keyboard.press("e");
@@ -95,9 +92,7 @@ export function safetyTests(test, setup) {
   test("two runs are one file too", async () => {
     const file = join(setup().directory, "two.html");
     const runs = [setup().failing, setup().other].map((name) => join(setup().runsDirectory, name));
-    const wrote = spawnSync(PYTHON, ["-m", "trace_recorder.cli", "view", ...runs, "-o", file], { cwd: ROOT, encoding: "utf8" });
-    assert.equal(wrote.status, 0, wrote.stderr);
-    const page = await setup().page({ at: pathToFileURL(file).href });
+    const page = await setup().page({ at: oneFile(file, ...runs) });
     await page.getByText("Here the runs part.").waitFor();
     await page.getByRole("link", { name: setup().other }).click();
     await page.locator(".row.selected", { hasText: "What went wrong" }).waitFor();
@@ -107,8 +102,7 @@ export function safetyTests(test, setup) {
   test("one file of a hostile run executes nothing", async () => {
     const file = join(setup().directory, "hostile.html");
     const run = join(setup().runsDirectory, setup().hostile);
-    spawnSync(PYTHON, ["-m", "trace_recorder.cli", "view", run, "-o", file], { cwd: ROOT });
-    const page = await setup().page({ at: pathToFileURL(file).href });
+    const page = await setup().page({ at: oneFile(file, run) });
     await page.locator(".row.selected").waitFor();
     assert.equal(await page.title(), "trace recorder");
     assert.equal(await page.locator("script").count(), 2);

@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { chromium } from "playwright-core";
 
 export const ROOT = join(dirname(fileURLToPath(import.meta.url)), "..", "..");
@@ -34,16 +34,29 @@ export async function line(program, pattern) {
   throw new Error(`the program ended without printing ${pattern}`);
 }
 
+/** Record runs by a module of the tests, and serve them: their names, and the address. */
+async function served(directory, module, ...more) {
+  const recorded = spawnSync(PYTHON, ["-m", module, directory, ...more], { cwd: ROOT, encoding: "utf8" });
+  if (recorded.status !== 0) throw new Error(`the runs were not recorded: ${recorded.stderr}`);
+  const server = python("trace_recorder.cli", "view", directory, "--port", "0", "--no-browser");
+  return { ...JSON.parse(recorded.stdout), address: await line(server, /http:\S+token=[\w-]+/) };
+}
+
+/** Write runs as one self-contained file, and return its address. */
+export function oneFile(file, ...runs) {
+  const wrote = spawnSync(PYTHON, ["-m", "trace_recorder.cli", "view", ...runs, "-o", file], { cwd: ROOT, encoding: "utf8" });
+  if (wrote.status !== 0) throw new Error(`${file} was not written: ${wrote.stderr}`);
+  return pathToFileURL(file).href;
+}
+
 export class Setup {
   static async start() {
     const setup = new Setup();
     setup.directory = mkdtempSync(join(tmpdir(), "viewer-"));
     setup.runsDirectory = join(setup.directory, "runs");
-    const recorded = spawnSync(PYTHON, ["-m", "tests.viewer_page.agents", setup.runsDirectory, "all"], { cwd: ROOT, encoding: "utf8" });
-    if (recorded.status !== 0) throw new Error(`the runs were not recorded: ${recorded.stderr}`);
-    Object.assign(setup, JSON.parse(recorded.stdout));
-    setup.server = python("trace_recorder.cli", "view", setup.runsDirectory, "--port", "0", "--no-browser");
-    setup.address = await line(setup.server, /http:\S+token=[\w-]+/);
+    Object.assign(setup, await served(setup.runsDirectory, "tests.viewer_page.agents", "all"));
+    setup.unusualDirectory = join(setup.directory, "unusual");
+    setup.unusual = await served(setup.unusualDirectory, "tests.viewer_page.unusual_runs");
     setup.browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ARGUMENTS });
     mkdirSync(PICTURES, { recursive: true });
     return setup;
@@ -77,8 +90,8 @@ export class Setup {
   }
 
   /** Open a run at a place, such as `step/2`, or at its newest step. */
-  async run(id, place = "", options = {}) {
-    const page = await this.page({ ...options, at: `${this.address}#/run/${id}${place && `/${place}`}` });
+  async run(id, place = "", { address = this.address, ...options } = {}) {
+    const page = await this.page({ ...options, at: `${address}#/run/${id}${place && `/${place}`}` });
     await page.locator(".row").first().waitFor();
     await page.locator(".row.selected").first().waitFor();
     return page;

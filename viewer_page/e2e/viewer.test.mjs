@@ -5,6 +5,7 @@ import { liveTests } from "./live.mjs";
 import { readingTests } from "./reading.mjs";
 import { safetyTests } from "./safety.mjs";
 import { Setup } from "./setup.mjs";
+import { unusualTests } from "./unusual.mjs";
 
 let shared;
 before(async () => {
@@ -17,3 +18,4 @@ readingTests(test, setup);
 safetyTests(test, setup);
 accessibilityTests(test, setup);
 liveTests(test, setup);
+unusualTests(test, setup);

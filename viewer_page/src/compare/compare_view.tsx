@@ -1,5 +1,7 @@
 /** Two runs side by side: their figures, then their steps, aligned where they agree and apart where they part. */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { Drawn } from "../content/drawn";
+import { jsonText } from "../content/json_text";
 import { rowTree } from "../data/rows";
 import { RunStore } from "../data/run_store";
 import type { Source } from "../data/source";
@@ -145,7 +147,9 @@ function Pairs({ lines, first, at, setAt, unfold, ids }: PairsProps) {
                   {plural(line.pairs.length, "step")} the same
                 </button>
               ) : (
-                <PairView pair={line.pair} ids={ids} />
+                <Drawn of={line.pair} text={() => jsonText(line.pair, 2)}>
+                  <PairView pair={line.pair} ids={ids} />
+                </Drawn>
               )}
             </div>
           );

@@ -1,5 +1,6 @@
 /** A message as one text, for comparing it with another. */
 import type { Message, Part } from "../data/types";
+import { jsonText } from "./json_text";
 
 export function messageText(message: Message): string {
   return message.parts.map(partText).join("\n\n");
@@ -20,7 +21,7 @@ export function partText(part: Part): string {
 }
 
 export function pretty(value: unknown): string {
-  return typeof value === "string" ? value : (JSON.stringify(value, null, 2) ?? "");
+  return typeof value === "string" ? value : jsonText(value, 2);
 }
 
 /** Arguments as lines, `name: value`. Texts of several lines stay as they are, so that their words can be compared. */
@@ -32,5 +33,5 @@ export function argumentsText(value: unknown): string {
 }
 
 function flat(value: unknown): string {
-  return typeof value === "string" ? value : (JSON.stringify(value) ?? "");
+  return typeof value === "string" ? value : jsonText(value);
 }

@@ -48,13 +48,15 @@ function node(one: RootContent | ElementContent, at: number): ComponentChildren 
   );
 }
 
-const ENDINGS: Record<string, string> = {
-  py: "python", sh: "bash", js: "javascript", mjs: "javascript", ts: "typescript", tsx: "typescript", json: "json",
-  yaml: "yaml", yml: "yaml", css: "css", html: "xml", xml: "xml", sql: "sql", go: "go", rs: "rust", c: "c", h: "c",
-  cpp: "cpp", java: "java", diff: "diff", patch: "diff",
-};
+const ENDINGS = new Map(
+  Object.entries({
+    py: "python", sh: "bash", js: "javascript", mjs: "javascript", ts: "typescript", tsx: "typescript", json: "json",
+    yaml: "yaml", yml: "yaml", css: "css", html: "xml", svg: "xml", xml: "xml", sql: "sql", go: "go", rs: "rust", c: "c",
+    h: "c", cpp: "cpp", java: "java", diff: "diff", patch: "diff",
+  }),
+);
 
 /** The language of a file, by the end of its name. */
 export function languageOf(file: string): string | undefined {
-  return ENDINGS[/\.([a-z]+)$/i.exec(file)?.[1]?.toLowerCase() ?? ""];
+  return ENDINGS.get(/\.([a-z]+)$/i.exec(file)?.[1]?.toLowerCase() ?? "");
 }

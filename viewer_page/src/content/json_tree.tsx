@@ -1,6 +1,7 @@
 /** A JSON value as a tree that opens. What is closed is not in the page; long lists open in portions. */
 import { useState } from "preact/hooks";
 import { count, firstLine, plural } from "../ui/format";
+import { jsonBeginning } from "./json_text";
 import { LongText } from "./long_text";
 import { visible } from "./visible";
 
@@ -8,6 +9,7 @@ export type Json = null | boolean | number | string | Json[] | { [name: string]:
 
 const PORTION = 100;
 const INLINE = 60;
+const SHORT = 24;
 
 export function JsonTree({ value, open = 1, file }: { value: unknown; open?: number; file?: string | undefined }) {
   if (!isBranch(value)) return <Leaf value={value as Json} file={file} />;
@@ -47,7 +49,7 @@ function Members({ value, open }: { value: Json[] | { [name: string]: Json }; op
 
 function Member({ name, value, open }: { name: string; value: Json; open: number }) {
   const branch = isBranch(value) && size(value) > 0;
-  const [isOpen, setOpen] = useState(open > 0 || (branch && summary(value).length <= 24));
+  const [isOpen, setOpen] = useState(open > 0 || (branch && jsonBeginning(value, SHORT + 1).length <= SHORT));
   if (!branch) {
     return (
       <li>
@@ -68,8 +70,8 @@ function Member({ name, value, open }: { name: string; value: Json; open: number
 
 /** What a closed value holds, short. */
 function summary(value: Json[] | { [name: string]: Json }): string {
-  const text = size(value) <= 12 ? JSON.stringify(value) : "";
-  if (text && text.length <= INLINE) return visible(text);
+  const text = jsonBeginning(value, INLINE + 1);
+  if (text.length <= INLINE) return visible(text);
   if (Array.isArray(value)) return `[${plural(value.length, "element")}]`;
   return firstLine(visible(`{${Object.keys(value).slice(0, 12).join(", ")}}`), INLINE);
 }

@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import type { RunStore } from "../data/run_store";
 import type { Message, Part } from "../data/types";
 import { count, firstLine } from "../ui/format";
+import { jsonBeginning } from "./json_text";
 import { Parts } from "./parts";
 import { visible } from "./visible";
 
@@ -18,7 +19,7 @@ export function excerpt(parts: Part[], limit = 140): string {
     if (part.type === "text" || part.type === "reasoning") {
       if (part.text.trim()) return visible(firstLine(part.text, limit));
     } else if (part.type === "tool_call") {
-      return visible(firstLine(`${part.name} ${part.text ?? JSON.stringify(part.arguments) ?? ""}`, limit));
+      return visible(firstLine(`${part.name} ${part.text ?? jsonBeginning(part.arguments, 4 * limit)}`, limit));
     } else {
       return part.type === "image" ? "image" : (part.kind ?? "JSON");
     }

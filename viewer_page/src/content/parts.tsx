@@ -2,6 +2,8 @@
 import { useMemo, useState } from "preact/hooks";
 import type { Part } from "../data/types";
 import { count } from "../ui/format";
+import { partText } from "./as_text";
+import { Drawn } from "./drawn";
 import { JsonTree } from "./json_tree";
 import { LongText } from "./long_text";
 import { safeImage } from "./safe_address";
@@ -30,7 +32,9 @@ export function Parts({ parts, ...props }: Omit<Props, "part"> & { parts: Part[]
 export function PartView({ part, markdown = false, whole, file }: Props) {
   return (
     <>
-      <Inner part={part} markdown={markdown} file={file} />
+      <Drawn of={part} text={() => partText(part)}>
+        <Inner part={part} markdown={markdown} file={file} />
+      </Drawn>
       {part.cut && <CutNote part={part} whole={whole} />}
     </>
   );

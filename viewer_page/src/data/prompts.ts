@@ -1,5 +1,6 @@
 /** The prompt of a call as a list of message numbers, and what it changes in the one that it continues. */
 import { diffArrays } from "diff";
+import { jsonText } from "../content/json_text";
 import { numbersIn } from "./source";
 import type { Call, Outline, Tool } from "./types";
 
@@ -165,5 +166,5 @@ function differences<T>(before: Map<string, T>, after: Map<string, T>): Differen
   const names = [...new Set([...before.keys(), ...after.keys()])];
   return names
     .map((name) => ({ name, before: before.get(name), after: after.get(name) }))
-    .filter((one) => JSON.stringify(one.before) !== JSON.stringify(one.after));
+    .filter((one) => jsonText(one.before) !== jsonText(one.after));
 }

@@ -1,4 +1,5 @@
 /** The raw request of a call, put together from its items, and as commands that send it again. */
+import { jsonText } from "../content/json_text";
 import { numbersIn, type Source } from "./source";
 import type { Raw } from "./types";
 
@@ -52,7 +53,7 @@ function headersOf(provider: string | null, api: string | null): { fixed: [strin
 
 /** JSON in which nothing steers a terminal. */
 function safeJson(value: unknown, indent?: number): string {
-  return JSON.stringify(value, null, indent).replace(
+  return jsonText(value, indent).replace(
     /[\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
   );
@@ -113,8 +114,4 @@ function literal(value: unknown, depth: number): string {
   const members = Object.entries(value);
   if (members.length === 0) return "{}";
   return `{\n${members.map(([name, one]) => `${pad}${safeJson(name)}: ${literal(one, depth + 1)}`).join(",\n")},\n${end}}`;
-}
-
-export function asJson(request: unknown): string {
-  return typeof request === "string" ? request : JSON.stringify(request, null, 2);
 }

@@ -1,7 +1,10 @@
 /** The panel of one call: what changed in the prompt, the prompt, the answer, the raw JSON, the stream, the timing. */
 import { useEffect, useRef } from "preact/hooks";
+import { pretty } from "../content/as_text";
+import { Drawn } from "../content/drawn";
+import { jsonText } from "../content/json_text";
 import { visible } from "../content/visible";
-import { asCurl, asJson, asPython } from "../data/raw";
+import { asCurl, asPython } from "../data/raw";
 import type { PanelTab } from "../data/route";
 import type { Call } from "../data/types";
 import { useRun } from "../run/context";
@@ -88,7 +91,9 @@ export function CallPanel({ call, tab, close }: { call: Call; tab: PanelTab; clo
         ))}
       </div>
       <div id="panel-body" class="panel-body" role="tabpanel" aria-labelledby={`tab-${tab}`} tabIndex={0} ref={body}>
-        <View key={`${call.number}-${tab}`} call={call} />
+        <Drawn of={call} text={() => jsonText(call, 2)}>
+          <View key={`${call.number}-${tab}`} call={call} />
+        </Drawn>
       </div>
     </aside>
   );
@@ -104,7 +109,7 @@ function CopyAs({ call }: { call: Call }) {
   return (
     <span class="copy-as" role="group" aria-label="Copy the request">
       <span class="muted">Copy</span>
-      <CopyButton label="JSON" title="the request as JSON" text={async () => asJson((await sending()).request)} />
+      <CopyButton label="JSON" title="the request as JSON" text={async () => pretty((await sending()).request)} />
       <CopyButton label="cURL" title="a command for bash that sends the request again" text={async () => asCurl(await sending())} />
       <CopyButton label="Python" title="a program that sends the request again" text={async () => asPython(await sending())} />
     </span>

@@ -1,6 +1,7 @@
 /** The events of a stream, each with its time since the request, in the order in which they came. */
 import { useMemo, useRef, useState } from "preact/hooks";
 import { JsonTree } from "../content/json_tree";
+import { jsonText } from "../content/json_text";
 import { visible } from "../content/visible";
 import type { Call, Raw } from "../data/types";
 import { useRun } from "../run/context";
@@ -95,8 +96,8 @@ function dataOf(text: string, before?: string): { short: string; value: unknown 
 /** The members that the event before did not have just so: events repeat ids and names. */
 function news(value: unknown, before: unknown, whole: string): string {
   if (!isObject(value) || !isObject(before)) return whole;
-  const fresh = Object.entries(value).filter(([name, one]) => JSON.stringify(one) !== JSON.stringify(before[name]));
-  return fresh.length > 0 ? JSON.stringify(Object.fromEntries(fresh)) : whole;
+  const fresh = Object.entries(value).filter(([name, one]) => jsonText(one) !== jsonText(before[name]));
+  return fresh.length > 0 ? jsonText(Object.fromEntries(fresh)) : whole;
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

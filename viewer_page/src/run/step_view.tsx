@@ -1,7 +1,7 @@
 /** One row of the transcript: what is new in the prompt, what the model answered, which tools ran. */
 import type { ComponentChildren } from "preact";
 import { MessageBody, roleClass } from "../content/message_view";
-import { PartView, Reasoning } from "../content/parts";
+import { PartView } from "../content/parts";
 import { visible } from "../content/visible";
 import { hashOf } from "../data/route";
 import { callSeconds, rowNumber, type StepRow } from "../data/rows";
@@ -155,7 +155,7 @@ function AnswerPart({ part, whole }: { part: Part; whole: () => Promise<void> })
   if (part.type === "reasoning") {
     return (
       <Labelled label="reasoning" look="reasoning">
-        {part.cut ? <PartView part={part} whole={whole} /> : <Reasoning text={part.text} />}
+        <PartView part={part} whole={whole} />
       </Labelled>
     );
   }

@@ -1,5 +1,7 @@
 /** A tool call: what it was called with, what came back, and how long it took. */
 import type { ComponentChildren } from "preact";
+import { partText } from "../content/as_text";
+import { Drawn } from "../content/drawn";
 import { Arguments, PartView, Parts } from "../content/parts";
 import { visible } from "../content/visible";
 import type { RunStore } from "../data/run_store";
@@ -43,10 +45,12 @@ function ToolArguments(props: {
 }) {
   const part = props.detail?.arguments ?? props.asked;
   if (!part) return <div class="mono muted">{visible(props.fallback ?? "")}</div>;
-  if (part.cut) return <PartView part={part} whole={props.whole} />;
-  if (part.type === "json") return <Arguments value={part.value} />;
-  if (part.type === "tool_call") return <Arguments value={part.arguments} />;
-  return <PartView part={part} whole={props.whole} />;
+  if (part.cut || (part.type !== "json" && part.type !== "tool_call")) return <PartView part={part} whole={props.whole} />;
+  return (
+    <Drawn of={part} text={() => partText(part)}>
+      <Arguments value={part.type === "json" ? part.value : part.arguments} />
+    </Drawn>
+  );
 }
 
 function ToolResultView({ outline, detail, whole }: { outline: ToolOutline; detail: ToolDetail | undefined; whole: (() => Promise<void>) | undefined }) {

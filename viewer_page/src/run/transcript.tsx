@@ -1,8 +1,11 @@
 /** The transcript: a list of rows of which only those on screen are in the page. */
 import type { VirtualItem } from "@tanstack/virtual-core";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { Drawn } from "../content/drawn";
+import { jsonText } from "../content/json_text";
 import { visible } from "../content/visible";
-import type { BranchRow, Row } from "../data/rows";
+import type { BranchRow, Row, StepRow } from "../data/rows";
+import type { RunStore } from "../data/run_store";
 import { duration, plural } from "../ui/format";
 import { type Rows, useVirtualizer } from "../ui/use_virtualizer";
 import { useRun } from "./context";
@@ -102,7 +105,7 @@ function focusRow(key: string): void {
 }
 
 function RowFrame({ item, row, list }: { item: VirtualItem; row: Row | undefined; list: Rows }) {
-  const { selected, show } = useRun();
+  const { selected, show, store } = useRun();
   if (!row) return null;
   const isSelected = selected === row.key;
   return (
@@ -123,11 +126,18 @@ function RowFrame({ item, row, list }: { item: VirtualItem; row: Row | undefined
           class={`row depth-${Math.min(row.depth, 5)} ${isSelected ? "selected" : ""} ${row.failed ? "failed" : ""}`}
           onFocusCapture={() => selected !== row.key && show(row, { scroll: false })}
         >
-          <StepView row={row} />
+          <Drawn of={row.step ?? row.calls} text={() => rowText(row, store)}>
+            <StepView row={row} />
+          </Drawn>
         </article>
       )}
     </div>
   );
+}
+
+/** Everything that a row shows, as JSON. */
+function rowText({ step, calls }: StepRow, store: RunStore): string {
+  return jsonText({ step: step && store.step(step.number), calls: calls.map((call) => store.answer(call.number)) }, 2);
 }
 
 function Branch({ row, depth }: { row: BranchRow; depth: number }) {

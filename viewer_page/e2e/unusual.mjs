@@ -1,0 +1,60 @@
+// Runs that are hard to draw, in the server's page and in the one file.
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { closed, oneFile } from "./setup.mjs";
+
+export function unusualTests(test, setup) {
+  for (const kind of ["server", "one file"]) {
+    const opened = async (run, place = "") => {
+      const { address } = setup().unusual;
+      if (kind === "server") return setup().run(run, place, { address });
+      const file = oneFile(join(setup().directory, `${run}.html`), join(setup().unusualDirectory, run));
+      const page = await setup().page({ at: `${file}#/run/${run}/${place}` });
+      await page.locator(".row.selected").waitFor();
+      return page;
+    };
+
+    test(`code with tags, and files of any name, are drawn: ${kind}`, async () => {
+      const page = await opened(setup().unusual.hardToDraw, "step/1");
+      const row = page.locator(".row.selected");
+      await row.locator(".tool", { hasText: "b.__proto__" }).waitFor();
+      for (const said of [".new-message", ".answer"]) {
+        await row.locator(said).getByRole("button", { name: "Show all" }).click();
+        const blocks = await row.locator(`${said} .markdown pre`).evaluateAll((all) => all.map((one) => one.ariaLabel));
+        assert.deepEqual(blocks, ["html", "xml", "svg", "js", "ts", "constructor"].map((language) => `${language} code`));
+      }
+      assert.equal(await row.locator(".labelled.answer .hljs-comment", { hasText: "<!-- a remark -->" }).count(), 1);
+      assert.equal(await row.locator(".tool", { hasText: "page.html" }).locator(".arguments .hljs-comment").count(), 1);
+      for (const name of ["a.constructor", "b.__proto__"]) {
+        await row.locator(".tool", { hasText: name }).locator(".arguments", { hasText: "<!-- a remark -->" }).waitFor();
+      }
+      assert.equal(await page.locator(".row.selected .undrawn").count(), 0);
+      await closed(page);
+    });
+
+    test(`JSON that is nested deeply is a tree that opens: ${kind}`, async () => {
+      const page = await opened(setup().unusual.hardToDraw, "step/2");
+      const result = page.locator(".row.selected .result").first();
+      await result.getByText("[1 element]").waitFor();
+      await result.locator("[aria-expanded=false]").click();
+      assert.equal(await result.locator(".branch").count(), 3);
+      await page.keyboard.press("o");
+      await page.getByRole("tab", { name: "Raw" }).click();
+      await page.locator(".panel").getByText("chatcmpl-1").waitFor();
+      assert.equal(await page.locator(".row.selected .undrawn, .panel .undrawn").count(), 0);
+      await closed(page);
+    });
+
+    test(`a part that cannot be drawn is shown as its text, and the steps around it are drawn: ${kind}`, async () => {
+      const page = await opened(setup().unusual.hardToDraw, "step/3");
+      const row = page.locator(".row.selected");
+      await row.getByText("This cannot be drawn (Maximum call stack size exceeded). Its text is:").waitFor();
+      await row.getByRole("button", { name: "Show all" }).click();
+      await row.locator(".undrawn", { hasText: "> > > a quote in quotes" }).waitFor();
+      await setup().picture(page, `undrawn-${kind.replace(" ", "-")}-light-1400`);
+      await page.keyboard.press("j");
+      await page.locator(".row.selected", { hasText: "The end." }).waitFor();
+      await closed(page);
+    });
+  }
+}

@@ -1,0 +1,26 @@
+/** What cannot be drawn takes nothing else with it: its raw text is shown in its place, with a note. */
+import type { ComponentChildren } from "preact";
+import { useEffect, useErrorBoundary } from "preact/hooks";
+import { LongText } from "./long_text";
+
+interface Props {
+  /** What is drawn. Another value is tried again. */
+  of: unknown;
+  text: () => string;
+  children: ComponentChildren;
+}
+
+export function Drawn({ of, text, children }: Props) {
+  const [failure, again] = useErrorBoundary((error: unknown) => console.error(error));
+  useEffect(() => {
+    if (failure) again();
+  }, [of]);
+  if (!failure) return <>{children}</>;
+  const reason = failure instanceof Error ? failure.message : String(failure);
+  return (
+    <div class="undrawn">
+      <p class="warn">This cannot be drawn ({reason}). Its text is:</p>
+      <LongText text={text()} />
+    </div>
+  );
+}
