@@ -18,10 +18,12 @@ from trace_recorder.values.messages import Payload
 
 USAGE_ADVICE = 'stream_options={"include_usage": True}'
 PROGRAM = """
-import json, sys, httpx
+import json, logging, sys, httpx
 from trace_recorder import TrajectoryRecorder
 
-path, url, sent, times = sys.argv[1:]
+path, url, sent, times, *level = sys.argv[1:]
+if level:
+    logging.basicConfig(level=level[0], format="%(name)s %(message)s")
 with TrajectoryRecorder(path) as recorder, recorder.wrap(httpx.Client()) as client:
     for _ in range(int(times)):
         try:
@@ -82,12 +84,12 @@ TOLD: Mapping[str, tuple[str, Payload, Answer]] = {
 """Calls of which this would be wrong to say."""
 
 
-def recorded(path: Path, case: tuple[str, Payload, Answer], times: int = 1) -> tuple[str, list[object]]:
-    """Have a program make a call and record it; what it says on stderr, and what was sent."""
+def recorded(path: Path, case: tuple[str, Payload, Answer], times: int = 1, *level: str) -> tuple[str, list[object]]:
+    """Return the stderr of a program that records calls, and the bodies that it sent. `level` turns its log on."""
     where, sent, answer = case
     with serving(answer) as server:
         code = subprocess.run(
-            [sys.executable, "-c", PROGRAM, path, server.url + where, json.dumps(sent), str(times)],
+            [sys.executable, "-c", PROGRAM, path, server.url + where, json.dumps(sent), str(times), *level],
             env={"PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,
@@ -132,7 +134,17 @@ def test_of_no_other_call_is_that_said(case: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("case", ["chat", "completions"])
 def test_the_log_says_so_once_a_process(case: str, tmp_path: Path) -> None:
-    """However many streams there are."""
-    said, _ = recorded(tmp_path / "run.json", LEFT_OUT[case], times=3)
+    """The message is logged once at INFO, however many streams there are."""
+    printed, _ = recorded(tmp_path / "run.json", LEFT_OUT[case], 3, "INFO")
 
-    assert said == f"the tokens of a streamed call are not stated: set {USAGE_ADVICE} in the request (logged once)\n"
+    message = f"the tokens of a streamed call are not stated: set {USAGE_ADVICE} in the request (logged once)"
+    assert [line for line in printed.splitlines() if line.startswith("trace_recorder ")] == [
+        f"trace_recorder {message}"
+    ]
+
+
+def test_an_agent_without_a_log_has_nothing_on_its_stderr(tmp_path: Path) -> None:
+    """The advice is not a warning."""
+    printed, _ = recorded(tmp_path / "run.json", LEFT_OUT["chat"], 3)
+
+    assert printed == ""

@@ -74,7 +74,7 @@ def test_a_failure_is_counted_and_logged_once_a_kind(
     recorder.finalize()
 
     ours = [record for record in caplog.records if record.name == "trace_recorder"]
-    logged = [record.message for record in ours if record.module != "usage_warning"]  # once in a process, no failure
+    logged = [record.message for record in ours if record.module != "usage_advice"]  # once in a process, no failure
     kinds = {what for gap in load(recorder.trajectory_path).gaps for what in [gap.what]}
     assert recorder._lifecycle.guard.count >= len(kinds)
     if hook is HOOKS["look up the address"]:

@@ -49,7 +49,17 @@ Payload = Any
 Act = Callable[[Trajectory], object]
 
 OTHERS: tuple[Callable[[], Payload], ...] = (
-    *(lambda: None, lambda: True, lambda: False, lambda: 0, lambda: -1, lambda: 1.5, lambda: 2**70, lambda: 1e308),
+    *(
+        lambda: None,
+        lambda: True,
+        lambda: False,
+        lambda: 0,
+        lambda: -1,
+        lambda: 1.5,
+        lambda: 2**70,
+        lambda: 1e308,
+        lambda: 10**400,
+    ),
     *(str, lambda: "x", lambda: "x" * 100_000, lambda: "\ud800", lambda: "2025-99-99", lambda: "{", lambda: "[1]"),
     *(list, lambda: ["text"], lambda: [[]], lambda: [None], lambda: [{}], lambda: [1, "x", None, {}]),
     *(

@@ -20,7 +20,7 @@ from functools import partial
 from weakref import ref
 
 from trace_recorder.background_work import Event
-from trace_recorder.capture import attempts, background_responses, headers, stream_flusher, usage_warning
+from trace_recorder.capture import attempts, background_responses, headers, stream_flusher, usage_advice
 from trace_recorder.capture.background_responses import BackgroundCall
 from trace_recorder.capture.body_encoding import body_member, error_text, joined_bytes, text_member
 from trace_recorder.capture.decoding import decoder_of
@@ -341,7 +341,7 @@ class Exchange(ResponseParts):
             time_to_last_token_seconds=self._seconds(self._last),
         )
         if complete and joined is not None and self._status < 300:
-            usage_warning.look(self._sent.endpoint.api, self._sent.body, joined.body)
+            usage_advice.look(self._sent.endpoint.api, self._sent.body, joined.body)
         return about, f'"assembled":{to_json(joined.body if joined else None)}'
 
     def _why_incomplete(self, joined: JoinedStream | None, why: str | None) -> str | None:

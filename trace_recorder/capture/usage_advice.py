@@ -1,6 +1,6 @@
-"""Warns once in each process that a streamed call has no token counts, and which option to set.
+"""Logs once in each process, at INFO, that a streamed call has no token counts, and which option to set.
 
-Only the assembled response of a complete stream is examined, never a chunk, and none after the warning.
+Only the assembled response of a complete stream is examined, never a chunk, and none after the message.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _said: list[str] = []
 
 
 def look(api: str, request: bytes, assembled: Payload) -> None:
-    """Warn if the assembled response of a stream has no token counts.
+    """Log at INFO if the assembled response of a stream has no token counts.
 
-    A request that states the option, with either value, is not warned about.
+    A request that states the option, with either value, is not logged.
     """
     if _said or as_dict(assembled).get("usage") or not may_omit_usage(api, b'"include_usage"' in request):
         return
@@ -26,4 +26,4 @@ def look(api: str, request: bytes, assembled: Payload) -> None:
         return
     _said.append(USAGE_ADVICE)
     message = "the tokens of a streamed call are not stated: %s (logged once)"
-    try_call(lambda: logger.warning(message, USAGE_ADVICE), lambda _: None)
+    try_call(lambda: logger.info(message, USAGE_ADVICE), lambda _: None)
