@@ -67,6 +67,32 @@ def test_a_part_whose_type_is_no_text_is_left_out_and_counted() -> None:
     assert sum(left_out.values()) == 1
 
 
+@pytest.mark.parametrize("odd", [1.5, 5, True, "x", {"a": 1}])
+@pytest.mark.parametrize("members", [("logprobs", "content"), ("logprobsResult", "chosenCandidates"), ("logprobs",)])
+def test_log_probabilities_may_have_any_form(odd: Payload, members: tuple[str, ...]) -> None:
+    """Every view gives its output where a list of tokens is expected and another value is on file."""
+    extra: Payload = odd
+    for member in reversed(members):
+        extra = {member: extra}
+
+    assert_viewed(run(call([{"role": "user", "content": "y"}], response={"content": "z", "extra": extra})))
+
+
+@pytest.mark.parametrize("suffix", [".json", ".jsonl"])
+def test_an_integer_that_no_float_can_hold_is_reported(suffix: str, tmp_path: Path) -> None:
+    """Loading the run and checking it end in a result or in an error of the package."""
+    path = tmp_path / f"run{suffix}"
+    document = run(call([{"role": "user", "content": "y"}], response={"content": "z"})).to_document()
+    document["llm_interactions"][0]["duration_seconds"] = 10**400
+    response = {"interaction_id": "llm_1", "status": 200, "duration_seconds": 10**400}
+    records = [("start", {"schema": "trace-recorder/journal", "version": 1}), ("llm_response", response)]
+    path.write_bytes(json.dumps(document).encode() if suffix == ".json" else journal_of(*records))
+
+    findings = validate(path).findings
+
+    assert [finding.severity for finding in findings if "duration_seconds" in finding.what] != []
+
+
 def test_a_reward_that_is_no_finite_number_is_counted_by_no_view(tmp_path: Path) -> None:
     """The recorder keeps what it was given as a description; figures are of numbers alone."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", task="guess")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from sys import float_info
 
 from trace_recorder.values.json_text import NotJsonError, parse, replace_lone_surrogates
 from trace_recorder.values.messages import Payload
@@ -45,8 +46,10 @@ def as_int(value: Payload) -> int | None:
 
 
 def as_number(value: Payload) -> float | None:
-    """Return the value if it is a number (never true), else None."""
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    """Return the value if it is a number that a float can hold (never true), else None."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return value if isinstance(value, float) or -float_info.max <= value <= float_info.max else None
 
 
 def map_inside(function: Callable[[Payload], Payload], value: Payload) -> Payload:

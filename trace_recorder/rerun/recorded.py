@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from trace_recorder.dialects.endpoints import Endpoint
-from trace_recorder.dialects.json_access import as_dict, as_text
+from trace_recorder.dialects.json_access import as_dict, as_number, as_text
 from trace_recorder.dialects.readers import ENDED_BY_SERVER
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.guard import try_call
@@ -96,8 +96,7 @@ class RecordedExchange:
     @property
     def seconds(self) -> float:
         """Return how long it took, from the request to its end; 0.0 if that is not on file."""
-        seconds = self.ending.data.get("duration_seconds") if self.ending else None
-        return float(seconds) if isinstance(seconds, int | float) else 0.0
+        return float(as_number(self.ending.data.get("duration_seconds")) or 0) if self.ending else 0.0
 
     def _newest(self) -> Mapping[str, Payload]:
         records = [*self.parts, *filter(None, (self.ending,))]

@@ -63,7 +63,8 @@ def check_types(value: Value) -> Value:
             raise TypeError(f"{name} is {type(found).__name__}, and has to be {' or '.join(_type_names(kinds))}")
         limit = MAX_SECONDS if name.endswith(("_seconds", "_time")) else float_info.max
         if isinstance(found, int | float) and not -limit <= found <= limit:
-            raise ValueError(f"{name} is {'no number' if math.isnan(found) else 'beyond all measure'}")
+            is_nan = isinstance(found, float) and math.isnan(found)  # an integer may be too large for a float
+            raise ValueError(f"{name} is {'no number' if is_nan else 'beyond all measure'}")
     return value
 
 

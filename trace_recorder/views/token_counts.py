@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from trace_recorder.dialects.json_access import as_dict
+from trace_recorder.dialects.json_access import as_dict, as_list
 from trace_recorder.dialects.stream_usage import may_omit_usage
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Choice, Payload, Usage
@@ -104,17 +104,16 @@ def tokens_of(one: LLMInteraction) -> Tokens:
 
 def _scored(said: dict[str, Payload]) -> Iterator[tuple[Payload, Payload]]:
     """Yield the id of each token, where it is known, and its log-probability."""
-    held = said.get("logprobs")
-    for token in _dicts(held.get("content") if isinstance(held, dict) else held if isinstance(held, list) else None):
+    scores = said.get("logprobs")
+    for token in _dicts(scores.get("content") if isinstance(scores, dict) else scores):
         found = _ID_IN_TOKEN.fullmatch(str(token.get("token")))
         yield int(found[1]) if found else None, token.get("logprob")
-    result = said.get("logprobsResult")
-    for token in _dicts(result.get("chosenCandidates") if isinstance(result, dict) else None):
+    for token in _dicts(as_dict(said.get("logprobsResult")).get("chosenCandidates")):
         yield token.get("tokenId"), token.get("logProbability")
 
 
 def _dicts(elements: Payload) -> list[dict[str, Payload]]:
-    return [one for one in elements or () if isinstance(one, dict)]
+    return [element for element in as_list(elements) if isinstance(element, dict)]
 
 
 def _numbers(value: Payload) -> list[int] | None:

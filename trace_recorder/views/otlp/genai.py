@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from trace_recorder.dialects.json_access import as_number
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, ToolCall, ToolResult
 from trace_recorder.values.trajectory import AgentStep, Trajectory
@@ -178,9 +179,9 @@ def text_of_value(value: Payload) -> str:
 def _parameters(parameters: Mapping[str, Payload]) -> Iterator[tuple[str, Value]]:
     """Yield what a request asks of the model."""
     for name, names in _NUMBERS.items():
-        value = parameter(parameters, *names)
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            yield f"gen_ai.request.{name}", float(value)
+        number = as_number(parameter(parameters, *names))
+        if number is not None:
+            yield f"gen_ai.request.{name}", float(number)
     for name, names in _INTEGERS.items():
         value = parameter(parameters, *names)
         if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
+from trace_recorder.dialects.json_access import as_number
 from trace_recorder.values.checked_types import number_or_text
 from trace_recorder.values.llm_interaction import Attempt, ErrorInfo, LLMInteraction
 from trace_recorder.values.messages import Payload, ToolCall, ToolResult
@@ -235,7 +236,8 @@ def _merged(attributes: Iterable[dict[str, Value]]) -> dict[str, Value]:
 
 def _number(value: Payload) -> float | None:
     """Return a number; a file may have something else in its place."""
-    return float(value) if isinstance(value, int | float) else None
+    number = as_number(value)
+    return None if number is None else float(number)
 
 
 def _attribute(value: Payload) -> Value:
