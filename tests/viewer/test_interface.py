@@ -220,7 +220,7 @@ def test_a_document_without_a_journal_has_no_raw_data(tmp_path: Path) -> None:
 
     assert prompts_of(without) == prompts_of(with_journal)
     assert without.raw(1) == {
-        **dict.fromkeys(("method", "url", "request", "response", "stream")),
+        **dict.fromkeys(("method", "url", "request", "response", "stream", "sending")),
         "number": 1,
     }
 

@@ -6,12 +6,33 @@ import json
 import sys
 from pathlib import Path
 
+from tests.chat_calls import asked, call, said
+from tests.journals import line, records_of
 from tests.viewer_page.hard_to_draw import hard_to_draw
+from trace_recorder import TrajectoryRecorder
+
+HOSTILE_URL = "-o\x1a\x1c\ntouch 'X'\n\x1b[201~ü"
+
+
+def hostile_address(directory: Path) -> Path:
+    """Record a call to OpenAI and one whose address was replaced by a hostile one."""
+    with TrajectoryRecorder(task="Send it again", directory=directory) as recorder:
+        call(recorder, asked("hi"), said("hello"))
+        call(recorder, asked("hi, it's \x1b \u202e"), said("hello"))
+    path = recorder.trajectory_path
+    records = records_of(path)
+    last = max(record.seq for record in records if record.kind == "llm_request")
+    lines = [
+        line(one.seq, one.kind, {**one.data, "url": HOSTILE_URL} if one.seq == last else one.data, one.time)
+        for one in records
+    ]
+    path.with_suffix(".jsonl").write_bytes(b"".join(lines))
+    return path
 
 
 def main(directory: Path) -> None:
     """Record the runs, and print their names."""
-    runs = {"hardToDraw": hard_to_draw(directory)}
+    runs = {"hardToDraw": hard_to_draw(directory), "hostileAddress": hostile_address(directory)}
     print(json.dumps({name: path.name for name, path in runs.items()}))
 
 

@@ -104,9 +104,9 @@ def with_model(path: str, model: str) -> str:
 
 def provider_of(host: str, path: str, api: str, port: int | None = None) -> str:
     """Return who serves a host: by its name, else by path or port, else the provider the dialect is named after."""
-    for provider, pattern in PROVIDER_OF_HOST:
-        if pattern.search(host):
-            return provider
+    provider = provider_of_host(host)
+    if provider is not None:
+        return provider
     if "/openai/deployments/" in path:
         return "azure"
     if port == _OLLAMA_PORT:
@@ -114,6 +114,11 @@ def provider_of(host: str, path: str, api: str, port: int | None = None) -> str:
     return (
         "openai" if api == "embeddings" and not path.startswith("/api/") else _DEFAULT_PROVIDER[api.partition("-")[0]]
     )
+
+
+def provider_of_host(host: str) -> str | None:
+    """Return who serves a host by its name; None for a host that is no provider's own."""
+    return next((provider for provider, pattern in PROVIDER_OF_HOST if pattern.search(host)), None)
 
 
 _DEFAULT_PROVIDER = {

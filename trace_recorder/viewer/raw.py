@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from trace_recorder.derive.call_records import CallRecords
+from trace_recorder.dialects.json_access import as_text
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.parts import Json
 from trace_recorder.viewer.prompt_changes import ranges_of
+from trace_recorder.viewer.sending import sending_of
 
 TimedBytes = tuple[float | None, bytes]
 
@@ -55,7 +57,7 @@ class RawItems:
 def raw_answer(number: int, one: LLMInteraction) -> Json:
     """Return what an interaction sent and received."""
     sent = one.source.request_data if isinstance(one.source, CallRecords) else {}
-    url = sent.get("url")
+    url = as_text(sent.get("url"))
     return {
         "number": number,
         "method": "POST" if url else None,
@@ -63,6 +65,7 @@ def raw_answer(number: int, one: LLMInteraction) -> Json:
         "request": _request(one.source) if isinstance(one.source, CallRecords) else None,
         "response": one.raw_response,
         "stream": _stream(one),
+        "sending": sending_of(url, as_text(one.api)) if url else None,
     }
 
 

@@ -102,6 +102,14 @@ export class Setup {
   }
 }
 
+/** What a button of the panel copies. */
+export async function copiedAs(page, name) {
+  await page.getByText("Copied").waitFor({ state: "detached" });
+  await page.locator(".copy-as").getByRole("button", { name }).click();
+  await page.getByText("Copied").waitFor();
+  return page.evaluate(() => navigator.clipboard.readText());
+}
+
 export async function closed(page) {
   await page.context().close();
   if (page.failures.length > 0) throw new Error(`errors in the page: ${page.failures.join("; ")}`);

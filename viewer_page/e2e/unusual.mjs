@@ -1,7 +1,8 @@
 // Runs that are hard to draw, in the server's page and in the one file.
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { join } from "node:path";
-import { closed, oneFile } from "./setup.mjs";
+import { closed, copiedAs, oneFile } from "./setup.mjs";
 
 export function unusualTests(test, setup) {
   for (const kind of ["server", "one file"]) {
@@ -42,6 +43,22 @@ export function unusualTests(test, setup) {
       await page.getByRole("tab", { name: "Raw" }).click();
       await page.locator(".panel").getByText("chatcmpl-1").waitFor();
       assert.equal(await page.locator(".row.selected .undrawn, .panel .undrawn").count(), 0);
+      await closed(page);
+    });
+
+    test(`a copied command holds what was recorded as plain arguments, and no key for a foreign host: ${kind}`, async () => {
+      const page = await opened(setup().unusual.hostileAddress, "call/1/raw");
+      assert.match(await copiedAs(page, "cURL"), /^ {2}--header "Authorization: Bearer \$OPENAI_API_KEY" \\$/m);
+      await page.getByLabel("Next call").click();
+      const command = await copiedAs(page, "cURL");
+      assert.match(command, /^[\x20-\x7e\n]+$/);
+      const shown = spawnSync("bash", ["-c", `curl() { printf '%s\\0' "$@"; cat; }\n${command}`], { encoding: "utf8" });
+      assert.deepEqual(shown.stdout.split("\0"), [
+        ...["--silent", "--show-error", "--globoff", "--proto", "=http,https", "--request", "POST"],
+        ...["--url", "-o%1A%1C%0Atouch%20'X'%0A%1B[201~%C3%BC", "--header", "Content-Type: application/json", "--data-binary", "@-"],
+        '{"model":"m","messages":[{"role":"user","content":"hi, it\'s \\u001b \\u202e"}]}\n',
+      ]);
+      assert.match(await copiedAs(page, "Python"), /"POST", "-o%1A%1C%0Atouch%20'X'%0A%1B\[201~%C3%BC"/);
       await closed(page);
     });
 

@@ -3,6 +3,8 @@ import { jsonText } from "../content/json_text";
 import { numbersIn, type Source } from "./source";
 import type { Raw } from "./types";
 
+const NOTHING: NonNullable<Raw["sending"]> = { headers: {}, key: null };
+
 /** The JSON that was sent: each member that is in items gets its place back. */
 export async function wholeRequest(source: Source, run: string, raw: Raw): Promise<unknown> {
   const { body, items } = raw.request ?? { body: null, items: undefined };
@@ -28,29 +30,6 @@ async function itemValues(source: Source, run: string, numbers: number[]): Promi
   return values;
 }
 
-interface Key {
-  header: string;
-  variable: string;
-  bearer: boolean;
-}
-
-const KEYS: [RegExp, Key][] = [
-  [/^anthropic/, { header: "x-api-key", variable: "ANTHROPIC_API_KEY", bearer: false }],
-  [/^(google|gemini)/, { header: "x-goog-api-key", variable: "GEMINI_API_KEY", bearer: false }],
-  [/^azure/, { header: "api-key", variable: "AZURE_OPENAI_API_KEY", bearer: false }],
-  [/^openrouter/, { header: "Authorization", variable: "OPENROUTER_API_KEY", bearer: true }],
-];
-const OTHER_KEY: Key = { header: "Authorization", variable: "OPENAI_API_KEY", bearer: true };
-
-/** The headers that a provider wants, with the key as a variable of the environment. */
-function headersOf(provider: string | null, api: string | null): { fixed: [string, string][]; key: Key | null } {
-  const fixed: [string, string][] = [["Content-Type", "application/json"]];
-  if (api?.startsWith("anthropic")) fixed.push(["anthropic-version", "2023-06-01"]);
-  if (api?.startsWith("ollama")) return { fixed, key: null };
-  const key = KEYS.find(([name]) => name.test(provider ?? "") || name.test(api ?? ""))?.[1] ?? OTHER_KEY;
-  return { fixed, key };
-}
-
 /** JSON in which nothing steers a terminal. */
 function safeJson(value: unknown, indent?: number): string {
   return jsonText(value, indent).replace(
@@ -63,37 +42,42 @@ function quoted(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-export interface Sending {
-  method: string | null;
-  url: string | null;
-  provider: string | null;
-  api: string | null;
-  request: unknown;
+/**
+ * An address or a method in which control characters, spaces, and letters beyond ASCII are percent-encoded. So is an `@`
+ * at its beginning, by which curl would read addresses from a file.
+ */
+function plain(text: string): string {
+  const bytes = (some: string) => [...new TextEncoder().encode(some)];
+  const escaped = (byte: number) => `%${byte.toString(16).toUpperCase().padStart(2, "0")}`;
+  return text.replace(/^@|[^\x21-\x7e]+/g, (some) => bytes(some).map(escaped).join(""));
 }
 
 /** A command for bash. The body comes by a here-document, as an argument may not be as long as a prompt. */
-export function asCurl({ method, url, provider, api, request }: Sending): string {
-  const { fixed, key } = headersOf(provider, api);
-  const lines = [`curl --silent --show-error -X ${quoted(method ?? "POST")} ${quoted(url ?? "")}`];
-  for (const [name, value] of fixed) lines.push(`-H ${quoted(`${name}: ${value}`)}`);
-  if (key) lines.push(`-H "${key.header}: ${key.bearer ? "Bearer " : ""}$${key.variable}"`);
+export function asCurl(raw: Raw, request: unknown): string {
+  const { headers, key } = raw.sending ?? NOTHING;
+  const lines = ["curl --silent --show-error --globoff --proto '=http,https'"];
+  lines.push(`--request ${quoted(plain(raw.method ?? "POST"))}`);
+  lines.push(`--url ${quoted(plain(raw.url ?? ""))}`);
+  for (const [name, value] of Object.entries(headers)) lines.push(`--header ${quoted(`${name}: ${value}`)}`);
+  if (key) lines.push(`--header "${key.header}: ${key.prefix}$${key.variable}"`);
   lines.push("--data-binary @- <<'END_OF_REQUEST'");
   return `${lines.join(" \\\n  ")}\n${safeJson(request)}\nEND_OF_REQUEST\n`;
 }
 
-export function asPython({ method, url, provider, api, request }: Sending): string {
-  const { fixed, key } = headersOf(provider, api);
-  const headers = fixed.map(([name, value]) => `    ${safeJson(name)}: ${safeJson(value)},`);
-  if (key) headers.push(`    ${safeJson(key.header)}: ${key.bearer ? `"Bearer " + ` : ""}os.environ["${key.variable}"],`);
+export function asPython(raw: Raw, request: unknown): string {
+  const { headers, key } = raw.sending ?? NOTHING;
+  const lines = Object.entries(headers).map(([name, value]) => `    ${safeJson(name)}: ${safeJson(value)},`);
+  if (key) lines.push(`    ${safeJson(key.header)}: ${key.prefix ? `${safeJson(key.prefix)} + ` : ""}os.environ["${key.variable}"],`);
+  const [method, url] = [raw.method ?? "POST", raw.url ?? ""].map((text) => safeJson(plain(text)));
   return [
     ...(key ? ["import os", ""] : []),
     "import httpx",
     "",
     `request = ${literal(request, 0)}`,
     "headers = {",
-    ...headers,
+    ...lines,
     "}",
-    `response = httpx.request(${safeJson(method ?? "POST")}, ${safeJson(url ?? "")}, headers=headers, json=request, timeout=600)`,
+    `response = httpx.request(${method}, ${url}, headers=headers, json=request, timeout=600)`,
     "print(response.status_code, response.text)",
     "",
   ].join("\n");

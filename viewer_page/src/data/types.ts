@@ -270,6 +270,8 @@ export interface Raw {
   request: { body: unknown; items?: Record<string, Ranges | number> } | null;
   response: unknown;
   stream: { events: { seconds: number | null; text: string }[]; characters: number } | null;
+  /** What sending it again needs. */
+  sending: { headers: Record<string, string>; key: { header: string; prefix: string; variable: string } | null } | null;
 }
 
 export interface Item {

@@ -6,7 +6,7 @@ import { jsonText } from "../content/json_text";
 import { visible } from "../content/visible";
 import { asCurl, asPython } from "../data/raw";
 import type { PanelTab } from "../data/route";
-import type { Call } from "../data/types";
+import type { Call, Raw } from "../data/types";
 import { useRun } from "../run/context";
 import { CopyButton } from "../ui/elements";
 import { AnswerTab } from "./answer_tab";
@@ -101,17 +101,17 @@ export function CallPanel({ call, tab, close }: { call: Call; tab: PanelTab; clo
 
 function CopyAs({ call }: { call: Call }) {
   const { store } = useRun();
-  const sending = async () => {
+  const copied = async (as: (raw: Raw, request: unknown) => string) => {
     const { raw, request } = await loadRaw(store, call);
     if (raw.request === null) throw new Error("the request is not on file");
-    return { method: raw.method, url: raw.url, provider: call.provider, api: call.api, request };
+    return as(raw, request);
   };
   return (
     <span class="copy-as" role="group" aria-label="Copy the request">
       <span class="muted">Copy</span>
-      <CopyButton label="JSON" title="the request as JSON" text={async () => pretty((await sending()).request)} />
-      <CopyButton label="cURL" title="a command for bash that sends the request again" text={async () => asCurl(await sending())} />
-      <CopyButton label="Python" title="a program that sends the request again" text={async () => asPython(await sending())} />
+      <CopyButton label="JSON" title="the request as JSON" text={() => copied((_, request) => pretty(request))} />
+      <CopyButton label="cURL" title="a command for bash that sends the request again" text={() => copied(asCurl)} />
+      <CopyButton label="Python" title="a program that sends the request again" text={() => copied(asPython)} />
     </span>
   );
 }
