@@ -15,7 +15,7 @@ import pytest
 import trace_recorder
 from tests.chat_calls import CHAT, Wire, asked, call, said
 from tests.journals import records_of
-from trace_recorder import TrajectoryRecorder, load
+from trace_recorder import TrajectoryPathError, TrajectoryRecorder, load
 from trace_recorder.values.messages import Payload
 
 
@@ -167,13 +167,13 @@ def test_an_unknown_attribute_of_another_block_raises(tmp_path: Path) -> None:
             block.resutl = 1
 
 
-@pytest.mark.parametrize("path", ["fix the failing test", "Make it work, please.", "what is 1.5 times 3?"])
-def test_a_path_that_looks_like_a_task_is_told_so(path: str) -> None:
-    """It is used as it is, with a warning that names what was meant."""
-    with pytest.warns(UserWarning, match="task="):
-        recorder = TrajectoryRecorder(path)
-
-    assert str(recorder).startswith("<TrajectoryRecorder")
+@pytest.mark.parametrize(
+    "path", ["fix the failing test", "Make it work, please.", "what is 1.5 times 3?", "fix the bug in a.py"]
+)
+def test_a_path_that_reads_like_a_task_is_refused(path: str) -> None:
+    """The message names the argument that was meant."""
+    with pytest.raises(TrajectoryPathError, match="task="):
+        TrajectoryRecorder(path)
 
 
 @pytest.mark.parametrize(

@@ -26,13 +26,38 @@ def test_a_path_of_the_user_s_is_used_as_it_is(tmp_path: Path) -> None:
     }
 
 
-def test_a_file_that_is_no_run_is_moved_aside_too(tmp_path: Path) -> None:
-    """What somebody else wrote there keeps its content under a number."""
-    (tmp_path / "run.json").write_text("precious")
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        *(("a.py", "print(1)"), ("run.json", "precious"), ("run.json", '{"task": "a list of mine"}')),
+        *(("run.jsonl", '{"row": 1}'), ("run.json", "[]"), ("notes", "{")),
+    ],
+)
+def test_a_file_that_is_not_a_run_is_refused(name: str, content: str, tmp_path: Path) -> None:
+    """A file of the user stays as it is, and nothing is written beside it."""
+    (tmp_path / name).write_text(content)
+
+    with pytest.raises(TrajectoryPathError, match="not a run"):
+        TrajectoryRecorder(tmp_path / name).start()
+
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {name: content}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        *(("run.json", b""), ("run.jsonl", b""), ("run.jsonl", b'{"se'), ("run.jsonl", b'{"seq":1,"time":"2025')),
+        *(("run.jsonl", b"\0" * 4096), ("run.json", b'{"task": "t", "llm_interactions": []}')),
+    ],
+)
+def test_what_an_ended_process_leaves_is_moved_aside(name: str, content: bytes, tmp_path: Path) -> None:
+    """An empty file, a journal that is torn in its first record, and a document in one line count as a run."""
+    (tmp_path / name).write_bytes(content)
 
     run(tmp_path / "run.json", "task")
 
-    assert ((tmp_path / "run.1.json").read_text(), load(tmp_path / "run.json").task) == ("precious", "task")
+    moved = tmp_path / name.replace("run", "run.1")
+    assert (moved.read_bytes(), load(tmp_path / "run.json").task) == (content, "task")
 
 
 @pytest.mark.parametrize("step", ["open", "fcntl.flock", "os.remove"])

@@ -7,6 +7,7 @@ file, linked to its parent's. `lifecycle.py` begins and ends runs, and `recordin
 
 from __future__ import annotations
 
+import errno
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +24,7 @@ from trace_recorder.attach.lifecycle import Lifecycle, is_disabled, not_ended
 from trace_recorder.attach.settings import check_bool, check_choice, check_path, check_redactors, exporters_of
 from trace_recorder.capture import sdk_clients as clients
 from trace_recorder.derive.fold import Fold
+from trace_recorder.errors import TrajectoryPathError
 from trace_recorder.guard import Guard
 from trace_recorder.imports.loader import load
 from trace_recorder.recording import context as steps
@@ -90,10 +92,8 @@ class TrajectoryRecorder:
         check_path("directory", directory)
         check_redactors(redact)
         if task is None and looks_like_sentence(trajectory_path):
-            message = (
-                f"{trajectory_path!r} is taken for the path of a file. A task is given as task={trajectory_path!r}."
-            )
-            warnings.warn(message, stacklevel=2)
+            why = f"This path reads like a task; give task={trajectory_path!r}, or a path that ends in .json"
+            raise TrajectoryPathError(errno.EINVAL, why, str(trajectory_path))
         self._lifecycle = Lifecycle(
             RunPaths(trajectory_path, directory, sync=durability == "disk"),
             redact,

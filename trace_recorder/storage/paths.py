@@ -29,6 +29,7 @@ from trace_recorder.storage.file_system import sync_directory
 from trace_recorder.storage.journal import Journal
 from trace_recorder.storage.journal_lock import hold_lock
 from trace_recorder.storage.journal_reader import Record, read
+from trace_recorder.storage.own_files import check_own_files
 
 DEFAULT_DIRECTORY = "trajectories"
 _JOURNAL_SUFFIX = ".journal.jsonl"
@@ -61,10 +62,10 @@ def default_name(at: datetime) -> str:
 
 
 def looks_like_sentence(path: object) -> bool:
-    """Whether a path is probably a task given by mistake: three words or more, without a suffix or a directory."""
+    """Whether a path is probably a task given by mistake: three words or more, no directory, no suffix of a run."""
     if not isinstance(path, str) or len(path.split()) < 3 or "/" in path or "\\" in path:
         return False
-    return not Path(path).suffix or " " in Path(path).suffix
+    return not path.endswith((".json", ".jsonl"))
 
 
 class RunPaths:
@@ -137,7 +138,7 @@ def create_files(
 
     `own` says that the user gave the path `document`: then files of an earlier run there are renamed. The name gets a
     number if this process is a forked `child`, as its parent may use the name, or if the files there are those of the
-    run `parent`. Raises TrajectoryPathError where the files cannot be created.
+    run `parent`. Raises TrajectoryPathError if a file there is not of a run, or if the files cannot be created.
     """
     with _path_errors(document):
         return _create_files(document.absolute(), own=own, sync=sync, child=child, parent=parent)
@@ -192,6 +193,8 @@ def _create_files(document: Path, *, own: bool, sync: bool, child: bool, parent:
     _check_path(document)
     make_directory(document.parent, sync=sync)
     _remove_stale_files(document.parent, f"{crc32(os.fsencode(document.name)):08x}")
+    if own:
+        check_own_files(document, journal_path_for(document))
     if own and not child and not _is_journal_of_run(parent, journal_path_for(document)):
         moved = _move_aside(document)
         if moved is not None:
