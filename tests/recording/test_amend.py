@@ -15,7 +15,7 @@ from tests.processes import ROOT
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.validate import validate
 from trace_recorder.errors import RecorderStateError, TrajectoryFormatError
-from trace_recorder.recording.amend import append_end, append_rewards
+from trace_recorder.recording.amend import append_annotation, append_end, append_rewards
 from trace_recorder.storage.journal_reader import Record, read
 
 GOOD = {"name": "judge", "value": 0.5, "weight": 2.0, "explanation": "half of it"}
@@ -122,6 +122,20 @@ def test_secrets_in_an_explanation_are_masked(tmp_path: Path) -> None:
 
     assert "sk-proj-abcdefghijklmnopqrstuvwxyz" not in document.read_text() + document.with_suffix(".jsonl").read_text()
     assert load(document).metrics["redactions"] == before + 1
+
+
+def test_any_text_is_a_key(tmp_path: Path) -> None:
+    """Half of a surrogate pair in a key is escaped, as during the run, and both files stay valid."""
+    keys, path = ("\ud800", "half \udfff", "é"), tmp_path / "run.json"
+    with TrajectoryRecorder(path) as recorder:
+        for key in keys:
+            recorder.annotate(f"{key} during the run", 1)
+    for key in keys:
+        append_annotation(path, f"{key} later", 1)
+
+    written = ["\\ud800", "half \\udfff", "é"]
+    assert list(load(path).annotations) == [f"{key} {when}" for when in ("during the run", "later") for key in written]
+    assert validate(path).ok
 
 
 def test_a_document_with_deltas_stays_one(tmp_path: Path) -> None:

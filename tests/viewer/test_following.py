@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,6 +72,7 @@ def test_what_follows_a_torn_line_begins_anew(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     path.write_bytes(data[:-20])
     run = OpenRun(path, "run.jsonl")
+    run.refresh()
     with path.open("ab") as file:
         file.write(b"\n" + line(99, "annotation", {"key": "k", "value": 1}))
     before = run.version
@@ -109,6 +113,7 @@ def test_a_document_alone_is_read_again_when_it_changed(tmp_path: Path) -> None:
     path = record(tmp_path / "run.json", growing(1))
     path.with_suffix(".jsonl").unlink()
     run = OpenRun(path, "run.json")
+    run.refresh()
     before = run.version
     run.refresh()
     assert run.version == before
@@ -131,6 +136,49 @@ def test_only_the_newest_runs_stay_open(tmp_path: Path) -> None:
         runs.open(tmp_path / name, name)
 
     assert runs.open(tmp_path / names[0], names[0]) is not first
+
+
+def test_a_run_opens_while_another_one_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading a run delays no other one; who asks for the same run waits for it."""
+    slow, other = record(tmp_path / "slow.json", growing(1)), record(tmp_path / "other.json", growing(1))
+    is_reading, may_read = threading.Event(), threading.Event()
+    open_path = Path.open
+
+    def open_slowly(path: Path, *arguments: Any, **options: Any) -> Any:
+        if path == slow.with_suffix(".jsonl"):
+            is_reading.set()
+            assert may_read.wait(60)
+        return open_path(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", open_slowly)
+    runs = OpenRuns()
+    with ThreadPoolExecutor() as threads:
+        try:
+            first = threads.submit(runs.open, slow, slow.name)
+            assert is_reading.wait(60)
+            again = threads.submit(runs.open, slow, slow.name)
+            assert threads.submit(runs.open, other, other.name).result(10).name == other.name
+            assert not first.done()
+            assert not again.done()
+        finally:
+            may_read.set()
+
+        assert first.result(60) is again.result(60)
+
+
+def test_a_run_that_could_not_be_read_is_read_when_it_can(tmp_path: Path) -> None:
+    """A damaged file is refused as often as it is opened, and read from its beginning when it is mended."""
+    path = record(tmp_path / "run.json", growing(1))
+    journal = path.with_suffix(".jsonl")
+    whole = journal.read_bytes()
+    journal.write_bytes(b"no journal\n")
+    runs = OpenRuns()
+    for _ in range(2):
+        with pytest.raises(TrajectoryFormatError):
+            runs.open(path, path.name)
+    journal.write_bytes(whole)
+
+    assert runs.open(path, path.name).outline()["run"]["task"] == "fix the failing test"
 
 
 # ── the list ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -138,6 +138,19 @@ def test_only_files_of_the_directory_are_read(directory: Path, name: str) -> Non
     assert [one["id"] for one in listed["runs"] + listed["unreadable"]] == ["run.json"]
 
 
+@pytest.mark.parametrize("replaced", ["run.json", "run.jsonl"])
+def test_a_listed_run_that_becomes_a_link_elsewhere_is_not_served(directory: Path, replaced: str) -> None:
+    """A link out of the directory is refused at once, without another look at the list."""
+    record(directory.parent / "secret.json", growing(1))
+    with serving(directory) as client:
+        before = client.get(RUN).status_code
+        (directory / replaced).unlink()
+        (directory / replaced).symlink_to((directory.parent / "secret.json").with_suffix(Path(replaced).suffix))
+        answers = [client.get(RUN), client.get(f"{RUN}/interactions/1/raw"), client.get(f"{RUN}/file")]
+
+    assert (before, [one.status_code for one in answers]) == (200, [404, 404, 404])
+
+
 def test_only_get_and_post_are_known(directory: Path) -> None:
     """Other methods, and a POST where nothing is added, are refused."""
     with serving(directory) as client:

@@ -165,6 +165,7 @@ def test_a_reward_and_a_note_are_appended_to_the_journal(directory: Path) -> Non
         *(("rewards", {"name": "x", "value": True}), ("rewards", {"name": "x", "value": 1, "step_number": 1.5})),
         *(("rewards", []), ("annotations", {"key": "x"}), ("annotations", {"key": 1, "value": 2})),
         ("annotations", {"key": "x", "value": 1, "more": 2}),
+        *(("rewards", {"name": "x", "value": 10**400}), ("rewards", {"name": "x", "value": 1, "weight": -(10**400)})),
     ],
 )
 def test_what_is_no_reward_is_refused(directory: Path, what: str, body: object) -> None:

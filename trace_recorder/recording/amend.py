@@ -23,7 +23,7 @@ from trace_recorder.storage.journal_reader import Record, read
 from trace_recorder.storage.paths import document_path_for, journal_path_for
 from trace_recorder.storage.redaction.redactor import masks_in
 from trace_recorder.storage.redaction.text_masking import default_redactor
-from trace_recorder.values.jsonable import to_json
+from trace_recorder.values.jsonable import json_key, to_json
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import Status
 
@@ -56,7 +56,7 @@ def append_annotation(path: Path, key: str, value: Payload) -> None:
 
     Otherwise as `append_rewards`.
     """
-    said = to_json({"key": key, "value": value})
+    said = to_json({"key": json_key(key), "value": value})
     masked = default_redactor(said)
     count = masks_in(said, masked)
     with _amended(path) as writer:

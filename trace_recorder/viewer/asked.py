@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
+import sys
 from collections.abc import Mapping, Sequence
 
 from trace_recorder.values.messages import Payload
@@ -92,4 +92,4 @@ def _only(posted: Mapping[str, Payload], known: set[str]) -> None:
 
 
 def _is_number(value: Payload) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max

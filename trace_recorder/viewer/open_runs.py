@@ -21,7 +21,7 @@ MAX_OPEN_RUNS = 8
 
 
 class OpenRun:
-    """One run, up to date as of the last `refresh`. Hold `lock` while its answers are used."""
+    """One run, up to date as of the last `refresh`, which reads it first. Hold `lock` while its answers are used."""
 
     def __init__(self, path: Path, name: str) -> None:
         self.name = name
@@ -31,7 +31,6 @@ class OpenRun:
         self._epoch = ""
         self._journal: GrowingJournal | None = None
         self._state: tuple[int, int] | None = None
-        self._begin()
 
     @property
     def version(self) -> str:
@@ -41,7 +40,7 @@ class OpenRun:
     def refresh(self) -> None:
         """Read what was added to the files. Raises what `load` raises, and OSError."""
         with self.lock:
-            if journal_path_for(self.path).is_file() is (self._journal is None):
+            if not self._epoch or journal_path_for(self.path).is_file() is (self._journal is None):
                 self._begin()
             elif self._journal is None:
                 if self._document_state() != self._state:
@@ -57,6 +56,7 @@ class OpenRun:
             self._begin()
 
     def _begin(self) -> None:
+        self._epoch = ""  # a run that cannot be read is read again from its beginning
         path = journal_path_for(self.path)
         self._journal = GrowingJournal(path) if path.is_file() else None
         self._state = None
@@ -91,7 +91,7 @@ class OpenRun:
 
 
 class OpenRuns:
-    """The runs that were opened last. May be used from several threads."""
+    """The runs that were opened last. May be used from several threads; a run that is read delays no other one."""
 
     def __init__(self, most: int = MAX_OPEN_RUNS) -> None:
         self._most = most

@@ -57,11 +57,14 @@ class RunList:
         self._removed: dict[str, int] = {}
 
     def path_of(self, name: str) -> Path | None:
-        """Return the path of a run of the list, by its id; None where there is none."""
-        with self._lock:
+        """Return the path of a run of the list, by its id; None if it is not in the list, or leads elsewhere by now."""
+        if name not in self._known:
+            self.refresh()
             if name not in self._known:
-                self.refresh()
-            return self.directory / name if name in self._known else None
+                return None
+        files = self.directory / name, self.directory / _journal_name(name)
+        is_here = all(self._state(file) for file in files if os.path.lexists(file))
+        return files[0] if is_here else None
 
     def first_name(self) -> str | None:
         """Return the id of a run, where there is only one."""
@@ -129,10 +132,10 @@ class RunList:
     def _is_served(self, *names: str) -> bool:
         return self.only is None or not self.only.isdisjoint(names)
 
-    def _state(self, entry: os.DirEntry[str]) -> tuple[int, int] | None:
-        """Return the state of a file; None of what is no file, or is elsewhere: then its run is not in the list."""
+    def _state(self, entry: os.DirEntry[str] | Path) -> tuple[int, int] | None:
+        """Return the state of a file; None if the path is not a file in this directory: its run is not served then."""
         try:
-            if entry.is_symlink() and Path(entry.path).resolve(strict=True).parent != self.directory.resolve():
+            if entry.is_symlink() and Path(entry).resolve(strict=True).parent != self.directory.resolve():
                 return None
             state = entry.stat()
         except (OSError, RuntimeError):  # it is gone, or a loop of links, which is an error of either kind
