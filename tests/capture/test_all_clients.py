@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,7 +41,7 @@ CLASSES = (httpx.Client, httpx.AsyncClient, httpx2.Client, httpx2.AsyncClient)
 
 def inside() -> list[object]:
     """Everything that instrumenting changes in the process."""
-    return [*(vars(kind)[TRANSPORT_METHOD] for kind in CLASSES), *sys.meta_path]
+    return [*(vars(kind)[TRANSPORT_METHOD] for kind in CLASSES), *sys.meta_path, socket.getaddrinfo]
 
 
 @pytest.fixture(autouse=True)
@@ -236,7 +237,7 @@ def test_an_unfamiliar_library_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
         patch.delattr(httpx.Client, TRANSPORT_METHOD)
         with pytest.raises(UnsupportedClientError, match="instrument"):
             instrument()
-        after = [*(vars(kind)[TRANSPORT_METHOD] for kind in CLASSES[1:]), *sys.meta_path]
+        after = [*(vars(kind)[TRANSPORT_METHOD] for kind in CLASSES[1:]), *sys.meta_path, socket.getaddrinfo]
 
     assert after == before
 

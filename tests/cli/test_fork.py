@@ -214,3 +214,36 @@ def test_a_command_is_needed_that_can_be_started(place: Place) -> None:
     assert place.command("fork", "run.json", "--at", "1").returncode == 2
     assert place.command("fork", "run.json", "--at", "1", "--", "no-such-program").returncode == 127
     assert place.command("fork", "nowhere.json", "--at", "1", *agent(place)).returncode == 1
+
+
+UNSEEN = """
+import requests
+
+def unseen():
+    try:
+        return requests.post(URL, json={"model": "m", "messages": []}).status_code
+    except OSError:
+        return "refused"
+"""
+
+
+def test_clients_that_are_not_captured_are_refused_up_to_the_fork(place: Place, server: Server) -> None:
+    """From there on they may ask a model; it is said that the call is not recorded, and the command exits with 1."""
+    record(place)
+    work = "print(unseen(), ask('a'), write('x'), unseen(), ask('b'), unseen())"
+    done = fork(place, "--at", "2", code=UNSEEN + work)
+    first, refused, live = done.stderr.splitlines()
+
+    assert (done.returncode, done.stdout, len(server.requests)) == (1, "refused one wrote x refused live 200\n", 5)
+    assert first == "trace-recorder: recorded 1 run, 2 LLM calls, 1 tool call: child.json"
+    assert refused.startswith("trace-recorder: requests was kept from connecting to 127.0.0.1")
+    assert live.startswith("trace-recorder: requests connected to 127.0.0.1: its calls are live, and not recorded.")
+
+
+def test_clients_that_are_not_captured_may_be_allowed(place: Place, server: Server) -> None:
+    """With --allow-live they ask a model from the start, and nothing is said."""
+    record(place)
+    done = fork(place, "--quiet", "--allow-live", "--at", "2", code=UNSEEN + "print(unseen(), ask('a'), ask('b'))")
+
+    assert (done.returncode, done.stdout, len(server.requests)) == (0, "200 one live\n", 5)
+    assert "requests" not in done.stderr

@@ -30,6 +30,32 @@ ASKING = """
         return answer.json()["choices"][0]["message"]["content"]
 """
 """What each agent of these tests begins with."""
+UNSEEN = {
+    "urllib": """
+    import json, urllib.request
+
+    def unseen():
+        request = urllib.request.Request(URL, json.dumps({"model": "m", "messages": []}).encode())
+        return urllib.request.urlopen(request).read()
+    """,
+    "requests": """
+    import requests
+
+    def unseen():
+        return requests.post(URL, json={"model": "m", "messages": []}).content
+    """,
+    "asyncio": """
+    import asyncio
+    from urllib.parse import urlsplit
+
+    def unseen():
+        async def connect():
+            _, writer = await asyncio.open_connection(urlsplit(URL).hostname, urlsplit(URL).port)
+            writer.close()
+        asyncio.run(connect())
+    """,
+}
+"""Functions that call a model by a client that we do not capture, by its library."""
 NOWHERE = "http://127.0.0.1:9/v1"
 """No server is here: whoever asks for it fails at once."""
 
@@ -218,3 +244,77 @@ def test_answers_are_read_by_any_http_client(place: Place, server: Server) -> No
     record(place, code)
 
     assert replay(place, *agent(place, code)) == Done(0, "chatcmpl-1\n", "")
+
+
+@pytest.mark.parametrize("library", UNSEEN)
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_clients_that_are_not_captured_are_kept_from_a_model(
+    library: str, host: str, place: Place, server: Server
+) -> None:
+    """The connection fails with what to do, which is said at the end too, and the command exits with 1."""
+    record(place, "print(ask('a'))")
+    asked = len(server.requests)
+    code = (
+        UNSEEN[library]
+        + """
+    print(ask('a'))
+    try:
+        unseen()
+    except OSError as error:
+        print(type(error).__name__, "--allow-live" in str(error))
+    """
+    )
+    url = f"{server.url}/v1".replace("127.0.0.1", host)
+    done = place.command("replay", "run.json", *agent(place, code), OPENAI_BASE_URL=url)
+
+    name = {"urllib": "URLError", "requests": "ConnectionError", "asyncio": "ReplayMismatchError"}[library]
+    assert (done.returncode, done.stdout, len(server.requests)) == (1, f"one\n{name} True\n", asked)
+    who = library if library != "asyncio" else "a client"
+    assert done.stderr.startswith(f"trace-recorder: {who} was kept from connecting to {host}, where models are.")
+
+
+def test_clients_that_are_not_captured_may_be_allowed(place: Place, server: Server) -> None:
+    """With --allow-live they ask their model, and nothing is said."""
+    record(place, "ask('a')")
+    code = UNSEEN["requests"] + "ask('a'); unseen()"
+    done = place.command("replay", "run.json", "--allow-live", *agent(place, code))
+
+    assert (done, len(server.requests)) == (Done(0, "", ""), 2)
+
+
+def test_other_traffic_is_let_through(place: Place, server: Server) -> None:
+    """A request of httpx that is no LLM call goes to the model's host; other hosts are everybody's."""
+    record(place, "ask('a')")
+    with serving(plain({})) as other:
+        code = f"""
+        import requests
+        ask('a')
+        print(httpx.get(os.environ["OPENAI_BASE_URL"] + "/models").status_code, requests.get("{other.url}").status_code)
+        """
+        done = place.command("replay", "run.json", *agent(place, code))
+
+    assert (done, len(server.requests)) == (Done(0, "200 200\n", ""), 2)
+
+
+def test_children_are_kept_from_a_model_too(place: Place, server: Server) -> None:
+    """A process that the program starts, and one that it forks."""
+    record(place, "ask('a')")
+    code = (
+        UNSEEN["urllib"]
+        + """
+    import subprocess
+    if __name__ == "__main__":
+        ask("a")
+        child = subprocess.run([sys.executable, "-c", "import agent; agent.unseen()"], stderr=subprocess.DEVNULL)
+        if os.fork() == 0:
+            try:
+                unseen()
+            finally:
+                os._exit(0)
+        os.wait()
+        print(child.returncode)
+    """
+    )
+    done = place.command("replay", "run.json", *agent(place, code))
+
+    assert (done.returncode, done.stdout, len(server.requests)) == (1, "1\n", 1)

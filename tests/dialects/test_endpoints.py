@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trace_recorder.dialects.endpoints import Endpoint, endpoint_of, provider_of
+from trace_recorder.dialects.endpoints import Endpoint, endpoint_of, is_model_server, provider_of
 
 VERTEX = "/v1/projects/p/locations/l/publishers"
 
@@ -94,3 +94,43 @@ def test_azure_and_ollama_are_told_on_hosts_without_a_name() -> None:
     ollama = provider_of("127.0.0.1", "/v1/chat/completions", "openai-chat", 11434)
 
     assert (azure, ollama) == ("azure", "ollama")
+
+
+MODELS = (
+    *("api.openai.com", "eu.api.openai.com", "r.openai.azure.com", "r.services.ai.azure.com", "API.Anthropic.com."),
+    *("bedrock-runtime.us-east-1.amazonaws.com", "ark.cn-beijing.volces.com", "openrouter.ai", "api.groq.com"),
+    *("generativelanguage.googleapis.com", "us-central1-aiplatform.googleapis.com", "aiplatform.googleapis.com"),
+    *("ollama.com", "codestral.mistral.ai", "dashscope-intl.aliyuncs.com", "open.bigmodel.cn", "api.z.ai", "api.x.ai"),
+    *("api.hunyuan.cloud.tencent.com", "ai-gateway.vercel.sh", "gateway.ai.cloudflare.com", "integrate.api.nvidia.com"),
+    *("router.huggingface.co", "models.github.ai", "models.inference.ai.azure.com", "api.together.xyz"),
+)
+OTHERS = (
+    *("storage.googleapis.com", "gmail.googleapis.com", "huggingface.co", "docs.anthropic.com", "www.openai.com"),
+    *("tos-cn-beijing.volces.com", "console.groq.com", "x.ai", "api.example.com", "s3.amazonaws.com", "localhost"),
+)
+
+
+def test_models_are_told_from_a_provider_s_other_servers() -> None:
+    """By the host alone, as of a connection; the port of Ollama is enough."""
+    assert [host for host in MODELS if not is_model_server(host, 443, {})] == []
+    assert [host for host in OTHERS if is_model_server(host, 443, {})] == []
+    assert is_model_server("10.0.0.1", 11434, {})
+
+
+def test_a_model_may_be_where_the_environment_says() -> None:
+    """A URL with or without a scheme and a port; every name of this machine is the same host."""
+    environment = {
+        "OPENAI_BASE_URL": "http://127.0.0.1:8000/v1",
+        "ANTHROPIC_BASE_URL": "https://gate.example.com",
+        "OLLAMA_HOST": "box:1234",
+        "GOOGLE_GEMINI_BASE_URL": "http://[::1",
+    }
+    asked = [
+        ("localhost", 8000),
+        ("127.0.0.1", 8001),
+        ("gate.example.com", 443),
+        ("gate.example.com", 80),
+        ("box", 1234),
+    ]
+
+    assert [is_model_server(host, port, environment) for host, port in asked] == [True, False, True, False, True]

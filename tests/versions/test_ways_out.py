@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import sys
 from copy import copy
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ from typing import Any
 import pytest
 
 from tests.capture.server import GENERATED, Answer, plain, serving
+from tests.processes import python
 from tests.versions.every_shape import SHAPES, asked, each_of, said
 from tests.versions.shapes import Shape, closed, of_the_sdks
 from trace_recorder import TrajectoryRecorder, UnsupportedClientError, load, unwrap, wrap
+from trace_recorder.rerun.subprocess.supervisor import replay_program
 
 pytestmark = of_the_sdks
 Payload = Any
@@ -121,3 +124,48 @@ def test_a_client_certificate_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
 
     with pytest.raises(UnsupportedClientError, match=r"has a client certificate.*httpx_client"):
         wrap(client)
+
+
+AGENT = """
+import asyncio, sys, warnings
+warnings.simplefilter("ignore")
+from google import genai
+
+async def ask():
+    async with genai.Client(api_key="k").aio as client:
+        await client.models.generate_content(model="m", contents="hi")
+"""
+RECORDED = """
+from trace_recorder import TrajectoryRecorder, instrument
+
+instrument()
+with TrajectoryRecorder(sys.argv[1]):
+    asyncio.run(ask())
+"""
+REPLAYED = """
+try:
+    asyncio.run(ask())
+except OSError:
+    raise SystemExit(7) from None
+"""
+
+
+def test_aiohttp_is_neither_recorded_nor_replayed_and_that_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The async client of google-genai speaks through it: a run without a call says so, and a replay refuses it."""
+    pytest.importorskip("aiohttp")
+    path = tmp_path / "run.json"
+    with serving(plain(GENERATED)) as server:
+        with TrajectoryRecorder(path) as recorder:
+            client = recorder.wrap(gemini(server.url))
+            client.models.generate_content(model="m", contents="hi")
+        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url.replace("127.0.0.1", "localhost"))
+        recorded = python(AGENT + RECORDED, tmp_path / "other.json")
+        ended = replay_program([sys.executable, "-c", AGENT + REPLAYED], path)
+
+    assert (recorded.returncode, len(server.requests)) == (0, 2), recorded.stderr
+    assert "/other.json has no LLM call, but aiohttp connected to localhost. Only clients of httpx" in recorded.stderr
+    [mismatch] = ended.mismatches
+    assert (ended.code, ended.unused) == (7, "run.jsonl has calls that nobody asked for: llm_1")
+    assert mismatch.startswith("aiohttp was kept from connecting to localhost, where models are.")

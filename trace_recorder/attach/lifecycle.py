@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol, TypeVar
 
 from trace_recorder.attach.exporting import Exporter, Exporting
+from trace_recorder.capture.unseen_clients import unseen_clients
 from trace_recorder.errors import AlreadyFinalizedError, RecorderStateError
 from trace_recorder.guard import Guard, logger
 from trace_recorder.recording import process
@@ -112,6 +113,7 @@ class Lifecycle:
         self._finalizer = weakref.finalize(self, _interrupt, run)  # first: a fork or a signal may come at any point
         self._finalizer.atexit = False
         self.run, self._path = run, document
+        unseen_clients.watch(run.trajectory_id)
         with self.guard.protect("record the start of the run"):
             about, said = dict(self.about), {"task": self.about["task"], "metadata": self._metadata}
             del about["task"]
@@ -137,11 +139,17 @@ class Lifecycle:
         """End the run. Everything is on file on return."""
         self.ended = True
         if self.run is not None:
-            process.run_ended(self.run.trajectory_id)
+            _stop_watching(self.run)
+            self._report_unseen_clients(self.run)
             self._exporting.flush(self.run)
             self.run.finish(ending, final_result)
             self._exporting.end()
             self._finalizer.detach()  # it holds the run for as long as this lives, which may begin others
+
+    def _report_unseen_clients(self, run: Run) -> None:
+        """Warn if a run ends without a call although a model was reached by a client that is not recorded."""
+        if not run.has_calls and self._path is not None:
+            unseen_clients.report(self._path)
 
     def run_for(self, what: str) -> Run | None:
         """Return the run for a call of a recorder's method; start one if none is open. Raises AlreadyFinalizedError."""
@@ -199,6 +207,8 @@ class Lifecycle:
     def at_exit(self) -> None:
         """Write everything that is not on file yet, when the interpreter exits."""
         if self.run is not None:
+            if not self.run.closed:
+                self._report_unseen_clients(self.run)
             self.run.exit(status_of_process())
             self._exporting.end()
 
@@ -229,8 +239,14 @@ def not_ended(recorder: Recorder | None) -> Recorder | None:
     return None if recorder is None or recorder._lifecycle.ended else recorder
 
 
+def _stop_watching(run: Run) -> None:
+    """Undo what is set in the process while a run is open."""
+    process.run_ended(run.trajectory_id)
+    unseen_clients.unwatch(run.trajectory_id)
+
+
 def _interrupt(run: Run) -> None:
     """Close a run after its recorder was freed without finalize."""
     if not run.closed and run.pid == os.getpid():
-        process.run_ended(run.trajectory_id)
+        _stop_watching(run)
         run.finish(FinalStatus("interrupted"))

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 from trace_recorder.capture.http_clients import LIBRARIES
 from trace_recorder.capture.transport import Binding, RecordingTransport, Target, guard, recording_class
+from trace_recorder.capture.unseen_clients import unseen_clients
 from trace_recorder.errors import UnsupportedClientError
 
 TRANSPORT_METHOD = "_transport_for_url"
@@ -112,11 +113,13 @@ class ClientPatch:
         """
         self._transports.install()
         self._binding = Binding(target, None)
+        unseen_clients.watch("instrument")
 
     def remove(self) -> None:
         """Restore what was there before `install`."""
         self._binding = None
         self._transports.remove()
+        unseen_clients.unwatch("instrument")
 
     def _recording(self, transport: Any, library: str, *, asynchronous: bool) -> Any:
         binding = self._binding

@@ -22,6 +22,7 @@ from trace_recorder.capture.event_loops import run_in_thread
 from trace_recorder.capture.exchange import Exchange
 from trace_recorder.capture.polled_exchange import PolledExchange
 from trace_recorder.capture.recorded_bodies import AsyncBody, SyncBody
+from trace_recorder.capture.sending import hosts_in_use, send, send_async
 from trace_recorder.dialects.background import polled_response
 from trace_recorder.dialects.endpoints import Endpoint, endpoint_of
 from trace_recorder.guard import Guard
@@ -171,16 +172,18 @@ class SyncRecordingTransport(RecordingTransport):
         """Send one request."""
         exchange = begin(self.binding, request, self.plain_body)
         if exchange is None:
-            return self.inner.handle_request(request)
+            return send(self.inner, request)
         before = _request_in_progress.get()
         _request_in_progress.set((exchange.run, request))
         try:
+            hosts_in_use[id(request)] = request.url.raw_host
             response = self.inner.handle_request(request)
         except BaseException as error:
             exchange.failed(error)
             raise
         finally:
             _request_in_progress.set(before)  # no reset: a coroutine may be closed in another context
+            hosts_in_use.pop(id(request), None)
         record_response(response, exchange, self.body)
         return response
 
@@ -208,16 +211,18 @@ class AsyncRecordingTransport(RecordingTransport):
         """Send one request."""
         exchange = await begin_in_event_loop(self.binding, request, self.plain_body)
         if exchange is None:
-            return await self.inner.handle_async_request(request)
+            return await send_async(self.inner, request)
         before = _request_in_progress.get()
         _request_in_progress.set((exchange.run, request))
         try:
+            hosts_in_use[id(request)] = request.url.raw_host
             response = await self.inner.handle_async_request(request)
         except BaseException as error:
             exchange.failed(error)
             raise
         finally:
             _request_in_progress.set(before)  # no reset: a coroutine may be closed in another context
+            hosts_in_use.pop(id(request), None)
         record_response(response, exchange, self.body)
         return response
 

@@ -9,7 +9,7 @@ import typer
 
 from trace_recorder.cli.list_runs import run_at
 from trace_recorder.cli.output import fail
-from trace_recorder.cli.replay import Ignore, Loose, Recorded, Speed, check_speed, report
+from trace_recorder.cli.replay import AllowLive, Ignore, Loose, Recorded, Speed, check_speed, report
 from trace_recorder.cli.run import Command, Quiet, TrajectoryFile, exit_as, report_recorded, required, starting
 from trace_recorder.rerun.subprocess.fork_supervisor import ForkResult, fork_program
 
@@ -43,6 +43,7 @@ def fork(  # noqa: PLR0913, PLR0917 - one argument an option
     trajectory_file: TrajectoryFile = None,
     directory: Directory = None,
     quiet: Quiet = False,
+    allow_live: AllowLive = False,
     loose: Loose = False,
 ) -> None:
     """Run a command that repeats a run up to a call, and goes on live from there.
@@ -66,6 +67,7 @@ def fork(  # noqa: PLR0913, PLR0917 - one argument an option
                 answer=_read(answer, "--answer"),
                 ignore=ignore or (),
                 speed=speed,
+                allow_live=allow_live,
                 directory=directory,
                 file=trajectory_file,
             )

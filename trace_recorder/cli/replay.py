@@ -40,6 +40,9 @@ Ignore = Annotated[
     list[str] | None,
     typer.Option("--ignore", metavar="PATH", help="What requests may differ in: temperature, messages[0].content."),
 ]
+AllowLive = Annotated[
+    bool, typer.Option("--allow-live", help="Let clients that are not replayed connect to models.", show_default=False)
+]
 Loose = Annotated[bool, typer.Option("--loose", help="Report what differs, and exit as the program did.")]
 
 
@@ -49,18 +52,21 @@ def replay(  # noqa: PLR0913, PLR0917 - one argument an option
     tools: ToolsOption = Tools.recorded,
     speed: Speed = None,
     ignore: Ignore = None,
+    allow_live: AllowLive = False,
     loose: Loose = False,
 ) -> None:
     """Run a command, its LLM calls answered from a run.
 
     It needs neither a key nor a network. Exits as the command did; with 1 if the command exited with 0 and a call was
     not recorded, or a recorded one was not made. The differences are printed on stderr at the end. The processes
-    that `run` does not reach are not replayed either.
+    that `run` does not reach are not replayed either. Other HTTP clients of Python may not connect to a model.
     """
     command = required(command, "replay RUN")
     check_speed(speed)
     with starting("replay"), refusing_paths():
-        ended = replay_program(command, run_at(run), ignore=ignore or (), speed=speed, tools=tools.value)
+        ended = replay_program(
+            command, run_at(run), ignore=ignore or (), speed=speed, allow_live=allow_live, tools=tools.value
+        )
     report(ended.mismatches, ended.unused)
     differs = bool(ended.mismatches or ended.unused)
     exit_as(1 if differs and not loose and ended.code == 0 else ended.code)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from trace_recorder.attach.subprocess.supervisor import CommandResult
+from trace_recorder.capture.unseen_clients import advice
 from trace_recorder.cli.list_runs import read_summary
 from trace_recorder.cli.read_files import UnreadableError
 from trace_recorder.cli.text_layout import pluralize
@@ -71,6 +72,8 @@ def _relative_path(path: Path) -> str:
 def _reason(ended: CommandResult, command: Sequence[str]) -> str:
     if ended.disabled:
         return "TRACE_RECORDER_DISABLED is set"
+    if ended.unseen:
+        return advice(ended.unseen)
     if ended.imported_http_library:
         return "no LLM call went through httpx or httpx2, to an address that is known as a model's"
     option = _isolating_option(command)

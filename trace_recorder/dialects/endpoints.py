@@ -1,15 +1,17 @@
-"""Which requests are LLM calls, in which dialect, and who serves them: two tables, one row for each fact.
+"""Which requests are LLM calls, in which dialect, and who serves them: tables, one row for each fact.
 
 An address is recognised by the end of its path, so proxies, gateways and local servers are recognised too. A request
-that matches no row is other traffic and is not recorded. The body is not examined.
+that matches no row is other traffic and is not recorded. The body is not examined. Where only the host and the port are
+known, as of a connection, `is_model_server` says whether a provider's models are there.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 API_OF_PATH: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (api, re.compile(pattern))
@@ -65,6 +67,23 @@ PROVIDER_OF_HOST: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     )
 )
 
+_MODEL_LABEL = re.compile(
+    r"(?:^|\.)(?:api|api-inference|router|ai-gateway|gateway|models|services|openai|cognitiveservices|openrouter"
+    r"|ollama|open|ark|codestral|generativelanguage|(?:[a-z0-9-]+-)?aiplatform|bedrock-[a-z-]+|dashscope(?:-[a-z]+)?|hunyuan"
+    r"|aws-external-anthropic)\."
+)
+"""The part of a provider's host that tells its models from its websites, storage and mail."""
+
+BASE_URL_VARIABLES: Mapping[str, tuple[str, str]] = {
+    "openai": ("OPENAI_BASE_URL", "/v1"),
+    "anthropic": ("ANTHROPIC_BASE_URL", ""),
+    "google": ("GOOGLE_GEMINI_BASE_URL", ""),
+    "ollama": ("OLLAMA_HOST", ""),
+}
+"""By whose SDK it is: the environment variable that leads the SDK to another server, and the path that it expects."""
+_OTHER_BASE_URL_VARIABLES = ("OPENAI_API_BASE", "AZURE_OPENAI_ENDPOINT", "GOOGLE_VERTEX_BASE_URL")
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
 _MODEL_IN_PATH = re.compile(r"/(?:models|deployments)/([^/:]+)")
 _OLLAMA_PORT = 11434
 _STREAMING_PATH = re.compile(r":(?:streamGenerateContent|streamRawPredict)$")
@@ -119,6 +138,40 @@ def provider_of(host: str, path: str, api: str, port: int | None = None) -> str:
 def provider_of_host(host: str) -> str | None:
     """Return who serves a host by its name; None for a host that is no provider's own."""
     return next((provider for provider, pattern in PROVIDER_OF_HOST if pattern.search(host)), None)
+
+
+def is_model_server(host: str, port: int | None, environment: Mapping[str, str]) -> bool:
+    """Whether models are served at a host and a port: a provider's, or a server that a variable of the SDKs names."""
+    name = canonical_host(host)
+    return _is_provider(name, port) or (name, port) in _base_url_addresses(environment)
+
+
+def canonical_host(host: str) -> str:
+    """Return the name under which two hosts are compared; the names of this machine are the same host."""
+    name = host.lower().rstrip(".")
+    return "localhost" if name in _LOOPBACK else name
+
+
+@lru_cache(maxsize=256)
+def _is_provider(host: str, port: int | None) -> bool:
+    if port == _OLLAMA_PORT:
+        return True
+    return _MODEL_LABEL.search(host) is not None and provider_of_host(host) is not None
+
+
+def _base_url_addresses(environment: Mapping[str, str]) -> set[tuple[str, int]]:
+    variables = (*(variable for variable, _ in BASE_URL_VARIABLES.values()), *_OTHER_BASE_URL_VARIABLES)
+    return {_address_of(url) for variable in variables if (url := environment.get(variable))}
+
+
+@lru_cache(maxsize=64)
+def _address_of(url: str) -> tuple[str, int]:
+    """Return the host and the port of a URL, which may lack its scheme; an empty host if the URL is invalid."""
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        return canonical_host(parts.hostname or ""), parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:
+        return "", 0
 
 
 _DEFAULT_PROVIDER = {

@@ -83,7 +83,7 @@ class Run:
         self.limits = limits
         self.pid = os.getpid()
         self.began = time.perf_counter()
-        self.closed = self._document_complete = self.abandoned = False
+        self.closed = self._document_complete = self.abandoned = self.has_calls = False
         self._begin: tuple[Mapping[str, object], str] | None = None
         self._journal = journal
         self._redaction = redaction
@@ -300,6 +300,7 @@ class Run:
 
     def next_id(self, kind: Literal["llm", "step", "agent", "tool"] = "llm") -> str:
         """Return a new id of an interaction, a step, an agent or a tool execution, unique in this run."""
+        self.has_calls = self.has_calls or kind == "llm"
         return f"{kind}_{next(self._numbers[kind])}"
 
     def save(self) -> None:

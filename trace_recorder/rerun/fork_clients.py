@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from trace_recorder.capture.http_clients import TransportSlot, newest_library, slots_of
+from trace_recorder.capture.sending import send, send_async
 from trace_recorder.capture.transport import Binding, RecordingTransport, recording_class
 from trace_recorder.dialects.endpoints import Endpoint, with_model
 from trace_recorder.errors import ReplayMismatchError
@@ -95,7 +96,7 @@ class SyncForking(Forking):
     def handle_request(self, request: Any) -> Any:
         """Answer one request, or send it on."""
         transport, request = self.route(request, request.read(), asynchronous=False)
-        return transport.handle_request(request)
+        return send(transport, request)
 
     def close(self) -> None:
         """Close the transport inside."""
@@ -108,7 +109,7 @@ class AsyncForking(Forking):
     async def handle_async_request(self, request: Any) -> Any:
         """Answer one request, or send it on."""
         transport, request = self.route(request, await request.aread(), asynchronous=True)
-        return await transport.handle_async_request(request)
+        return await send_async(transport, request)
 
     async def aclose(self) -> None:
         """Close the transport inside."""

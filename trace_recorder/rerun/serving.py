@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
-from trace_recorder.dialects.endpoints import Endpoint, endpoint_of
+from trace_recorder.dialects.endpoints import BASE_URL_VARIABLES, Endpoint, endpoint_of
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.rerun.recorded import Recording
 from trace_recorder.rerun.replayer import Replay
@@ -58,15 +58,7 @@ class ReplayServer(ThreadingHTTPServer):
 def base_urls(recording: Recording, url: str) -> dict[str, str]:
     """The variables of the environment that lead the SDKs of a recording's dialects to a server."""
     spoken = {_family(one.endpoint) for one in recording.exchanges}
-    return {variable: f"{url}{path}" for family, (variable, path) in _VARIABLES.items() if family in spoken}
-
-
-_VARIABLES = {
-    "openai": ("OPENAI_BASE_URL", "/v1"),
-    "anthropic": ("ANTHROPIC_BASE_URL", ""),
-    "google": ("GOOGLE_GEMINI_BASE_URL", ""),
-    "ollama": ("OLLAMA_HOST", ""),
-}
+    return {variable: f"{url}{path}" for family, (variable, path) in BASE_URL_VARIABLES.items() if family in spoken}
 
 
 def _family(endpoint: Endpoint) -> str:

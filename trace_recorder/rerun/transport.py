@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Literal, Protocol
 
+from trace_recorder.capture.sending import send, send_async
 from trace_recorder.dialects.endpoints import Endpoint, endpoint_of
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.rerun.exceptions import builtin_exception
@@ -86,11 +88,11 @@ class SyncReplaying:
         endpoint = endpoint_of_request(request)
         answer = self.answers.polled(request.method, request.url.path) if endpoint is None else None
         if endpoint is None and answer is None and self.inner is not None:
-            return self.inner.handle_request(request)
+            return send(self.inner, request)
         library = _library(self)
         answer = answer or _answer(self.answers, endpoint, request, request.read(), library)
         if answer is None:
-            return self.inner.handle_request(request)
+            return send(self.inner, request)
         if answer.status is None:
             raise _ending(answer, self.answers, library, request)
         wait = Pace(self.answers.speed)
@@ -125,11 +127,11 @@ class AsyncReplaying:
         endpoint = endpoint_of_request(request)
         answer = self.answers.polled(request.method, request.url.path) if endpoint is None else None
         if endpoint is None and answer is None and self.inner is not None:
-            return await self.inner.handle_async_request(request)
+            return await send_async(self.inner, request)
         library = _library(self)
         answer = answer or _answer(self.answers, endpoint, request, await request.aread(), library)
         if answer is None:
-            return await self.inner.handle_async_request(request)
+            return await send_async(self.inner, request)
         sleep = import_module("anyio").sleep  # what httpx sleeps with: asyncio's or trio's
         await sleep(0)  # other tasks run here, as they do while a network is waited for
         wait = Pace(self.answers.speed)
@@ -199,6 +201,11 @@ def _mismatch_class(connect_error: type[Exception]) -> Callable[..., Exception]:
 def as_connection_error(library: Any, mismatch: ReplayMismatchError, request: Any) -> Exception:
     """Return a mismatch that is also a connection error of the HTTP library, which each SDK wraps in its own."""
     return _mismatch_class(library.ConnectError)(str(mismatch), request=request)
+
+
+def refused_connection(mismatch: ReplayMismatchError) -> Exception:
+    """Return a mismatch that is also a refused connection, which each HTTP library wraps in its own error."""
+    return _mismatch_class(ConnectionRefusedError)(errno.ECONNREFUSED, str(mismatch))
 
 
 def _ending(answer: Answer, answers: Answers, library: Any, request: Any) -> Exception:

@@ -21,6 +21,7 @@ from trace_recorder.attach.recorder import TrajectoryRecorder
 from trace_recorder.attach.subprocess.handoff import Handoff
 from trace_recorder.capture.all_clients import client_patch
 from trace_recorder.capture.transport import guard
+from trace_recorder.capture.unseen_clients import unseen_clients
 from trace_recorder.guard import try_call
 from trace_recorder.recording import process
 from trace_recorder.storage.redaction.text_masking import default_redactor
@@ -34,6 +35,7 @@ def begin() -> None:
         if handoff is not None:
             handoff.report_library()
             recording = ProcessRecorder(handoff)
+            unseen_clients.listeners.append(handoff.report_unseen)
             client_patch.install(DefaultTarget(recording.recorder))
             recording.end_with_process()
 

@@ -20,6 +20,21 @@ VARIABLE = "TRACE_RECORDER_RUN"
 _FIRST = "first"
 _LIBRARY = "library"
 _RUN = "run-"
+_UNSEEN = "unseen-"
+
+
+def write_report(reports: str, kind: str, text: bytes) -> None:
+    """Write a report of a kind into a new file of the directory; nothing if nobody waits any more."""
+    with suppress(OSError), tempfile.NamedTemporaryFile(prefix=kind, dir=reports, delete=False) as file:
+        file.write(text)
+
+
+def read_reports(reports: str, kind: str) -> list[bytes]:
+    """Return the texts of all reports of a kind in their order, equal ones once."""
+    with suppress(OSError):
+        files = sorted(Path(reports).glob(f"{kind}*"), key=lambda file: file.stat().st_mtime_ns)
+        return [*dict.fromkeys(text for file in files if (text := file.read_bytes()))]
+    return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +45,8 @@ class Handoff:
     reports: str
     """A directory, there while the agent is waited for, in which its processes say what they do: a file named by a
     process id holds the path of the document that is made for that process, each `run-…` that of any document, and
-    `library` is there when one of them has imported an HTTP library that can be recorded."""
+    `library` is there when one of them has imported an HTTP library that can be recorded, and each `unseen-…` holds a
+    connection to a model that is not recorded."""
     file: str | None = None
     task: str | None = None
 
@@ -69,15 +85,19 @@ class Handoff:
 
     def report_run(self, document: Path) -> None:
         """Say that a run has begun, whoever records it."""
-        with suppress(OSError), tempfile.NamedTemporaryFile(prefix=_RUN, dir=self.reports, delete=False) as file:
-            file.write(os.fsencode(document))
+        write_report(self.reports, _RUN, os.fsencode(document))
 
     def reported_runs(self) -> list[Path]:
         """The documents of all runs that have begun, in that order."""
-        with suppress(OSError):
-            files = sorted(Path(self.reports).glob(f"{_RUN}*"), key=lambda file: file.stat().st_mtime_ns)
-            return [*dict.fromkeys(Path(os.fsdecode(path)) for file in files if (path := file.read_bytes()))]
-        return []
+        return [Path(os.fsdecode(path)) for path in read_reports(self.reports, _RUN)]
+
+    def report_unseen(self, connection: object) -> None:
+        """Report a connection to a model by a client that is not recorded."""
+        write_report(self.reports, _UNSEEN, str(connection).encode())
+
+    def unseen(self) -> list[str]:
+        """Return the connections that were reported, in their order, equal ones once."""
+        return [connection.decode() for connection in read_reports(self.reports, _UNSEEN)]
 
     def report_library(self) -> None:
         """Say that a process has imported an HTTP library."""

@@ -45,13 +45,15 @@ class CommandError(Exception):
 class CommandResult:
     """How a command ended: its exit code, or -n where signal n ended it; and what was recorded of it.
 
-    `imported_http_library` is whether one of its processes imported an HTTP library that can be recorded.
+    `imported_http_library` is whether one of its processes imported an HTTP library that can be recorded. `unseen` are
+    the connections of those processes to models that are not recorded.
     """
 
     code: int
     documents: list[Path]
     imported_http_library: bool
     disabled: bool
+    unseen: list[str]
 
 
 def run(command: Sequence[str], directory: Path, file: Path | None, task: str | None) -> CommandResult:
@@ -80,7 +82,11 @@ def run_recorded(command: Sequence[str], handoff: Handoff, variables: Mapping[st
         if document is not None and journal_path_for(document).is_file():  # there is none where recording is turned off
             _record_exit(document, code)
     return CommandResult(
-        code, _with_files(handoff.reported_runs()), handoff.has_library(), disabled=is_disabled(os.environ)
+        code,
+        _with_files(handoff.reported_runs()),
+        handoff.has_library(),
+        is_disabled(os.environ),
+        handoff.unseen(),
     )
 
 

@@ -92,6 +92,9 @@ class _ProcessFork(ProcessAnswers[_SharedFork]):
         self._stand_in_for_tools()
         self._recording.end_with_process()
 
+    def _makes_calls(self) -> bool:
+        return self._handoff.is_live()
+
     def decide(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | Outgoing:
         """Return the answer to one request, or what is sent instead. Raises ReplayMismatchError before the fork."""
         return self._ask(lambda fork: fork.decide(endpoint, headers, body))

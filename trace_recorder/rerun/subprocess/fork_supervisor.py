@@ -43,6 +43,7 @@ def fork_program(  # noqa: PLR0913 - one argument an option of the command
     answer: str | None = None,
     ignore: Sequence[str] = (),
     speed: float | None = None,
+    allow_live: bool = False,
     directory: Path | None = None,
     file: Path | None = None,
 ) -> ForkResult:
@@ -65,6 +66,7 @@ def fork_program(  # noqa: PLR0913 - one argument an option of the command
             reports,
             tuple(ignore),
             speed,
+            allow_live,
             asdict(point.origin),
             model,
             system,

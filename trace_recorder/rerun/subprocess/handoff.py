@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 from trace_recorder.attach.lifecycle import ForkedFrom
-from trace_recorder.attach.subprocess.handoff import Handoff
+from trace_recorder.attach.subprocess.handoff import Handoff, read_reports, write_report
 
 _GIVEN = "given-"
 _MISMATCH = "mismatch-"
@@ -36,6 +35,8 @@ class SharedRecording:
     number, and a file `mismatch-…` with the text of each mismatch."""
     ignore: tuple[str, ...] = ()
     speed: float | None = None
+    allow_live: bool = False
+    """Whether clients that are not answered from the recording may connect to models."""
 
     def to_environment(self) -> dict[str, str]:
         """Return the order as a variable of an environment."""
@@ -64,13 +65,11 @@ class SharedRecording:
 
     def report_mismatch(self, text: str) -> None:
         """Report a call that the recording does not answer."""
-        with suppress(OSError), tempfile.NamedTemporaryFile(prefix=_MISMATCH, dir=self.reports, delete=False) as file:
-            file.write(text.encode("utf-8", "backslashreplace"))
+        write_report(self.reports, _MISMATCH, text.encode("utf-8", "backslashreplace"))
 
     def mismatches(self) -> list[str]:
         """Return the texts of all mismatches in their order, equal ones once: an SDK retries what fails."""
-        files = sorted(Path(self.reports).glob(f"{_MISMATCH}*"), key=lambda file: file.stat().st_mtime_ns)
-        return [*dict.fromkeys(file.read_text(encoding="utf-8") for file in files)]
+        return [text.decode() for text in read_reports(self.reports, _MISMATCH)]
 
 
 @dataclass(frozen=True, slots=True)

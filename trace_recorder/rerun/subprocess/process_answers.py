@@ -9,12 +9,15 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
+from trace_recorder.capture.unseen_clients import WHAT_IS_SEEN, UnseenConnection, audit_connections
 from trace_recorder.errors import ReplayMismatchError, TraceRecorderError
 from trace_recorder.recording import process
 from trace_recorder.recording.stand_ins import Outcome, stand_in_for_tools
 from trace_recorder.rerun.subprocess.handoff import SharedRecording
+from trace_recorder.rerun.transport import refused_connection
 
 
 class HasTools(Protocol):
@@ -69,6 +72,24 @@ class ProcessAnswers(ABC, Generic[Made]):
         self._reports.report_mismatch(text)
         return ReplayMismatchError(text)
 
+    def watch_connections(self) -> None:
+        """Refuse connections to models that are not answered from the recording, from now on, unless they are allowed.
+
+        Where calls are made already, as in a fork behind its point, they are reported instead.
+        """
+        if not self._reports.allow_live:
+            audit_connections(self._connecting)
+
+    def _makes_calls(self) -> bool:
+        """Whether calls are sent to their providers by now."""
+        return False
+
+    def _connecting(self, connection: UnseenConnection) -> None:
+        if self._makes_calls():
+            self._reports.report_mismatch(f"{connection}: its calls are live, and not recorded. {WHAT_IS_SEEN}")
+            return
+        raise refused_connection(self.refused(_refusal(connection, Path(self._reports.journal).name))) from None
+
     def after_fork(self) -> None:
         """Called in the child after `os.fork`: another thread of the parent may have held the lock, so all is new."""
         self._lock = threading.Lock()
@@ -76,6 +97,13 @@ class ProcessAnswers(ABC, Generic[Made]):
 
     def at_exit(self) -> None:
         """Nothing is left to do: the records that were used are on file."""
+
+
+def _refusal(connection: UnseenConnection, name: str) -> str:
+    return (
+        f"{connection.library} was kept from connecting to {connection.host}, where models are. Its calls cannot be "
+        f"answered from {name}. {WHAT_IS_SEEN} With --allow-live, others may connect."
+    )
 
 
 _begun: list[ProcessAnswers[HasTools]] = []
@@ -91,6 +119,7 @@ def begin_process(make: Callable[[], ProcessAnswers[Made] | None], done: str) ->
         if answers is not None:
             _begun.append(answers)  # type: ignore[arg-type]  # it is only kept
             answers.install()
+            answers.watch_connections()
     except (TraceRecorderError, OSError, ValueError, TypeError) as error:
         sys.stderr.write(f"trace-recorder: this process cannot be {done}: {error}\n")
         raise SystemExit(1) from None

@@ -1,0 +1,146 @@
+"""Runs without a call although a model was asked, by clients that no transport of ours is in: it is said, once."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+import trio
+
+from tests.capture.server import CHAT, Answer, plain, serving
+from tests.processes import python
+from trace_recorder import TrajectoryRecorder, http_client, instrument, uninstrument
+
+ASK: Any = [{"role": "user", "content": "hello"}]
+UNSEEN = {
+    "requests": "import requests; requests.post(URL, json={})",
+    "urllib3": "import urllib3; urllib3.request('POST', URL, json={})",
+    "urllib": "import urllib.request; urllib.request.urlopen(URL, b'{}').close()",
+    "http": "import http.client; http.client.HTTPConnection(urlsplit(URL).netloc).request('POST', '/', b'')",
+}
+"""Calls that are not recorded, by the library that makes them."""
+BEGIN = """
+    import os, sys, warnings
+    from urllib.parse import urlsplit
+    from trace_recorder import TrajectoryRecorder, instrument
+
+    warnings.simplefilter("ignore", ResourceWarning)
+    URL = sys.argv[1]
+    os.environ["OPENAI_BASE_URL"] = URL
+    os.chdir(sys.argv[2])
+"""
+
+
+def told(code: str, path: Path, *answers: Answer) -> list[str]:
+    """What a process says on stderr whose model is on this machine."""
+    with serving(*(answers or [plain(CHAT)])) as server:
+        url = server.url.replace("127.0.0.1", "localhost")
+        ended = python(BEGIN + code, f"{url}/v1/chat/completions", path)
+    assert (ended.returncode, ended.stdout) == (0, "")
+    return ended.stderr.splitlines()
+
+
+@pytest.mark.parametrize("library", UNSEEN)
+def test_a_run_of_an_instrumented_process_says_who_was_not_seen(library: str, tmp_path: Path) -> None:
+    """The first run without a call names itself, the library and the host; others say nothing more."""
+    code = f"""
+    instrument()
+    for name in ("a.json", "b.json"):
+        with TrajectoryRecorder(name):
+            {UNSEEN[library]}
+    """
+    [line] = told(code, tmp_path)
+
+    assert f"/a.json has no LLM call, but {library} connected to localhost. Only clients of httpx" in line
+
+
+@pytest.mark.parametrize("end", ["recorder.finalize()", "pass"])
+def test_a_client_that_nobody_wrapped_is_named(end: str, tmp_path: Path) -> None:
+    """Without instrument() too, however the run ends: at its end, or with the process."""
+    code = f"""
+    import httpx
+    recorder = TrajectoryRecorder("a.json")
+    recorder.start()
+    httpx.post(URL, json={{}})
+    {end}
+    """
+    [line] = told(code, tmp_path)
+
+    assert "/a.json has no LLM call, but httpx connected to localhost. Only clients of httpx" in line
+
+
+def test_a_recorder_that_waits_for_its_first_call_says_it(tmp_path: Path) -> None:
+    """Its run begins where it ends."""
+    code = f"""
+    recorder = TrajectoryRecorder("a.json")
+    instrument(recorder=recorder)
+    {UNSEEN["requests"]}
+    recorder.finalize()
+    """
+    assert len(told(code, tmp_path)) == 1
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "recorder.record_llm_interaction([], {}, 'p', 'm')",
+        "import httpx; recorder.wrap(httpx.Client()).post(URL, json={})",
+        "os.environ.pop('OPENAI_BASE_URL')",
+    ],
+    ids=["by hand", "another client", "not a model"],
+)
+def test_nothing_is_said_otherwise(code: str, tmp_path: Path) -> None:
+    """Of a run that has a call, and of hosts where no model is known to be."""
+    code = f"""
+    with TrajectoryRecorder("a.json") as recorder:
+        {code}
+        {UNSEEN["urllib"]}
+    """
+    assert told(code, tmp_path) == []
+
+
+def test_nothing_is_said_of_what_passes_our_transports(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Other requests to a model's host, by event loops whose threads look the name up, and outside of a run."""
+    with serving(plain({"data": []})) as server, pytest.MonkeyPatch.context() as patch:
+        url = server.url.replace("127.0.0.1", "localhost") + "/v1"
+        patch.setenv("OPENAI_BASE_URL", url)
+
+        async def ask() -> None:
+            async with openai.AsyncOpenAI(api_key="k") as client:
+                await client.models.list()
+
+        async def ask_by_trio() -> None:
+            async with httpx2.AsyncClient() as client:
+                await client.get(f"{url}/models")
+
+        instrument()
+        try:
+            with TrajectoryRecorder(tmp_path / "a.json"), http_client() as client:
+                asyncio.run(ask())
+                trio.run(ask_by_trio)
+                client.get(f"{url}/models")
+        finally:
+            uninstrument()
+
+    assert (len(server.requests), caplog.record_tuples) == (3, [])
+
+
+def test_what_looks_names_up_is_restored(tmp_path: Path) -> None:
+    """The function of `socket` is ours while something is recorded; what was put around it meanwhile stays."""
+    original = socket.getaddrinfo
+    with TrajectoryRecorder(tmp_path / "a.json"), TrajectoryRecorder(tmp_path / "b.json"):
+        within = socket.getaddrinfo
+    assert (within is original, socket.getaddrinfo is original) == (False, True)
+
+    with pytest.MonkeyPatch.context() as patch:
+        with TrajectoryRecorder(tmp_path / "c.json"):
+            ours = socket.getaddrinfo
+            patch.setattr(socket, "getaddrinfo", partial(ours))
+        with TrajectoryRecorder(tmp_path / "d.json"):
+            assert socket.getaddrinfo(host="127.0.0.1", port=80) == original("127.0.0.1", 80)

@@ -1,0 +1,155 @@
+"""Connections to models that no recording transport makes, but requests, aiohttp, urllib or a client that nobody wrapped.
+
+Such a connection is recognised by its host, and because none of our transports is sending to that host (`sending.py`).
+
+Two hooks ask. `UnseenClients` replaces `socket.getaddrinfo` while something is recorded; it costs nothing until a name
+is looked up. `audit_connections` adds an audit hook, which reaches every library and every address. It costs each
+audited operation of the process, such as `id()`, and cannot be removed, so it is for replayed processes only
+(decision 30). Neither sees what connects in C: uvloop, gRPC, pycurl.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from trace_recorder.capture.sending import is_sending_to
+from trace_recorder.dialects.endpoints import is_model_server
+from trace_recorder.guard import logger, try_call
+
+_HTTP_LIBRARIES = (
+    *("requests", "urllib3", "urllib", "http", "aiohttp", "httpx", "httpcore", "httpx2", "httpcore2"),
+    *("botocore", "httplib2", "niquests", "tornado"),
+)
+_MAX_NOTED = 10
+WHAT_IS_SEEN = (
+    "Only clients of httpx and httpx2 are seen, if they are wrapped or the process is instrumented. Give the SDK such "
+    "a client: docs/attach.md, What is not seen."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class UnseenConnection:
+    """A connection to a model's server by a library, which is not recorded."""
+
+    library: str
+    host: str
+
+    def __str__(self) -> str:
+        return f"{self.library} connected to {self.host}"
+
+
+def unseen_connection(host: object, port: object) -> UnseenConnection | None:
+    """Return the connection to a host if a model is served there and none of our transports makes it."""
+    name = host.decode("ascii", "replace") if isinstance(host, bytes) else host
+    number = int(port) if isinstance(port, int | str) and str(port).isdecimal() else None
+    if not isinstance(name, str) or not is_model_server(name, number, os.environ):
+        return None
+    return None if is_sending_to(name) else UnseenConnection(_library(sys._getframe(1)), name)
+
+
+def _library(frame: FrameType | None) -> str:
+    """Return the outermost of the HTTP libraries that make a connection.
+
+    An event loop looks names up in threads, whose stacks do not show the library.
+    """
+    library = ""
+    while frame is not None:
+        package = str(frame.f_globals.get("__name__")).partition(".")[0]
+        if package in _HTTP_LIBRARIES:
+            library = package
+        elif library:
+            break
+        frame = frame.f_back
+    return library or ("aiohttp" if "aiohttp" in sys.modules else "a client")
+
+
+def advice(connections: Iterable[object]) -> str:
+    """Say which connections were not recorded, and what to do."""
+    return f"{'; '.join(map(str, connections))}. {WHAT_IS_SEEN}"
+
+
+class UnseenClients:
+    """Notes connections while somebody watches, for a run that ends without a call. There is one instance.
+
+    There is no lock. If two threads begin and end to watch at the same moment, a connection may be missed.
+    """
+
+    def __init__(self) -> None:
+        self._watching: set[str] = set()
+        self._restore: Callable[[], None] | None = None
+        self._noted: dict[UnseenConnection, None] = {}
+        self._is_reported = False
+        self.listeners: list[Callable[[UnseenConnection], None]] = []
+        """Called with each connection that is noted, once for each library and host."""
+
+    def watch(self, who: str) -> None:
+        """Note connections until `unwatch` is called with the same name."""
+        self._watching.add(who)
+        if self._restore is None:
+            self._replace_lookup()
+
+    def unwatch(self, who: str) -> None:
+        """Restore what `watch` has replaced, unless others still watch."""
+        self._watching.discard(who)
+        restore = self._restore
+        if restore is not None and not self._watching:
+            self._restore = None
+            restore()
+
+    def report(self, document: Path) -> None:
+        """Warn that a run has no call although models were reached; once in a process."""
+        if self._noted and not self._is_reported:
+            self._is_reported = True
+            message = "%s has no LLM call, but %s (logged once)"
+            try_call(lambda: logger.warning(message, document, advice([*self._noted])), lambda _: None)
+
+    def _replace_lookup(self) -> None:
+        original = socket.getaddrinfo
+
+        @wraps(original)
+        def getaddrinfo(*arguments: Any, **named: Any) -> Any:
+            if self._watching:
+                try_call(self._look, lambda _: None, arguments, named)
+            return original(*arguments, **named)
+
+        def restore() -> None:
+            if socket.getaddrinfo is getaddrinfo:  # if another patch is around ours, ours stays and notes nothing
+                socket.getaddrinfo = original
+
+        self._restore = restore
+        socket.getaddrinfo = getaddrinfo
+
+    def _look(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        host, port = (*arguments, None, None)[:2]
+        connection = unseen_connection(named.get("host", host), named.get("port", port))
+        if connection is not None and connection not in self._noted and len(self._noted) < _MAX_NOTED:
+            self._noted[connection] = None
+            for listener in self.listeners:
+                listener(connection)
+
+
+unseen_clients = UnseenClients()
+
+
+def audit_connections(on_connection: Callable[[UnseenConnection], None]) -> None:
+    """Call a function before each such connection of this process, for good. What it raises, the connection raises."""
+    names, addresses = "socket.getaddrinfo", "socket.connect"
+
+    def audit(event: str, arguments: tuple[Any, ...]) -> None:
+        if event not in {names, addresses}:
+            return
+        address = arguments if event == names else arguments[1]
+        if isinstance(address, tuple) and len(address) >= 2:
+            connection = unseen_connection(*address[:2])
+            if connection is not None:
+                on_connection(connection)
+
+    sys.addaudithook(audit)
