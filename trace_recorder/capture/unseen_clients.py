@@ -1,4 +1,4 @@
-"""Connections to models that no recording transport makes, but requests, aiohttp, urllib or a client that nobody wrapped.
+"""Connections to models by a client that nobody recorded: requests, aiohttp, urllib, or one that was not wrapped.
 
 Such a connection is recognised by its host, and because none of our transports is sending to that host (`sending.py`).
 
