@@ -235,25 +235,41 @@ def raw(server: ReplayServer, request: bytes) -> http.client.HTTPResponse:
 
 
 BODY = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Please list the files"}]}).encode()
-TARGET = b"POST /v1/chat/completions HTTP/1.1\r\nhost: "
+TARGET = b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost:PORT\r\n"
+WHOLE = b"content-length: %d\r\n\r\n%s" % (len(BODY), BODY)
 REQUESTS = {
-    "in chunks": (
-        TARGET + b"localhost\r\ntransfer-encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY),
-        200,
-    ),
-    "under another name": (TARGET + b"evil.example\r\ncontent-length: %d\r\n\r\n%s" % (len(BODY), BODY), 403),
-    "of no length": (TARGET + b"localhost\r\ncontent-length: x\r\n\r\n", 400),
-    "of less than no length": (TARGET + b"localhost\r\ncontent-length: -1\r\n\r\n", 400),
-    "another address": (b"POST /v1/files HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n", 404),
-    "another method": (b"GET /v1/models HTTP/1.1\r\nhost: localhost\r\n\r\n", 404),
+    "in chunks": (TARGET + b"transfer-encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY), 200),
+    "of its own page": (TARGET + b"origin: http://localhost:PORT\r\nsec-fetch-site: same-origin\r\n" + WHOLE, 200),
+    "of no length": (TARGET + b"content-length: x\r\n\r\n", 400),
+    "of less than no length": (TARGET + b"content-length: -1\r\n\r\n", 400),
+    "another address": (b"POST /v1/files HTTP/1.1\r\nhost: 127.0.0.1:PORT\r\ncontent-length: 0\r\n\r\n", 404),
+    "another method": (b"GET /v1/models HTTP/1.1\r\nhost: localhost:PORT\r\n\r\n", 404),
+}
+FOREIGN = {
+    "under another name": TARGET.replace(b"localhost", b"evil.example") + WHOLE,
+    "without a name": TARGET.partition(b"host")[0] + WHOLE,
+    "for another port": TARGET.replace(b"PORT", b"1") + WHOLE,
+    "of another origin": TARGET + b"origin: https://evil.example\r\n" + WHOLE,
+    "of a file": TARGET + b"origin: null\r\n" + WHOLE,
+    "of another site": TARGET + b"sec-fetch-site: cross-site\r\n" + WHOLE,
+    "of an image": b"GET /v1/responses/r HTTP/1.1\r\nhost: localhost:PORT\r\nsec-fetch-site: same-site\r\n\r\n",
 }
 
 
 @pytest.mark.parametrize(("request_", "status"), REQUESTS.values(), ids=REQUESTS)
 def test_requests_are_read_as_http_says(request_: bytes, status: int, path: Path) -> None:
-    """A page of a browser cannot ask under a name of its own; what is no LLM call is refused."""
+    """What is no LLM call is refused."""
     with local_provider(path) as server:
-        assert raw(server, request_).status == status
+        assert raw(server, request_.replace(b"PORT", b"%d" % server.server_port)).status == status
+
+
+@pytest.mark.parametrize("request_", FOREIGN.values(), ids=FOREIGN)
+def test_a_web_page_uses_up_no_answer(request_: bytes, path: Path) -> None:
+    """A browser's request is refused, and counts neither as a call nor as a mismatch."""
+    with local_provider(path) as server:
+        status = raw(server, request_.replace(b"PORT", b"%d" % server.server_port)).status
+
+        assert (status, len(server.replay.unused), server.missed) == (403, 1, [])  # type: ignore[attr-defined]
 
 
 def test_it_listens_on_this_machine_alone(path: Path) -> None:

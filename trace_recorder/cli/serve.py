@@ -12,8 +12,9 @@ from trace_recorder.cli.list_runs import run_at
 from trace_recorder.cli.output import fail
 from trace_recorder.cli.replay import Ignore, Loose, Recorded, Speed, check_speed, refusing_paths, report
 from trace_recorder.cli.text_layout import pluralize
+from trace_recorder.loopback import HOST
 from trace_recorder.rerun.replayer import Replay, report_unused
-from trace_recorder.rerun.serving import HOST, ReplayServer, base_urls
+from trace_recorder.rerun.serving import ReplayServer, base_urls
 
 Port = Annotated[
     int, typer.Option("--port", metavar="N", min=0, max=65535, help="The port on 127.0.0.1. Default: a free one.")

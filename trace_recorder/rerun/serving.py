@@ -17,14 +17,12 @@ from urllib.parse import urlsplit
 
 from trace_recorder.dialects.endpoints import BASE_URL_VARIABLES, Endpoint, endpoint_of
 from trace_recorder.errors import ReplayMismatchError
+from trace_recorder.loopback import HOST, why_refused
 from trace_recorder.rerun.recorded import Recording
 from trace_recorder.rerun.replayer import Replay
 from trace_recorder.rerun.transport import CANCELLATION_GRACE_SECONDS, Answer, Pace
 from trace_recorder.values.messages import Payload
 
-HOST = "127.0.0.1"
-LOCAL_NAMES = ("127.0.0.1", "localhost", "::1")
-"""The hosts under which requests may come: a page in a browser can send others here, under a name of its own."""
 NOT_FOUND = 404
 _FRAMING = ("content-length", "transfer-encoding", "connection", "keep-alive")
 
@@ -88,10 +86,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer a poll of a recorded response; refuse what else is no LLM call, without reading its body."""
+        if self._is_refused():
+            return
         polled = self.server.replay.polled(self.command, urlsplit(self.path).path)
         if polled is not None:
-            if self._is_local():
-                self._give(polled)
+            self._give(polled)
             return
         self.close_connection = True
         self._refuse("", f"{self.command} {self.path} is no LLM call: nothing else is answered from a recording.")
@@ -99,7 +98,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Answer one LLM call."""
         body = self._body()
-        if body is None or not self._is_local():
+        if body is None or self._is_refused():
             return
         path = urlsplit(self.path).path
         endpoint = endpoint_of("POST", HOST, path, self.server.server_port)
@@ -136,12 +135,12 @@ class _Handler(BaseHTTPRequestHandler):
             pass
         return data
 
-    def _is_local(self) -> bool:
-        name = urlsplit(f"//{self.headers.get('host', HOST)}").hostname
-        if name in LOCAL_NAMES:
-            return True
-        self.send_error(403, f"requests are answered under {' and '.join(LOCAL_NAMES)} alone")
-        return False
+    def _is_refused(self) -> bool:
+        """Whether a request is for another address or of a web page, which has been answered then."""
+        why = why_refused(self.server.server_port, self.command, self.headers.get)
+        if why is not None:
+            self.send_error(403, why)
+        return why is not None
 
     def _refuse(self, api: str, said: str) -> None:
         self.server.on_mismatch(said)

@@ -1,9 +1,8 @@
 """Who may ask the viewer's server: whoever has its token, at its own address, from its own page.
 
 The server is on the loopback interface, where every program and every web page that is open in a browser can reach it.
-So the address has a token, which a cookie keeps; the `Host` header has to be the server's own, against names that are
-made to lead here (DNS rebinding); what changes something has to come from the page itself. The headers of each answer
-keep recorded text from running as code.
+So the address has a token, which a cookie keeps. Requests for other addresses and of other pages are refused, by the
+rule of `loopback.py`. The headers of each answer keep recorded text from running as code.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from starlette.datastructures import URL, Headers, MutableHeaders, QueryParams
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from trace_recorder.loopback import HOST, why_refused
 from trace_recorder.viewer.page_template import content_security_policy
 
 _HEADERS = {
@@ -37,14 +37,9 @@ class Access:
     port: int
 
     @property
-    def hosts(self) -> frozenset[str]:
-        """The values of `Host` that are this server's."""
-        return frozenset(f"{name}:{self.port}" for name in ("127.0.0.1", "localhost"))
-
-    @property
     def address(self) -> str:
         """The address to open, with the token."""
-        return f"http://127.0.0.1:{self.port}/?token={self.token}"
+        return f"http://{HOST}:{self.port}/?token={self.token}"
 
     @property
     def cookie(self) -> str:
@@ -73,9 +68,7 @@ class AccessControl:
 
     def _answer(self, scope: Scope, headers: Headers) -> Response | None:
         """Return a refusal, or the redirect that takes the token out of the address; None where a request may pass."""
-        if headers.get("host") not in self._access.hosts:
-            return refusal(403, "this server answers only at its own address.")
-        if (reason := self._why_foreign(scope["method"], headers)) is not None:
+        if (reason := why_refused(self._access.port, scope["method"], headers.get)) is not None:
             return refusal(403, reason)
         query = QueryParams(scope["query_string"])
         if scope["path"] == "/" and "token" in query and self._access.is_token(query["token"]):
@@ -84,16 +77,6 @@ class AccessControl:
             return refusal(401, "the token is missing or wrong: open the address that trace-recorder view printed.")
         if scope["method"] == "POST" and not _is_json(headers):
             return refusal(415, "content of the type application/json is expected.")
-        return None
-
-    def _why_foreign(self, method: str, headers: Mapping[str, str]) -> str | None:
-        """Say why a request is not from the page of this server."""
-        origin, site = headers.get("origin"), headers.get("sec-fetch-site")
-        if origin is not None and origin.removeprefix("http://") not in self._access.hosts:
-            return "a page of another origin may not ask this server."
-        is_visit = method == "GET" and headers.get("sec-fetch-mode") == "navigate"
-        if site not in {None, "same-origin", "none"} and not is_visit:
-            return "another site may not ask this server."
         return None
 
     def _entrance(self, scope: Scope) -> Response:

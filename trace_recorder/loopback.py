@@ -1,0 +1,36 @@
+"""Which requests a server on the loopback interface answers: those at its own address, of programs and of its own page.
+
+Every web page that is open in a browser can send requests to this machine. So `Host` has to be the server's own,
+against names that are made to lead here (DNS rebinding), and a request that a browser sends for a page has to be of the
+server's own page. Programs send neither `Origin` nor `Sec-Fetch-Site`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+HOST = "127.0.0.1"
+DEFAULT_PORT = 80
+"""The port of HTTP that clients leave out."""
+
+
+def own_hosts(port: int) -> frozenset[str]:
+    """Return the values of `Host` that are those of a server at a port."""
+    shown = "" if port == DEFAULT_PORT else f":{port}"
+    return frozenset(f"{name}{shown}" for name in (HOST, "localhost"))
+
+
+def why_refused(port: int, method: str, header: Callable[[str], str | None]) -> str | None:
+    """Return why a request to the server at a port is refused, as a sentence; None if it may pass.
+
+    `header` returns the value of a header by its name in small letters. A visit by a link from elsewhere may pass.
+    """
+    if header("host") not in own_hosts(port):
+        return "this server answers only at its own address."
+    origin, site = header("origin"), header("sec-fetch-site")
+    if origin is not None and origin.removeprefix("http://") not in own_hosts(port):
+        return "a page of another origin may not ask this server."
+    is_visit = method == "GET" and header("sec-fetch-mode") == "navigate"
+    if site not in {None, "same-origin", "none"} and not is_visit:
+        return "another site may not ask this server."
+    return None
