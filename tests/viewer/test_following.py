@@ -138,6 +138,22 @@ def test_only_the_newest_runs_stay_open(tmp_path: Path) -> None:
     assert runs.open(tmp_path / names[0], names[0]) is not first
 
 
+def test_a_call_says_why_it_is_incomplete_while_its_run_goes_on_and_afterwards(tmp_path: Path) -> None:
+    """When the writer is gone, the entries of its unfinished calls change, and no others."""
+    lines = record(tmp_path / "whole.json", growing(2)).with_suffix(".jsonl").read_bytes().splitlines(keepends=True)
+    last = max(at for at, one in enumerate(lines) if b'"kind":"llm_request"' in one)
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(b"".join(lines[: last + 1]))
+    with path.open("rb") as file:
+        os_lock(file.fileno())
+        run = OpenRuns().open(path, path.name)
+        before, version = run.outline(), run.version
+    run.refresh()
+
+    assert [one["incomplete"] for one in before["interactions"]] == [None, "in flight, no answer yet"]
+    assert [one["incomplete"] for one in run.since(version)["interactions"]] == ["no answer is on file"]
+
+
 def test_a_run_opens_while_another_one_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading a run delays no other one; who asks for the same run waits for it."""
     slow, other = record(tmp_path / "slow.json", growing(1)), record(tmp_path / "other.json", growing(1))

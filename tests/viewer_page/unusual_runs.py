@@ -9,6 +9,7 @@ from pathlib import Path
 from tests.chat_calls import asked, call, said
 from tests.journals import line, records_of
 from tests.viewer_page.hard_to_draw import hard_to_draw
+from tests.viewer_page.killed_run import killed_run
 from trace_recorder import TrajectoryRecorder
 
 HOSTILE_URL = "-o\x1a\x1c\ntouch 'X'\n\x1b[201~ü"
@@ -33,6 +34,7 @@ def hostile_address(directory: Path) -> Path:
 def main(directory: Path) -> None:
     """Record the runs, and print their names."""
     runs = {"hardToDraw": hard_to_draw(directory), "hostileAddress": hostile_address(directory)}
+    runs |= {"killed": killed_run(directory)}
     print(json.dumps({name: path.name for name, path in runs.items()}))
 
 

@@ -21,6 +21,7 @@ from trace_recorder.views.content.kinds import INTERLEAVING, REFUSALS, SIGNATURE
 from trace_recorder.views.conversations.call_chains import Turn, agent_key, turns_of
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall
 from trace_recorder.views.conversations.unrequested_tools import is_tools_only
+from trace_recorder.views.incomplete_calls import incomplete_reason
 from trace_recorder.views.token_counts import is_usage_left_out
 
 _SHOWN_ELSEWHERE = frozenset({THOUGHTS, SIGNATURES, INTERLEAVING})
@@ -97,7 +98,7 @@ class Show:
                 yield from self._choice(response, number)
             yield Entry("not read", _unread(call), style="yellow")
         yield Entry("error", error_of(call.error), style="red")
-        yield Entry("incomplete", _incomplete(call, running=self._running), style="yellow")
+        yield Entry("incomplete", incomplete_reason(call, is_running=self._running) or "", style="yellow")
 
     def _prompt_of(self, call: LLMInteraction) -> Prompt:
         """A call's prompt, in the run of calls that it belongs to."""
@@ -241,14 +242,3 @@ def _attempt(attempt: Attempt) -> str:
     status = f"HTTP {attempt.status}" if attempt.status else "no answer"
     words = [str(attempt.number), seconds(attempt.duration_seconds), "inferred" if attempt.inferred else ""]
     return ", ".join(filter(None, [*words, error_of(attempt.error) or status]))
-
-
-def _incomplete(call: LLMInteraction, *, running: bool) -> str:
-    """Return why a call is not complete; nothing where it is, or where its error says so."""
-    if call.complete or (call.error and not call.ended_by):
-        return ""
-    if call.ended_by:
-        return f"it ended early: {call.ended_by}"
-    if not call.answered:
-        return "in flight, no answer yet" if running else "no answer is on file"
-    return "in flight, the answer is still coming" if running else "the rest of the answer is not on file"

@@ -105,6 +105,7 @@ class RunAnswers:
             self._prompts.made[number - 1],
             None if reading is None else self._tool_lists.number(reading.tools, _tool_list, self.version),
             None if reading is None else self._parameters.number(reading.parameters, _unchanged, self.version),
+            self.trajectory.status == "running",
         )
 
     def _update_steps(self, trajectory: Trajectory, clock: Clock) -> None:

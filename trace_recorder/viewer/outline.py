@@ -19,6 +19,7 @@ from trace_recorder.viewer.parts import CUT, Json, Limits, excerpt, value_parts
 from trace_recorder.viewer.prompts import Prompt
 from trace_recorder.views.conversations.chained_call import agent_key
 from trace_recorder.views.cost import Price, cost_of
+from trace_recorder.views.incomplete_calls import incomplete_reason
 from trace_recorder.views.token_counts import counts_of
 
 
@@ -66,13 +67,14 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """The numbers that an interaction's entry refers to."""
+    """What an interaction's entry has from around it: the numbers that it refers to, and whether its run goes on."""
 
     number: int
     step: int | None
     prompt: Prompt
     tool_list: int | None
     parameters: int | None
+    is_running: bool
 
 
 def interaction_entry(one: LLMInteraction, refers: References, clock: Clock, price: Price | None = None) -> Json:
@@ -93,6 +95,7 @@ def interaction_entry(one: LLMInteraction, refers: References, clock: Clock, pri
         "stream": one.stream,
         "complete": one.complete,
         "ended_by": one.ended_by,
+        "incomplete": incomplete_reason(one, is_running=refers.is_running),
         "error": one.error and one.error.to_document(),
         "attempts": [_attempt(attempt, clock) for attempt in one.attempts],
         **_usage_members(one, price),

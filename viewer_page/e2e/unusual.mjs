@@ -46,6 +46,28 @@ export function unusualTests(test, setup) {
       await closed(page);
     });
 
+    test(`a killed run marks the calls that it cut off, and draws them: ${kind}`, async () => {
+      const page = await opened(setup().unusual.killed, "step/3");
+      const marks = page.locator(".row .labelled", { has: page.locator(".label", { hasText: "incomplete" }) });
+      await marks.nth(1).waitFor();
+      assert.deepEqual(await marks.locator(".content").allInnerTexts(), ["no answer is on file", "the rest of the answer is not on file"]);
+      assert.equal(await page.locator(".row.selected .answer", { hasText: "This answer ends in the mid" }).count(), 1);
+      const titles = await page.locator(".outline-row").allInnerTexts();
+      assert.deepEqual(titles.map((title) => title.includes("incomplete")), [false, true, true]);
+      assert.doesNotMatch(await page.locator("main, nav").allInnerTexts().then((all) => all.join()), /thinking|in progress|waiting/);
+      const bars = await page.locator("rect.llm").evaluateAll((all) => all.map((one) => [one.classList.contains("open"), one.getBBox().width >= 8]));
+      assert.deepEqual(bars.map(([open]) => open), [false, true, true]);
+      assert.deepEqual(bars.slice(1).map(([, wide]) => wide), [true, true]);
+      await page.locator("rect.llm").last().hover();
+      await page.locator(".tip", { hasText: "the rest of the answer is not on file" }).waitFor();
+      await page.keyboard.press("o");
+      await page.getByRole("tab", { name: "Timing" }).click();
+      await page.locator(".panel", { hasText: "the rest of the answer is not on file" }).waitFor();
+      assert.doesNotMatch(await page.locator(".panel").innerText(), /in progress/);
+      await setup().picture(page, `killed-${kind.replace(" ", "-")}-light-1400`);
+      await closed(page);
+    });
+
     test(`a copied command holds what was recorded as plain arguments, and no key for a foreign host: ${kind}`, async () => {
       const page = await opened(setup().unusual.hostileAddress, "call/1/raw");
       assert.match(await copiedAs(page, "cURL"), /^ {2}--header "Authorization: Bearer \$OPENAI_API_KEY" \\$/m);

@@ -140,7 +140,7 @@ export function rowTitle(row: StepRow): string {
   const call = row.calls.at(-1);
   const tools = (row.step?.tool_calls ?? call?.tool_calls ?? []).map((tool) => tool.name ?? "tool");
   if (tools.length > 0) return tools.join(", ");
-  const said = call?.error?.message || row.step?.error || call?.excerpt || row.step?.summary || row.step?.reflection;
+  const said = call?.error?.message || row.step?.error || call?.excerpt || call?.incomplete || row.step?.summary || row.step?.reflection;
   return (said || row.step?.state || "call").replace(/^[#>*\s]+/, "");
 }
 

@@ -119,6 +119,8 @@ export interface Call {
   stream: boolean;
   complete: boolean;
   ended_by: string | null;
+  /** Why it is not complete; null if it is, or if its error says why. */
+  incomplete: string | null;
   error: ErrorInfo | null;
   attempts: AttemptOutline[];
   usage: Usage | null;

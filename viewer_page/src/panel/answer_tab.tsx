@@ -5,6 +5,7 @@ import { visible } from "../content/visible";
 import type { Call, Response } from "../data/types";
 import { useRun } from "../run/context";
 import { cost, count, percent } from "../ui/format";
+import { Incomplete } from "../run/incomplete";
 import { Labelled } from "../run/labelled";
 
 export function AnswerTab({ call }: { call: Call }) {
@@ -24,6 +25,7 @@ export function AnswerTab({ call }: { call: Call }) {
         </Labelled>
       )}
       {!response && <p class="muted">There is no answer.</p>}
+      <Incomplete call={call} />
       {response?.parts.map((part, at) => (
         <Labelled key={at} label={part.type === "text" ? "answer" : part.type.replace("_", " ")} look={part.type}>
           <PartView part={part} markdown whole={whole} />

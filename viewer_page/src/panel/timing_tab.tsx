@@ -13,11 +13,12 @@ export function TimingTab({ call }: { call: Call }) {
   const rows: [string, string][] = [
     ["Sent", dateTime(call.timestamp)],
     ["Since the run began", duration(call.start_seconds)],
-    ["Duration", call.duration_seconds === null ? (call.timestamp ? "in progress" : "") : duration(call.duration_seconds)],
+    ["Duration", duration(call.duration_seconds)],
     ["With all attempts", call.attempts.length > 1 ? duration(callSeconds(call)) : ""],
     ["First token after", duration(call.time_to_first_token_seconds)],
     ["Speed", call.stream && output > 0 && writing > 0.001 ? `${(output / writing).toFixed(0)} tokens a second` : ""],
-    ["Stream", call.stream ? (call.complete ? "complete" : `incomplete${call.ended_by ? `: ${visible(call.ended_by)}` : ""}`) : "no"],
+    ["Stream", call.stream ? (call.complete ? "complete" : "incomplete") : "no"],
+    ["Incomplete", visible(call.incomplete ?? "")],
   ];
   return (
     <>

@@ -7,7 +7,7 @@ import { useVirtualizer } from "../ui/use_virtualizer";
 import { useRun } from "./context";
 
 export function OutlineList({ rows, picked }: { rows: Row[]; picked: () => void }) {
-  const { selected, show, toggleBranch, openBranches } = useRun();
+  const { outline, selected, show, toggleBranch, openBranches } = useRun();
   const scroller = useRef<HTMLDivElement>(null);
   const list = useVirtualizer({
     count: rows.length,
@@ -62,6 +62,7 @@ export function OutlineList({ rows, picked }: { rows: Row[]; picked: () => void 
                       ✕
                     </span>
                   )}
+                  {outline.run.status !== "running" && row.calls.some((call) => call.incomplete) && <span class="warn">incomplete</span>}
                   <span class="muted time">{duration(rowSeconds(row))}</span>
                 </button>
               </li>

@@ -9,6 +9,7 @@ import type { Answer, Call, Part, StepDetail, ToolOutline } from "../data/types"
 import { Fold } from "../ui/elements";
 import { clock, count, duration, percent } from "../ui/format";
 import { useRun } from "./context";
+import { Incomplete } from "./incomplete";
 import { Labelled } from "./labelled";
 import { NewInPrompt } from "./new_in_prompt";
 import { ToolView } from "./tool_view";
@@ -117,11 +118,7 @@ function CallView({ call, several }: { call: Call; several: boolean }) {
           </div>
         </Labelled>
       )}
-      {!call.complete && call.ended_by && (
-        <Labelled label="incomplete" look="bad">
-          {visible(call.ended_by)}
-        </Labelled>
-      )}
+      <Incomplete call={call} />
     </>
   );
 }

@@ -13,6 +13,8 @@ const BAR = 11;
 const LANE = 2 * BAR + 8;
 const AXIS = 18;
 const TICK_WIDTH = 48;
+/** How wide a bar without an end is at least. */
+const OPEN = 8;
 const ZOOMS = [1, 2, 5, 10, 25, 100];
 
 export function TimelineView() {
@@ -98,7 +100,7 @@ const Drawing = memo(function Drawing({ timeline, width }: { timeline: Timeline;
         </g>
       ))}
       {timeline.lanes.map((lane, number) => {
-        const bars = <LaneBars key={lane.agent ?? ""} lane={lane} y={number * LANE} x={x} first={first} />;
+        const bars = <LaneBars key={lane.agent ?? ""} lane={lane} y={number * LANE} x={x} drawn={width} first={first} />;
         first += lane.bars.length;
         return bars;
       })}
@@ -106,18 +108,28 @@ const Drawing = memo(function Drawing({ timeline, width }: { timeline: Timeline;
   );
 });
 
-function LaneBars({ lane, y, x, first }: { lane: Lane; y: number; x: (seconds: number) => number; first: number }) {
+interface LaneProps {
+  lane: Lane;
+  y: number;
+  x: (seconds: number) => number;
+  /** The width of the drawing. */
+  drawn: number;
+  first: number;
+}
+
+function LaneBars({ lane, y, x, drawn, first }: LaneProps) {
   return (
     <g>
       {lane.bars.map((bar, at) => {
         const top = y + 4 + (bar.kind === "tool" ? BAR + 1 : 0);
-        const width = Math.max(x(bar.end) - x(bar.start), 1.5);
+        const width = Math.max(x(bar.end) - x(bar.start), bar.open ? OPEN : 1.5);
+        const left = Math.min(x(bar.start), drawn - width);
         const attempts = bar.call && bar.call.attempts.length > 1 ? bar.call.attempts : [];
         const isFaint = bar.open || bar.inferred || attempts.length > 0;
         const look = `${bar.kind} ${bar.failed ? "bad" : ""} ${isFaint ? "open" : ""}`;
         return (
           <g key={at} class="bar">
-            <rect class={look} x={x(bar.start)} y={top} width={width} height={BAR} rx={1.5} data-bar={first + at} />
+            <rect class={look} x={left} y={top} width={width} height={BAR} rx={1.5} data-bar={first + at} />
             {attempts.map((one) => (
               <rect
                 key={one.number}
@@ -144,9 +156,10 @@ function Tip({ bar, x, y }: { bar: Bar; x: number; y: number }) {
     <div class="tip" role="presentation" style={{ left: `${left}px`, top: `${y + 14}px` }}>
       <strong>{tool ? visible(tool.name ?? "tool") : visible(call?.model ?? "model")}</strong>
       <div>
-        Step {rowNumber(bar.row)}, {bar.open ? "in progress" : `${bar.inferred ? "at most " : ""}${duration(bar.end - bar.start)}`}, from {duration(bar.start)}
+        Step {rowNumber(bar.row)}, {bar.open ? "" : `${bar.inferred ? "at most " : ""}${duration(bar.end - bar.start)}, `}from {duration(bar.start)}
       </div>
       {call?.time_to_first_token_seconds != null && <div>first token after {duration(call.time_to_first_token_seconds)}</div>}
+      {call?.incomplete && <div>{visible(call.incomplete)}</div>}
       {failed > 0 && <div class="bad-text">{failed} failed of {call?.attempts.length} attempts</div>}
       {bar.failed && <div class="bad-text">{visible((tool?.error ?? call?.error?.message ?? "failed").slice(0, 160))}</div>}
     </div>

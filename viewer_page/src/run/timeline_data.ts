@@ -7,7 +7,7 @@ export interface Bar {
   start: number;
   end: number;
   failed: boolean;
-  /** In progress: the end is that of the run so far. */
+  /** No end is on file: it is in progress, or its process was killed. It reaches to the end of what is on file. */
   open: boolean;
   /** Nobody timed the tools: they ran at most from the answer to the next call. */
   inferred: boolean;
@@ -43,7 +43,6 @@ export function timelineOf(outline: Outline, tree: RowTree): Timeline {
   const all = [...lanes.values()].flatMap((lane) => lane.bars);
   const end = Math.max(outline.run.execution_time_seconds ?? 0, ...[0, ...all.map((bar) => bar.end)]);
   for (const bar of all) {
-    bar.open &&= outline.run.status === "running";
     if (bar.open) bar.end = Math.max(bar.end, end);
   }
   const seconds = (bars: Bar[]) => bars.reduce((sum, bar) => sum + bar.end - bar.start, 0);
@@ -64,7 +63,7 @@ function barsOf(row: StepRow): Bar[] {
     const start = call.start_seconds ?? at;
     const ends = call.attempts.map((one) => (one.start_seconds ?? start) + (one.duration_seconds ?? 0));
     const end = Math.max(start + (call.attempts.length > 1 ? 0 : (call.duration_seconds ?? 0)), ...ends);
-    const open = call.duration_seconds === null && call.error === null && call.ended_by === null;
+    const open = call.duration_seconds === null && call.incomplete !== null;
     bars.push({ kind: "llm", start, end, failed: call.error !== null, open, inferred: false, row, call, tool: null });
     at = end;
   }

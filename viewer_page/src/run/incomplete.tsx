@@ -1,0 +1,15 @@
+/** Why there is no more of a call. While its run goes on, the head of the step says that it waits. */
+import { visible } from "../content/visible";
+import type { Call } from "../data/types";
+import { useRun } from "./context";
+import { Labelled } from "./labelled";
+
+export function Incomplete({ call }: { call: Call }) {
+  const { outline } = useRun();
+  if (!call.incomplete || outline.run.status === "running") return null;
+  return (
+    <Labelled label="incomplete" look="warning">
+      {visible(call.incomplete)}
+    </Labelled>
+  );
+}
