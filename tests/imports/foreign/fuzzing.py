@@ -111,8 +111,7 @@ def _with_keys(value: Payload, some: list[Key], random: Random) -> Payload:
     if isinstance(value, dict):
         told = {name: _with_keys(member, some, random) for name, member in value.items()}
         name = random.choice(some).text
-        is_one_name = "." not in name  # the parts of a dotted name of an attribute are members of one another
-        return told | ({f"a {name} b": 1} if is_one_name and random.random() < 0.02 else {})
+        return told | ({f"a {name} b": 1} if random.random() < 0.02 else {})
     if isinstance(value, list):
         return [_with_keys(element, some, random) for element in value]
     if isinstance(value, str) and random.random() < 0.2:

@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
-from tests.imports.foreign.span_files import agent_run, call, otlp, span
+from tests.imports.foreign.fuzzing import leaked
+from tests.imports.foreign.span_files import agent_run, call, otlp, span, written
 from tests.imports.foreign.test_span_lists import phoenix_spans
 from tests.imports.foreign.test_trace_exports import langfuse_trace, langsmith_runs, mlflow_trace
+from tests.secrets.corpus import keys
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign import langfuse, langsmith, mlflow, phoenix
 from trace_recorder.imports.foreign import otlp as otlp_format
@@ -136,3 +138,15 @@ def test_a_deep_or_long_attribute_is_a_text(tmp_path: Path) -> None:
 def test_a_chain_of_many_spans_is_read(tmp_path: Path) -> None:
     spans = [call(number, number - 1 or None, None, None) for number in range(1, 3000)]
     assert _attempt(otlp_format, tmp_path / "file", json.dumps(otlp(spans)).encode())
+
+
+def test_a_secret_with_dots_in_the_name_of_an_attribute_is_masked(tmp_path: Path) -> None:
+    """Names of nested attributes are split at dots; the parts of such a key do not look like a key."""
+    key = next(key for key in keys(1) if key.service == "Dropbox")
+    members = {
+        "openinference.span.kind": "LLM",
+        "llm.input_messages.0.message.role": "user",
+        f"llm.input_messages.0.message.contents.0.message_content.text {key.text} ": "Hello",
+    }
+    path = written(tmp_path, otlp([span(1, "ChatCompletion", **members)]))
+    assert leaked(path, [key], tmp_path / "out") == set()

@@ -18,6 +18,18 @@ _FORMATS = {
     "opencode": "opencode",
 }
 _OTHERWISE = {"openhands-v1/fncall-llm-message.json": "chat-messages"}
+_NEWEST = {
+    "chat/cline*": "anthropic-history",
+    "chat/litellm_proxy__*": "openhands-completions",
+    "claude-code-*/*.jsonl": "claude-code",
+    "claude-code-*/**/agent-*.jsonl": "claude-code",
+    "cli/gemini-cli-0.61.0.jsonl": "gemini-cli",
+    "cli/pi-*": "pi",
+    "cli/qwen-*": "qwen",
+    "codex-*/*": "codex",
+    "deepseek-harness/*": None,
+    "spans/*.otlp.json": "otlp",
+}
 _PARTS_OF_SESSIONS = ("message", "part", "migration")
 
 
@@ -27,6 +39,12 @@ def test_the_files_of_a_folder_are_recognised(folder: str) -> None:
         name = path.relative_to(DIRECTORY).as_posix()
         is_part = folder == "opencode" and set(_PARTS_OF_SESSIONS) & set(path.parts)
         assert (name, format_of(Source(path))) == (name, None if is_part else _OTHERWISE.get(name, _FORMATS[folder]))
+
+
+@pytest.mark.parametrize("pattern", _NEWEST)
+def test_the_newest_files_are_recognised(pattern: str) -> None:
+    paths = real_files(f"newest/{pattern}")
+    assert {path.name: format_of(Source(path)) for path in paths} == {path.name: _NEWEST[pattern] for path in paths}
 
 
 def test_no_other_file_is_taken_for_one_of_these() -> None:

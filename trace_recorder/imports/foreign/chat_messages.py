@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from trace_recorder.dialects import openai_chat
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text, join_texts
+from trace_recorder.imports.foreign.conversations import begins_with, conversations, messages_of
 from trace_recorder.imports.foreign.run import Call, Conversation, Event, ForeignRun, Members, Missing, ToolRun
 from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.values.messages import Message, Payload
@@ -21,14 +22,7 @@ _OF_A_SESSION = {"session_id", "sessionId", "timestamp"}
 
 def recognizes(source: Source) -> bool:
     """Whether the first line, or the document, is such a list, in which the assistant says something."""
-    lines = source.first_lines
-    if lines and _is_conversation(_messages(lines[0].value)):
-        return True
-    return _is_conversation(_messages(source.document))
-
-
-def _messages(value: Payload) -> list[Payload]:
-    return as_list(as_dict(value).get("messages") if isinstance(value, dict) else value)
+    return begins_with(source, _is_conversation)
 
 
 def _is_conversation(messages: list[Payload]) -> bool:
@@ -40,20 +34,15 @@ def _is_conversation(messages: list[Payload]) -> bool:
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the run of a document, or of each line."""
-    name = source.path.name.removesuffix(".json").removesuffix(".jsonl")
-    document = source.document
-    if document is not None:
-        yield _run(name, Line(1, document))
-        return
-    for line in source.each_line():
-        yield _run(f"{name}-{line.number}", line)
+    for name, line in conversations(source):
+        yield _run(name, line)
 
 
 def _run(name: str, line: Line) -> ForeignRun:
     members = as_dict(line.value)
     rest = {key: value for key, value in members.items() if key not in {"messages", "tools", "model", "id"}}
     events: list[Event] = [
-        *events_of(_messages(line.value), as_list(members.get("tools")), as_text(members.get("model")))
+        *events_of(messages_of(line.value), as_list(members.get("tools")), as_text(members.get("model")))
     ]
     if line.why is not None:
         events.append(Missing(what=f"line {line.number}", why=line.why))

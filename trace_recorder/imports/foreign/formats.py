@@ -47,6 +47,8 @@ FORMATS = {
     "openhands": "openhands_v1",
     "tau-bench": "tau_bench",
     "opencode": "opencode.sessions",
+    "openhands-completions": "openhands_completions",
+    "anthropic-history": "anthropic_history",
     "chat-messages": "chat_messages",  # the last: other formats have such lists in them
 }
 """The names of the formats, each with its module, in the order in which they are asked."""

@@ -38,7 +38,7 @@ _ABOUT = ("version", "cwd", "branchedFrom", "parentSession")
 def recognizes(source: Source) -> bool:
     """Whether the file has a session's header, or messages in the roles of pi."""
     lines = [as_dict(line.value) for line in source.first_lines]
-    if any(line.get("type") == "session" and "id" in line and "cwd" in line for line in lines):
+    if any(line.get("type") == "session" and {"id", "cwd", "timestamp"} <= line.keys() for line in lines):
         return True
     if any(
         line.get("type") == "message" and as_dict(line.get("message")).get("role") == "toolResult" for line in lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trace_recorder.imports.foreign.run import Members
 from trace_recorder.imports.foreign.spans.span import Span
+from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.messages import Payload
 
 _MAX_NAMES = 24
@@ -13,13 +14,14 @@ _MAX_NAMES = 24
 def take_nested(span: Span, prefix: str) -> Payload:
     """Return the attributes whose names begin with a prefix and a dot, as one value; {} if there are none.
 
-    An object all of whose members are numbered is a list, in the order of the numbers.
+    An object all of whose members are numbered is a list, in the order of the numbers. A name is masked before it is
+    split, because the parts of a secret with a dot in it do not look like a secret.
     """
     tree: Members = {}
     for name, value in span.attributes.items():
         if name.startswith(prefix + "."):
             span.read.add(name)
-            _put(tree, name[len(prefix) + 1 :].split(".", _MAX_NAMES), value)
+            _put(tree, default_redactor(name[len(prefix) + 1 :]).split(".", _MAX_NAMES), value)
     return _with_lists(tree)
 
 
