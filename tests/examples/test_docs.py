@@ -26,6 +26,7 @@ OTHERS = {
     *("agent.py", "rewards.py", "file.py", "run.json", "x.journal.json", "aiohttp_openai/"),
     *("broken.json", "discount.py"),  # of the run in docs/inspect.md
     *("base_state.json", "chatml.json", "header.json", "x-logs.json", "x-traces.json"),  # of other tools
+    "api_conversation_history.json",
 }
 """Files that a reader has, or another tool writes, and a folder of somebody else's."""
 FILE = re.compile(r"(?:[\w.-]+/)*[\w.-]+\.(?:py|md|json|toml)|(?:[a-z_]+/)+")

@@ -92,7 +92,7 @@ def test_a_document_beyond_the_limit_is_refused_unread(tmp_path: Path) -> None:
 
     found = measured(path)
 
-    assert "it is 536870912 bytes long, and a document of at most 268435456 is read" in found["error"]
+    assert "it is longer than 268435456 bytes, the most that is read of a document" in found["error"]
     assert found["peak"] < 200 * MB
 
 
@@ -217,7 +217,7 @@ def test_nonsense_is_refused_with_a_reason(tmp_path: Path, data: bytes) -> None:
 
     with pytest.raises(TrajectoryFormatError, match=r"file\.db"):
         load(path)
-    with pytest.raises(TrajectoryFormatError, match="in no format that is read"):
+    with pytest.raises(TrajectoryFormatError, match=r"in no format that is read|cannot be read as a database"):
         runs_of(path)
 
 

@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 
 from tests.imports.foreign.damage import check_damaged
 from tests.imports.foreign.files import check_run, real_files, runs_of
 from trace_recorder import load
+from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign.formats import Source, format_of, read_runs
 from trace_recorder.imports.foreign.run import Kept, ToolRun
+from trace_recorder.imports.foreign.zstd import FREE_BYTES
 from trace_recorder.values.trajectory import Trajectory
 
 _Line = dict[str, Any]
@@ -128,6 +131,81 @@ def test_tokens_belong_to_the_answer_before_or_after_them(tmp_path: Path, before
         (10, 2, 1),
         (15, 2, 1),
     ]
+
+
+def test_tokens_after_the_results_belong_to_the_answer_before_them(tmp_path: Path) -> None:
+    lines = [*_SESSION]
+    lines.insert(12, lines.pop(10))
+    assert _token_counts(load(_written(tmp_path, lines))) == [10, 15]
+
+
+def test_a_record_of_tokens_belongs_to_the_answer_before_it(tmp_path: Path) -> None:
+    lines = [*_SESSION]
+    lines.insert(10, _line("token_usage_record", 4, usage={"input_tokens": 7, "output_tokens": 2}))
+    lines.insert(-2, _line("token_usage_record", 7, usage={"input_tokens": 8, "output_tokens": 2}))
+    assert _token_counts(load(_written(tmp_path, lines))) == [7, 8]
+
+
+def test_tokens_without_an_answer_are_a_call_without_a_response(tmp_path: Path) -> None:
+    only_tokens = [_META, _CONTEXT, _tokens(4, 10, 10), _tokens(5, 25, 15), _tokens(5, 25, 15), _tokens(6, 99, 0)]
+    only_tokens[-1]["payload"]["info"]["last_token_usage"] = {"total_tokens": 9}
+    run = load(_written(tmp_path, only_tokens))
+    assert _token_counts(run) == [10, 15]
+    assert [call.response.content for call in run.llm_interactions] == [None, None]
+
+    compacted = _line("compacted", 8, message="So far.", replacement_history=[])
+    answered = [*_SESSION[:10], _tokens(4, 10, 10), _tokens(5, 20, 10), compacted, _message(9, "assistant", "Done.")]
+    assert _token_counts(load(_written(tmp_path, [*answered, _tokens(10, 25, 5)]))) == [10, 10, 5]
+
+
+def _token_counts(run: Trajectory) -> list[int | None]:
+    return [call.response.usage.input_tokens for call in run.llm_interactions]
+
+
+def test_a_compressed_rollout_is_read_as_the_plain_one(tmp_path: Path) -> None:
+    plain = _written(tmp_path, _SESSION)
+    packed = tmp_path / "packed" / "rollout.jsonl"
+    packed.parent.mkdir()
+    packed.write_bytes(zstandard.compress(plain.read_bytes()))
+    assert load(packed).to_document() == load(plain).to_document()
+
+    check_damaged(packed, packed.read_bytes())
+    packed.write_bytes(zstandard.compress(b" " * (FREE_BYTES + 1)))
+    with pytest.raises(TrajectoryFormatError, match="decompresses to more than"):
+        load(packed)
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.zst"])
+def test_a_fork_has_the_history_of_its_base_and_its_own_calls(tmp_path: Path, suffix: str) -> None:
+    base, fork = tmp_path / "2026" / "11" / "07", tmp_path / "2026" / "11" / "08"
+    base.mkdir(parents=True)
+    fork.mkdir()
+    numbered = [line | {"ordinal": number} for number, line in enumerate(_SESSION)]
+    written = _written(base, numbered, f"rollout-2026-11-07T00-00-00-{_CHILD}.jsonl")
+    if suffix == ".jsonl.zst":
+        written.with_name(written.name + ".zst").write_bytes(zstandard.compress(written.read_bytes()))
+        written.unlink()
+    meta = _line(
+        "session_meta",
+        0,
+        **_META["payload"] | {"id": "s-2"},
+        history_base={"thread_id": _CHILD, "end_ordinal_exclusive": 14},
+    )
+    lines = [meta, _message(20, "user", "Go on."), _message(21, "assistant", "Went on."), _tokens(22, 40, 15)]
+    run = load(_written(fork, lines))
+
+    [call] = run.llm_interactions
+    assert (run.trajectory_id, run.status, run.task) == ("s-2", "unknown", "Fix it.")
+    assert (call.response.content, call.response.usage.input_tokens, run.gaps) == ("Went on.", 15, ())
+    assert [message.role for message in call.input_messages] == [
+        *["system", "user", "user", "assistant", "tool", "tool", "user"]
+    ]
+
+    lines[0]["payload"]["history_base"]["thread_id"] = _CHILD[:-1] + "9"
+    [gap] = load(_written(fork, lines)).gaps
+    assert gap.what == "the beginning of the session"
+    lines[0]["payload"]["history_base"]["thread_id"] = "../../*"
+    assert len(load(_written(fork, lines)).gaps) == 1
 
 
 def test_events_stay_in_the_journal_and_are_not_read_twice(tmp_path: Path) -> None:
@@ -296,21 +374,3 @@ def test_real_rollouts(tmp_path: Path) -> None:
         if items:
             said = [one.response.content for one in read.llm_interactions if one.response.content]
             assert "".join(said).replace("\n", "") == "".join(texts).replace("\n", ""), path
-
-
-def test_the_tokens_of_real_rollouts_are_their_totals() -> None:
-    for path in real_files("codex/[!a]*/*.jsonl") + real_files("codex/a*/codex_session.jsonl"):
-        lines = [json.loads(line) for line in path.read_text().splitlines()]
-        infos = [line["payload"].get("info") for line in lines if line["payload"].get("type") == "token_count"]
-        totals = [info["total_token_usage"] for info in infos if info][-1]
-        (run,) = runs_of(path)
-        (read,) = [load(path)]
-        usages = [one.response.usage for one in read.llm_interactions]
-        assert run.identity == read.trajectory_id
-        for ours, theirs in (
-            ("input_tokens", "input_tokens"),
-            ("cache_read_input_tokens", "cached_input_tokens"),
-            ("output_tokens", "output_tokens"),
-            ("reasoning_tokens", "reasoning_output_tokens"),
-        ):
-            assert sum(getattr(usage, ours) or 0 for usage in usages) == totals[theirs], path

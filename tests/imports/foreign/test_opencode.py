@@ -15,7 +15,7 @@ from tests.imports.foreign.files import check_run, real_files, runs_of
 from trace_recorder import load, load_all
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign.formats import Source, format_of
-from trace_recorder.imports.foreign.run import Call, Kept, ToolRun
+from trace_recorder.imports.foreign.run import Call, Kept, Missing, ToolRun
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.token_counts import counts_of
 
@@ -163,7 +163,8 @@ def test_a_session_cannot_name_files_elsewhere(tmp_path: Path, name: str) -> Non
     _write(path, {**_SESSION, "id": name})
     source = Source(path)
     (run,) = runs_of(path)
-    assert run.events == []
+    assert [event.what for event in run.events if isinstance(event, Missing)] == ["every call and message"]
+    assert len(run.events) == 1
     assert source.read_too == set()
 
 

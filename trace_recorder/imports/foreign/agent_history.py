@@ -13,7 +13,18 @@ from heapq import merge
 
 from trace_recorder.dialects.call_ids import CallNumbering
 from trace_recorder.dialects.json_access import as_dict, as_text
-from trace_recorder.imports.foreign.run import MAIN, Agent, Call, Conversation, Event, Kept, Members, Missing, ToolRun
+from trace_recorder.imports.foreign.run import (
+    MAIN,
+    UNSEEN,
+    Agent,
+    Call,
+    Conversation,
+    Event,
+    Kept,
+    Members,
+    Missing,
+    ToolRun,
+)
 from trace_recorder.values.messages import LLMResponse, Message, Payload
 from trace_recorder.values.structs import replace
 
@@ -81,7 +92,7 @@ class AgentHistory:
         return call
 
     def failed_call(self, time: str, error: Members | None) -> Call:
-        """Add a call that had no response, with its error, if one is stated."""
+        """Add a call whose answer is not in the file, with its error, if one is stated."""
         self._unseen.clear()
         call = self._add_call(time)
         call.error = error
@@ -119,9 +130,7 @@ class AgentHistory:
         """State what no call saw: results as executions of their tools, other messages as they are."""
         for said, time in self._unseen:
             is_result = said["role"] == "tool"
-            self.events.append(
-                self._execution(said, time) if is_result else Kept(what="unseen message", value=said, time=time)
-            )
+            self.events.append(self._execution(said, time) if is_result else Kept(what=UNSEEN, value=said, time=time))
         self._unseen.clear()
 
     def execution_of(self, call_id: str) -> ToolRun | None:

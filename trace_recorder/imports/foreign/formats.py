@@ -11,7 +11,7 @@ from typing import NoReturn, Protocol
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.guard import try_call
 from trace_recorder.imports.foreign.layout import journal_lines
-from trace_recorder.imports.foreign.run import ForeignRun
+from trace_recorder.imports.foreign.run import UNSEEN, Call, ForeignRun, Kept, Missing, Step, ToolRun
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.storage.redaction.text_masking import default_redactor
 
@@ -70,12 +70,12 @@ class Format(Protocol):
 
 
 def format_of(source: Source) -> str | None:
-    """Return the name of a file's format; None if it is none of them. Raises OSError."""
+    """Return the name of a file's format; None if it is none of them. Raises OSError, TrajectoryFormatError."""
     return next((name for name in FORMATS if try_call(partial(_module(name).recognizes, source), _is_not)), None)
 
 
 def _is_not(error: Exception) -> bool:
-    if isinstance(error, OSError):
+    if isinstance(error, TrajectoryFormatError | OSError):
         raise error
     return False
 
@@ -100,7 +100,19 @@ def read_runs(source: Source) -> Iterator[ForeignRun]:
         run.format = found
         run.identity = _without_secret_name(run.identity, source.path)
         run.source.setdefault("file", masked_name(source.path.name))
+        if not _says_anything(run):
+            run.events.append(
+                Missing(what="every call and message", why=f"none was found in this file, read as {found}")
+            )
         yield run
+
+
+def _says_anything(run: ForeignRun) -> bool:
+    """Whether a run has a call, a step, an execution or a message, or says already what is missing."""
+    return any(
+        isinstance(event, Call | Step | ToolRun | Missing) or (isinstance(event, Kept) and event.what == UNSEEN)
+        for event in run.events
+    )
 
 
 def masked_name(name: str) -> str:

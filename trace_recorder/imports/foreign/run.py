@@ -204,6 +204,8 @@ class Kept:
     time: str = ""
 
 
+UNSEEN = "unseen message"
+"""Under which kind a message is kept that no call saw."""
 Event = Call | ToolRun | Step | Annotation | Summary | Score | Missing | Kept
 
 

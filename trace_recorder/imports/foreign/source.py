@@ -1,4 +1,4 @@
-"""A file of another tool, as the formats' modules read it: text, JSON, lines of JSON; within limits.
+"""A file of another tool, as the formats' modules read it: text, JSON, lines of JSON, also in zstd; within limits.
 
 Nothing in it is trusted. A line that is too long, too deep, has too many values or is no JSON says why it is none, and
 does not stop the others; a whole document that is, is no document. Reading is lazy: a format is recognised by the
@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO
 
+from trace_recorder.imports.foreign.zstd import opened
 from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, check_depth
 from trace_recorder.values.messages import Payload
 
@@ -61,7 +62,7 @@ class Source:
     @cached_property
     def head(self) -> bytes:
         """The first bytes of the file."""
-        with self.path.open("rb") as file:
+        with opened(self.path) as file:
             return file.read(HEAD_BYTES)
 
     @cached_property
@@ -94,7 +95,7 @@ class Source:
 
     def each_line(self) -> Iterator[Line]:
         """Yield the lines that are not blank, of a file with a run in each; there is no limit to their number."""
-        with self.path.open("rb") as file:
+        with opened(self.path) as file:
             for number, data in enumerate(self._raw_lines(file), start=1):
                 if data is None:
                     yield Line(number, None, f"it is longer than {self.max_line_bytes} bytes", LINE_BYTES)
@@ -126,13 +127,26 @@ class Source:
 
     @cached_property
     def _parsed(self) -> tuple[Payload, str | None]:
-        size = self.path.stat().st_size
         first = self._head_lines[:2]
         if len(first) == 2 and first[0].why is None:
             return None, "it is not JSON (Extra data: a second line)"
-        if size > self.max_document_bytes:
-            return None, f"it is {size} bytes long, and a document of at most {self.max_document_bytes} is read"
-        return parse_json(self.path.read_bytes(), self.max_values)
+        is_short = self.path.stat().st_size <= self.max_document_bytes
+        with opened(self.path) as file:
+            data = _read_whole(file, self.max_document_bytes) if is_short else None
+        if data is None:
+            return None, f"it is longer than {self.max_document_bytes} bytes, the most that is read of a document"
+        return parse_json(data, self.max_values)
+
+
+def _read_whole(file: BinaryIO, limit: int) -> bytes | None:
+    """Return all bytes of a file; None if there are more than `limit`."""
+    parts: list[bytes] = []
+    while part := file.read(_CHUNK):
+        limit -= len(part)
+        if limit < 0:
+            return None
+        parts.append(part)
+    return b"".join(parts)
 
 
 def _count_values(data: bytes) -> int:

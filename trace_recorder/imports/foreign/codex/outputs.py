@@ -2,6 +2,7 @@
 
 A result has no mark of failure. What ran a command states its exit code in a JSON text, or in the lines before its
 output. `token_count` events repeat the cumulative totals of the session; an event with the same totals is a repetition.
+From 0.169 on, a `token_usage_record` follows each answer, and the events only repeat it.
 """
 
 from __future__ import annotations
@@ -40,19 +41,27 @@ def _exit_code(content: Payload) -> int | None:
 
 
 class TokenCounts:
-    """The tokens of the calls, from `token_count` events."""
+    """The tokens of the calls, from `token_usage_record` lines; where a file has none, from `token_count` events."""
 
     def __init__(self) -> None:
         self._totals: Payload = None
+        self._has_records = False
 
-    def read(self, payload: Payload) -> Usage | None:
-        """Return what the last call took; None if the event states nothing new."""
+    def read_record(self, payload: Payload) -> Usage | None:
+        """Return what a `token_usage_record` says the last call took; None if it says nothing."""
+        usage = as_dict(as_dict(payload).get("usage"))
+        self._has_records = self._has_records or bool(usage)
+        return _usage(usage) if usage else None
+
+    def read_event(self, payload: Payload) -> Usage | None:
+        """Return what a `token_count` event says the last call took; None if it says nothing new."""
         info = as_dict(as_dict(payload).get("info"))
         totals, last = as_dict(info.get("total_token_usage")), as_dict(info.get("last_token_usage"))
-        if not last or (totals and totals == self._totals):
+        if self._has_records or not last or (totals and totals == self._totals):
             return None
         self._totals = totals
-        return _usage(last)
+        usage = _usage(last)
+        return usage if usage.input_tokens or usage.output_tokens else None  # else it is an estimate of the context
 
 
 def _usage(counts: dict[str, Payload]) -> Usage:

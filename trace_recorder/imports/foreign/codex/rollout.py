@@ -1,11 +1,14 @@
 """A rollout as a run: the items between two inputs are the answer of one call.
 
-The tokens of a call come before or after its items, by version: they belong to the open answer if that has none yet,
-else to the next one. A `compacted` line begins a new conversation with the history that it states. A session that was
-rolled back continues a fork. Where a rollout has no items, the events that repeat them are read in their place.
+The tokens of a call come before its items, after them or after the results of its tools, by version. They belong to the
+last answer of the turn if that has none yet, else to the next one. Tokens that no answer follows are those of a call
+whose answer is not in the file, such as a compaction's.
 
-A sub-agent has a rollout of its own. Where the event that started it names its thread, and the file with that name is
-in the same directory, it is read with its parent.
+A `compacted` line begins a new conversation with the history that it states. A session that was rolled back continues
+a fork. Where a rollout has no items, the events that repeat them are read in their place.
+
+A sub-agent has a rollout of its own. Where the event that started it names its thread, and that rollout is at hand, it
+is read with its parent.
 """
 
 from __future__ import annotations
@@ -18,17 +21,36 @@ from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_tex
 from trace_recorder.dialects.split_messages import read_groups
 from trace_recorder.imports.foreign.agent_history import AgentHistory, Position, in_time_order
 from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.codex.files import about, inherited, rollout_of
 from trace_recorder.imports.foreign.codex.outputs import TokenCounts, with_failure
-from trace_recorder.imports.foreign.run import MAIN, Agent, Event, ForeignRun, Kept, Members, ToolRun
+from trace_recorder.imports.foreign.run import MAIN, Agent, Call, Event, ForeignRun, Kept, Members, Missing, ToolRun
 from trace_recorder.imports.foreign.session_lines import session_lines
 from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.values.messages import Message, Payload, Usage, without_none
 from trace_recorder.values.structs import replace
 
-_ENVELOPES = {"session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state"}
+_ENVELOPES = {
+    "session_meta",
+    "response_item",
+    "event_msg",
+    "turn_context",
+    "compacted",
+    "world_state",
+    "token_usage_record",
+}
 _ITEMS = {"message", "reasoning", "function_call", "function_call_output", "local_shell_call"}
 """Items that the oldest rollouts have as lines, without an envelope."""
-_ABOUT = ("cli_version", "originator", "cwd", "source", "git", "parent_thread_id", "forked_from_id", "agent_nickname")
+_ABOUT = (
+    "cli_version",
+    "originator",
+    "cwd",
+    "source",
+    "git",
+    "parent_thread_id",
+    "forked_from_id",
+    "history_base",
+    "agent_nickname",
+)
 _INJECTED = ("<environment_context>", "<user_instructions>", "# AGENTS.md", "<permissions", "<turn_aborted>")
 """How texts begin that Codex, and no person, writes as the user."""
 _ID_LENGTH = 36
@@ -48,7 +70,7 @@ def recognizes(source: Source) -> bool:
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the one session of a file, with the sub-agents whose rollouts are at hand."""
-    run = ForeignRun(identity=source.path.stem, provider="openai")
+    run = ForeignRun(identity=source.path.name.partition(".")[0], provider="openai")
     events = _read_file(source, source, run, MAIN, 0)
     run.events = in_time_order(*events)
     yield run
@@ -57,12 +79,13 @@ def read(source: Source) -> Iterator[ForeignRun]:
 def _read_file(source: Source, first: Source, run: ForeignRun, agent: Agent, depth: int) -> Iterator[list[Event]]:
     """Yield the events of a file, of the executions that started sub-agents, and of these agents' files."""
     reading = _Reading(run, AgentHistory([], agent))
-    reading.read_lines([*source.lines()])
+    lines = [*source.lines()]
+    own = about(lines)
+    reading.read_lines(lines, own, [*inherited(source, own)])
     yield reading.history.events
     stated = {event.call_id: event for event in reading.history.events if isinstance(event, ToolRun)}
-    names = {path.stem[-_ID_LENGTH:]: path for path in source.path.parent.glob("*.jsonl")} if reading.started else {}
     for started, name, call_id in reading.started:
-        path = names.get(started)
+        path = rollout_of(source.path.parent, started)
         execution = stated.get(call_id) or reading.history.execution_of(call_id)
         if path is None or path in first.read_too or path == first.path or depth >= _MAX_DEPTH:
             continue
@@ -100,14 +123,32 @@ class _Reading:
         self.started: list[tuple[str, str | None, str]] = []
         self._counts = TokenCounts()
         self._answer: _Answer | None = None
+        self._last: Call | None = None
+        """The last answer of this turn, as long as its tokens are not known."""
         self._next_usage: Usage | None = None
         self._turns: list[Position] = []
         self._context: Members = {}
         self._is_known = False
 
-    def read_lines(self, lines: list[Line]) -> None:
-        """Read all lines. Where none of them is an item, events are read in the place of items."""
-        has_items = any(self._item(as_dict(line.value)) for line in lines)
+    def read_lines(self, lines: list[Line], own: Members, base: list[Line | Missing]) -> None:
+        """Read all lines; `base` is what they continue, in which calls belong to another session.
+
+        Where no line is an item, events are read in the place of items.
+        """
+        inherited_lines = [line for line in base if isinstance(line, Line)]
+        has_items = any(self._item(as_dict(line.value)) for line in (*inherited_lines, *lines))
+        if inherited_lines:
+            self._identify(own, stated_time(own.get("timestamp")))
+            status = self.run.status
+            self._read_each(inherited_lines, has_items)
+            self._turns.clear()
+            self.run.status, self.run.error, self.run.final_result = status, None, None
+            self.history.events.clear()
+        self.history.events.extend(part for part in base if isinstance(part, Missing))
+        self._read_each(lines, has_items)
+        self.history.finish()
+
+    def _read_each(self, lines: list[Line], has_items: bool) -> None:
         for members in session_lines(lines, self.history.events.append):
             time = stated_time(members.get("timestamp"))
             item = self._item(members) or ({} if has_items else _item_of_event(members))
@@ -116,8 +157,7 @@ class _Reading:
             if not item or members.get("type") == "event_msg":
                 self._read_other(members, time)
                 self.history.events.append(Kept(what=_kind(members), value=members, time=time))
-        self._close()
-        self.history.finish()
+        self._end_answers("")
 
     @staticmethod
     def _item(members: Members) -> Members:
@@ -170,7 +210,18 @@ class _Reading:
             answer.time, replace(response, usage=answer.usage or Usage(), finish_reason=None), said
         )
         call.model, call.provider, call.parameters = answer.model, self.run.provider, answer.parameters
+        self._last = call if answer.usage is None else None
         self.run.model = self.run.model or answer.model
+
+    def _end_answers(self, time: str) -> None:
+        """Close the open answer. No answer before this place gets tokens from now on."""
+        self._close()
+        self._last = None
+        usage, self._next_usage = self._next_usage, None
+        if usage is not None:
+            call = self.history.failed_call(time, None)
+            call.response = {"usage": usage.to_document()}
+            call.model, call.provider = as_text(self._context.get("model")), self.run.provider
 
     def _read_other(self, members: Members, time: str) -> None:
         payload = as_dict(members.get("payload"))
@@ -182,6 +233,8 @@ class _Reading:
             self._context = payload
         elif kind == "compacted":
             self._compact(payload, time)
+        elif kind == "token_usage_record":
+            self._take(self._counts.read_record(payload), time)
         elif kind == "event_msg":
             self._read_event(payload, time)
 
@@ -197,7 +250,7 @@ class _Reading:
             self.history.add(Message("system", instructions), time)
 
     def _compact(self, payload: Members, time: str) -> None:
-        self._close()
+        self._end_answers(time)
         self.history.restart()
         self._turns.clear()
         summary = as_text(payload.get("message"))
@@ -210,7 +263,7 @@ class _Reading:
     def _read_event(self, payload: Members, time: str) -> None:
         kind = as_text(payload.get("type")) or ""
         if kind == "token_count":
-            self._read_tokens(payload)
+            self._take(self._counts.read_event(payload), time)
         elif kind in {"error", "stream_error"}:
             self._read_error(payload, time, ends=kind == "error")
         elif kind == "thread_rolled_back":
@@ -220,23 +273,29 @@ class _Reading:
         elif kind in {"task_started", "turn_started"}:
             self.run.status = "unknown"
         elif kind in {"task_complete", "turn_complete"}:
-            self._end_turn(payload)
+            self._end_turn(payload, time)
         elif kind == "turn_aborted":
-            self._close()
+            self._end_answers(time)
             self.run.status = "interrupted"
 
-    def _read_tokens(self, payload: Members) -> None:
-        usage = self._counts.read(payload)
+    def _take(self, usage: Usage | None, time: str) -> None:
+        """Give the tokens of a call to the last answer if it has none, else keep them for the next one."""
         if usage is None:
             return
         if self._answer is not None and self._answer.usage is None:
             self._answer.usage = usage
             self._close()
+        elif self._last is not None and self._last.response is not None:
+            self._last.response["usage"] = usage.to_document()
+            self._last = None
         else:
+            if self._next_usage is not None:
+                self._end_answers(time)
             self._next_usage = usage
 
     def _read_error(self, payload: Members, time: str, *, ends: bool) -> None:
         self._close()
+        self._last = None
         inner = as_dict(payload.get("error"))
         text = as_text(payload.get("message")) or as_text(inner.get("message")) or ""
         kind = as_text(payload.get("codex_error_info")) or as_text(inner.get("kind")) or "error"
@@ -247,6 +306,7 @@ class _Reading:
 
     def _roll_back(self, turns: int) -> None:
         self._close()
+        self._last = None
         if 0 < turns <= len(self._turns):
             self.history.return_to(self._turns[-turns])
             del self._turns[-turns:]
@@ -257,8 +317,8 @@ class _Reading:
             name = as_text(payload.get("new_agent_role")) or as_text(payload.get("new_agent_nickname"))
             self.started.append((started, name, call_id))
 
-    def _end_turn(self, payload: Members) -> None:
-        self._close()
+    def _end_turn(self, payload: Members, time: str) -> None:
+        self._end_answers(time)
         error = as_dict(payload.get("error"))
         self.run.status, self.run.error = ("failed" if error else "completed"), None
         if error:

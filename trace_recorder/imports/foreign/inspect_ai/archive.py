@@ -12,33 +12,22 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO
 
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.guard import try_call
+from trace_recorder.imports.foreign.zstd import FREE_BYTES, MAX_RATIO, ZSTD_MODULES, Reader, zstd_reader
 
-MAX_RATIO = 100
-"""How many times its size a file may decompress to. Logs reach 20."""
-FREE_BYTES = 64 * 1024 * 1024
-"""What any file may decompress to."""
 _MAX_READINGS = 2
 """How many times its bytes may be read: members do not share data, but a header may be read twice."""
 _ZSTD = 93
 _READ = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, _ZSTD}
 _LOCAL_HEADER = 30
-_ZSTD_MODULES = ("compression.zstd", "backports.zstd", "zstandard")
-"""The modules that read zstd, of which one is enough: Python's own from 3.14 on, its backport, and a package."""
 
 
 class MemberError(Exception):
     """One member of a zip file cannot be read."""
-
-
-class _Reader(Protocol):
-    def read(self, size: int = -1, /) -> bytes: ...
 
 
 @dataclass(slots=True)
@@ -47,7 +36,7 @@ class Archive:
 
     path: Path
     max_member_bytes: int
-    zstd_modules: tuple[str, ...] = _ZSTD_MODULES
+    zstd_modules: tuple[str, ...] = ZSTD_MODULES
     members: dict[str, zipfile.ZipInfo] = field(init=False)
     left: int = field(init=False)
     packed_left: int = field(init=False)
@@ -72,7 +61,7 @@ class Archive:
             raise MemberError("its members take more bytes than the file has: they share their data")
         self.left -= info.file_size
         self.packed_left -= info.compress_size
-        opened = _zstd_reader(self.path, self.zstd_modules) if info.compress_type == _ZSTD else _inflated
+        opened = zstd_reader(self.path, self.zstd_modules) if info.compress_type == _ZSTD else _Inflated
         data = try_call(partial(_decompressed, self.path, info, opened), _refuse_member)
         if len(data) != info.file_size or zlib.crc32(data) != info.CRC:
             raise MemberError("it is damaged")
@@ -85,7 +74,7 @@ def _refuse_member(error: Exception) -> bytes:
     raise MemberError(f"it is damaged ({type(error).__name__}: {error})") from None
 
 
-def _decompressed(path: Path, info: zipfile.ZipInfo, opened: Callable[[bytes], _Reader]) -> bytes:
+def _decompressed(path: Path, info: zipfile.ZipInfo, opened: Callable[[BinaryIO], Reader]) -> bytes:
     with path.open("rb") as file:
         file.seek(max(0, info.header_offset))
         header = file.read(_LOCAL_HEADER)
@@ -93,40 +82,12 @@ def _decompressed(path: Path, info: zipfile.ZipInfo, opened: Callable[[bytes], _
         data = file.read(min(info.compress_size, path.stat().st_size))
     if info.compress_type == zipfile.ZIP_STORED:
         return data
-    return opened(data).read(info.file_size + 1)
+    return opened(io.BytesIO(data)).read(info.file_size + 1)
 
 
 @dataclass(slots=True)
 class _Inflated:
-    data: bytes
+    file: BinaryIO
 
     def read(self, size: int = -1, /) -> bytes:
-        return zlib.decompressobj(-zlib.MAX_WBITS).decompress(self.data, size)
-
-
-def _inflated(data: bytes) -> _Reader:
-    return _Inflated(data)
-
-
-def _zstd_reader(path: Path, modules: tuple[str, ...]) -> Callable[[bytes], _Reader]:
-    found = next(filter(_is_there, modules), None)
-    if found is None:
-        raise TrajectoryFormatError(
-            f"{path} is compressed with zstd, which Python reads from 3.14 on: pip install 'trace-recorder[imports]'."
-        )
-    return _zstandard_reader if found == "zstandard" else partial(_zstd_file, found)
-
-
-def _is_there(name: str) -> bool:
-    parent, _, _ = name.rpartition(".")
-    return (not parent or find_spec(parent) is not None) and find_spec(name) is not None
-
-
-def _zstd_file(module: str, data: bytes) -> _Reader:
-    file: _Reader = import_module(module).ZstdFile(io.BytesIO(data))
-    return file
-
-
-def _zstandard_reader(data: bytes) -> _Reader:
-    reader: _Reader = import_module("zstandard").ZstdDecompressor().stream_reader(data)
-    return reader
+        return zlib.decompressobj(-zlib.MAX_WBITS).decompress(self.file.read(), size)
