@@ -1,5 +1,7 @@
 """Spans as the console exporters of OpenTelemetry's SDKs print them: JSON objects, one a line or one after another.
 
+Files of such spans may also be an array of them, as Monocle's are.
+
 Source: `opentelemetry.sdk.trace.ReadableSpan.to_json`, and `ConsoleSpanExporter`, whose objects take several lines.
 """
 
@@ -17,16 +19,17 @@ from trace_recorder.values.json_text import NotJsonError, check_depth
 from trace_recorder.values.messages import Payload
 
 _MAX_DEPTH = 200
-_OPENING = b"{"
+_OPENINGS = (b"{", b"[")
+_BETWEEN = " \t\r\n[,]"
+"""The characters between the objects of a file, which may be an array."""
 
 
 def recognizes(source: Source) -> bool:
     """Whether the file begins with a span that says its kind as the SDK does."""
     if any(_is_span(line.value) for line in source.first_lines):
         return True
-    return (
-        source.head.lstrip()[:1] == _OPENING and b'"context"' in source.head and _is_span(next(_objects(source), None))
-    )
+    begins = source.head.lstrip().startswith(_OPENINGS) and b'"context"' in source.head
+    return begins and _is_span(next(_objects(source), None))
 
 
 def _is_span(value: Payload) -> bool:
@@ -55,7 +58,8 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 def _values(source: Source, missing: list[Missing]) -> Iterator[Payload]:
     """Yield the objects of a file; what is none is added to `missing`."""
-    if not any(_is_span(line.value) for line in source.first_lines):
+    is_array = source.head.lstrip().startswith(b"[")
+    if is_array or not any(_is_span(line.value) for line in source.first_lines):
         yield from _objects(source, missing)
         return
     for line in source.lines():
@@ -91,6 +95,6 @@ def _objects(source: Source, missing: list[Missing] | None = None) -> Iterator[P
 
 
 def _next(text: str, at: int) -> int:
-    while at < len(text) and text[at].isspace():
+    while at < len(text) and text[at] in _BETWEEN:
         at += 1
     return at

@@ -66,6 +66,29 @@ def blocks_of(parts: Iterable[Members], calls: Iterable[ToolCall]) -> tuple[Bloc
     return _gather(parts)[0].interleaved(calls)
 
 
+def joined(outputs: Iterable[Members]) -> Members:
+    """Return outputs that are the items of one answer, or its chunks, as one. A chunk has no reason to finish."""
+    whole: Members = {}
+    parts: list[Members] = []
+    is_chunk = False
+    for output in outputs:
+        whole = output
+        for part in map(as_dict, as_list(output.get("parts"))):
+            if is_chunk and _continues(parts[-1], part):
+                parts[-1] = parts[-1] | {"content": f"{parts[-1]['content']}{part['content']}"}
+            else:
+                parts.append(part)
+            is_chunk = False
+        is_chunk = bool(parts) and not output.get("finish_reason")
+    return {**whole, "parts": parts}
+
+
+def _continues(before: Members, part: Members) -> bool:
+    """Whether a part is more of the text, or of the reasoning, of the part before."""
+    texts = (before.get("content"), part.get("content"))
+    return before.keys() == {"type", "content"} and kind_of(before) == kind_of(part) and all(map(as_text, texts))
+
+
 def _of_parts(role: str, parts: list[Members]) -> Message:
     gathered, calls, content = _gather(parts)
     signed = [part for part in parts if kind_of(part) in _REASONING and part.keys() - {"type", "content"}]

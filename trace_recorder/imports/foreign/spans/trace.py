@@ -11,7 +11,7 @@ from itertools import chain
 
 from trace_recorder.dialects.call_ids import number_calls
 from trace_recorder.imports.foreign.histories import Histories
-from trace_recorder.imports.foreign.run import Call, Event, ForeignRun, Kept, Members, ToolRun
+from trace_recorder.imports.foreign.run import Call, Event, ForeignRun, Kept, Members, Missing, ToolRun
 from trace_recorder.imports.foreign.spans.about_run import add_own, scores
 from trace_recorder.imports.foreign.spans.payloads import read_input
 from trace_recorder.imports.foreign.spans.reading import Reading, merged
@@ -26,6 +26,9 @@ from trace_recorder.values.trajectory import Status
 _CANCELLED = ("CancelledError", "KeyboardInterrupt", "AbortError")
 _OF_THE_RUN = ("session.id", "user.id", "gen_ai.conversation.id")
 """Attributes that say something of the run as a whole."""
+
+_MAX_NAMES = 12
+"""How many names of spans a gap lists."""
 
 
 def traces(spans: Iterable[Span]) -> Iterator[list[Span]]:
@@ -70,7 +73,18 @@ def run_of(spans: Iterable[Span]) -> ForeignRun:
     add_own(run, root.span)
     given = [score for node in tree.nodes for score in scores(node.span)]
     run.events = [*_events(tree), *run.events, *given]  # the last to be read: it keeps what nothing has read before
+    if not any(node.reading.kind for node in tree.nodes):
+        run.status, run.error = "unknown", None
+        run.events.append(_unknown(tree))
     return run
+
+
+def _unknown(tree: Tree) -> Missing:
+    """Return the gap of a trace of which no span says what it means in a vocabulary that is read."""
+    names = [*dict.fromkeys(node.span.name for node in tree.nodes)]
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    seen = ", ".join(names[:_MAX_NAMES]) + more
+    return Missing(what="what the spans mean", why=f"none is in a vocabulary that is read; their names are: {seen}")
 
 
 def _joined_streams(pairs: list[tuple[Span, Reading]]) -> list[tuple[Span, Reading]]:

@@ -86,15 +86,13 @@ def _agent(span: Span) -> Reading:
 
 def read_call(span: Span) -> Reading:
     """Read a span that is a call."""
-    reasons = as_list(span.take_json("gen_ai.response.finish_reasons"))
-    outputs = as_list(span.take_json("gen_ai.output.messages"))
-    stated = as_text(as_dict(outputs[0]).get("finish_reason")) if outputs else None
+    outputs = _outputs(span)
     return Reading(
         kind="call",
         messages=_messages(span),
         response=_response(outputs),
         usage=_usage(span),
-        finish_reason=as_text(reasons[0]) if reasons else stated,
+        finish_reason=_finish_reason(span, outputs),
         response_id=span.take_text("gen_ai.response.id"),
         response_model=span.take_text("gen_ai.response.model"),
         model=span.take_text("gen_ai.request.model"),
@@ -126,6 +124,27 @@ def _messages(span: Span) -> list[Message] | None:
     if not given:
         return stated
     return [*parts.read_message({"role": "system", "parts": given}), *(stated or [])]
+
+
+def _finish_reason(span: Span, outputs: list[Payload]) -> str | None:
+    """Return why the answer ended. Of several reasons, the one that the answer itself states is its own."""
+    reasons = as_list(span.take_json("gen_ai.response.finish_reasons"))
+    stated = as_text(as_dict(outputs[0]).get("finish_reason")) if outputs else None
+    first = as_text(reasons[0]) if reasons else None
+    return stated or first if len(reasons) != 1 else first
+
+
+def _outputs(span: Span) -> list[Payload]:
+    """Return the answer, and the other choices if several were asked for.
+
+    Elsewhere several outputs are the items of one answer (OpenLLMetry), or the chunks of a stream (Google's ADK), which
+    have no reason to finish but for the last.
+    """
+    outputs = as_list(span.take_json("gen_ai.output.messages"))
+    count = as_int(span.attributes.get("gen_ai.request.choice.count"))
+    if len(outputs) < 2 or (count or 1) > 1 or not all(map(parts.has_parts, outputs)):
+        return outputs
+    return [parts.joined([as_dict(output) for output in outputs])]
 
 
 def _response(outputs: list[Payload]) -> LLMResponse | None:
