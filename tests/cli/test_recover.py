@@ -10,6 +10,8 @@ import pytest
 from tests.cli.invoking import invoke, recorded
 from tests.data.shown import captured
 from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.errors import RecorderStateError
+from trace_recorder.recording.amend import append_rewards
 
 
 def test_a_missing_document_is_rebuilt(tmp_path: Path) -> None:
@@ -61,3 +63,48 @@ def test_a_journal_without_a_beginning_is_refused(tmp_path: Path, content: bytes
     assert (done.exit_code, "another host" in done.output) == (1, False)
     assert "run.jsonl has no readable beginning" in done.output
     assert not (tmp_path / "run.json").exists()
+
+
+def _with_a_damaged_line(path: Path, kind: str) -> None:
+    """Flip one byte in the first record of a kind."""
+    journal = path.with_suffix(".jsonl")
+    lines = journal.read_bytes().splitlines(keepends=True)
+    at = next(at for at, line in enumerate(lines) if f'"{kind}"'.encode() in line)
+    lines[at] = lines[at].replace(b'"time"', b'"tyme"', 1)
+    journal.write_bytes(b"".join(lines))
+
+
+def test_a_document_is_not_replaced_by_a_poorer_one(tmp_path: Path) -> None:
+    """One bad byte in the journal: the document stays, what the journal lacks is named, and `--force` replaces it."""
+    path = recorded(tmp_path / "run.json")
+    before = path.read_bytes()
+    _with_a_damaged_line(path, "llm_interaction")
+
+    refused = invoke("recover", tmp_path)
+    assert (refused.exit_code, path.read_bytes()) == (1, before)
+    assert "llm_interactions[llm_1]" in refused.output
+    assert [file.name for file in tmp_path.iterdir() if file.name.endswith(".tmp")] == []
+
+    assert invoke("recover", "--force", tmp_path).exit_code == 0
+    assert json.loads(path.read_bytes())["llm_interactions"] == []
+
+
+def test_a_reward_of_a_damaged_run_is_in_its_journal_and_the_document_stays(tmp_path: Path) -> None:
+    path = recorded(tmp_path / "run.json")
+    before = path.read_bytes()
+    _with_a_damaged_line(path, "finalize")
+
+    with pytest.raises(RecorderStateError, match=r"What is new is in run\.jsonl.*end_time"):
+        append_rewards(path, [{"name": "judge", "value": 1.0}])
+
+    assert (path.read_bytes(), [reward.name for reward in load(path).rewards]) == (before, ["judge"])
+
+
+def test_a_document_without_a_journal_cannot_be_rebuilt(tmp_path: Path) -> None:
+    path = recorded(tmp_path / "run.json")
+    path.with_suffix(".jsonl").unlink()
+    done = invoke("recover", path)
+    assert (done.exit_code, "no journal next to it (run.jsonl) from which it can be rebuilt" in done.output) == (
+        1,
+        True,
+    )

@@ -18,12 +18,12 @@ from typing import Any, NoReturn, Protocol, TypeVar
 
 from trace_recorder.attach.exporting import Exporter, Exporting
 from trace_recorder.capture.unseen_clients import unseen_clients
-from trace_recorder.errors import AlreadyFinalizedError, RecorderStateError
-from trace_recorder.guard import Guard, logger
+from trace_recorder.errors import AlreadyFinalizedError, RecorderStateError, TrajectoryPathError
+from trace_recorder.guard import Guard, logger, try_call
 from trace_recorder.recording import process
 from trace_recorder.recording.limits import Limits
 from trace_recorder.recording.run import NOT_PICKLED, Run
-from trace_recorder.storage.paths import RunPaths
+from trace_recorder.storage.paths import RunPaths, is_wrong_argument
 from trace_recorder.storage.redaction.redactor import Redaction, Redactor
 from trace_recorder.values.final_status import FinalStatus, status_of_process
 from trace_recorder.values.messages import Payload
@@ -89,7 +89,7 @@ class Lifecycle:
         self._parent: str | None = None
         self._forked_from: ForkedFrom | None = None
         self._exporting = Exporting(exporters, guard)
-        self._warned = False
+        self._warned = self._warned_of_files = False
         self._last_step = 0
         process.observers.add(self)
 
@@ -102,12 +102,16 @@ class Lifecycle:
         return self.run is not None and not self.run.closed
 
     def begin(self) -> None:
-        """Begin a run in a new file. Raises TrajectoryPathError where none can be created."""
+        """Begin a run in a new file; none where the environment refuses the file. Raises TrajectoryPathError."""
         self.ended = False
         self._last_step = 0
         if self._disabled:
             return
-        document, journal = self._files.take(self._parent or process.parent_run())
+        try:
+            document, journal = self._files.take(self._parent or process.parent_run())
+        except TrajectoryPathError as error:
+            self._go_on_without_files(error)
+            return
         redaction = Redaction(self._redact)
         run = Run(journal, document, redaction, self.guard, history=self._history, limits=self._limits)
         self._finalizer = weakref.finalize(self, _interrupt, run)  # first: a fork or a signal may come at any point
@@ -125,6 +129,20 @@ class Lifecycle:
             run.start(named, said, parent)
             self._exporting.begin(run, journal.path)
         process.run_began(run.trajectory_id, document)
+
+    def _go_on_without_files(self, error: TrajectoryPathError) -> None:
+        """Have the agent run unrecorded until a file can be created, and log why, once.
+
+        Raises the error if `strict`, or if the argument is wrong.
+        """
+        if self.guard.strict or is_wrong_argument(error):
+            raise error
+        self.run = self._path = None
+        self.guard.queue_failure("create the files of the run", str(error))
+        if not self._warned_of_files:
+            self._warned_of_files = True
+            message = "%s: the agent runs unrecorded (logged once)"
+            try_call(lambda: logger.error(message, error), lambda _: None)
 
     def fork_from(self, origin: ForkedFrom) -> None:
         """Have the next run be one that continues another from one of its calls. Raises RecorderStateError in a run."""
@@ -191,7 +209,11 @@ class Lifecycle:
         if self._disabled:
             return self._files.disabled_path()
         with self.lock:
-            return self._files.reserve(self._parent or process.parent_run())
+            try:
+                return self._files.reserve(self._parent or process.parent_run())
+            except TrajectoryPathError as error:
+                self._go_on_without_files(error)
+                return self._files.disabled_path()
 
     def after_fork(self) -> None:
         """Called in the child after a fork: leave the open run to the parent; records go to a new file."""

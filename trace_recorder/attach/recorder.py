@@ -58,8 +58,9 @@ class TrajectoryRecorder:
     environment's TRACE_RECORDER_DIR takes the place of the default directory). `history` is how the document shows
     what each call saw: "inline", "delta", or "auto", inline up to 16 MB. `redact` masks secrets: a function of a
     text, several of them, or None for no masking at all. `durability="disk"` adds an fsync to each record.
-    `strict=True` raises what goes wrong in recording instead of logging it. With TRACE_RECORDER_DISABLED set,
-    nothing is recorded. `exporters`, such as `otlp(endpoint)`, send each run on while it goes on.
+    `strict=True` raises what goes wrong in recording instead of logging it, also where the files cannot be created.
+    With TRACE_RECORDER_DISABLED set, nothing is recorded. `exporters`, such as `otlp(endpoint)`, send each run on while
+    it goes on.
 
     Every method may be called from any thread, and from async code; on return, what was recorded survives the
     process. As a context manager, sync or async, it starts the run and ends it: "completed", also by `sys.exit(0)`;
@@ -120,7 +121,8 @@ class TrajectoryRecorder:
         """Begin a run in a new file, and make this the current recorder; return the document's path.
 
         A run that is still open is closed as "interrupted", with a warning: nothing recorded is wiped. What is not
-        given here is as it was given to the recorder. Raises TrajectoryPathError where no file can be created.
+        given here is as it was given to the recorder. Raises TrajectoryPathError where the path cannot be one of a run.
+        Where the environment refuses the file, such as a full disk, the agent runs unrecorded, and an error is logged.
         """
         given = without_none(**manual_records.about_run("start()", task, provider, model, max_steps))
         with self._lifecycle.lock:

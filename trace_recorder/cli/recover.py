@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -16,17 +17,24 @@ from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.recording.amend import rebuild_document
 
 
-def recover(paths: Runs) -> None:
+def recover(
+    paths: Runs,
+    *,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a .json also where the journal has less than it.")
+    ] = False,
+) -> None:
     """Rebuild the .json of runs from their journals.
 
-    After a crash the .json may be older than its .jsonl, or missing. A run that is still being written is refused. What
-    cannot be rebuilt is reported and skipped; the exit code is then 1.
+    After a crash the .json may be older than its .jsonl, or missing. A run that is still being written is refused, and
+    so is one whose .json has more than its damaged journal. What cannot be rebuilt is reported and skipped; the exit
+    code is then 1.
     """
     runs = [*find_runs(paths)]
     if not runs:
         fail(no_runs_message(paths))
     each, done = EachRun(len(runs)), 0
-    for rebuilt in each.over(map(_rebuild, runs)):
+    for rebuilt in each.over(map(partial(_rebuild, force=force), runs)):
         done += 1
         each.print([f"{rebuilt}: rebuilt"])
     warn(f"{pluralize(done, 'document')} rebuilt" + (f", {each.failed} not" if each.failed else ""))
@@ -34,6 +42,6 @@ def recover(paths: Runs) -> None:
         raise typer.Exit(1)
 
 
-def _rebuild(path: Path) -> Path | UnreadableError:
+def _rebuild(path: Path, *, force: bool) -> Path | UnreadableError:
     """Return the document that was written, or why none was."""
-    return process_or_error(path, partial(rebuild_document, path), "rebuilt")
+    return process_or_error(path, partial(rebuild_document, path, force=force), "rebuilt")

@@ -72,6 +72,8 @@ def _relative_path(path: Path) -> str:
 def _reason(ended: CommandResult, command: Sequence[str]) -> str:
     if ended.disabled:
         return "TRACE_RECORDER_DISABLED is set"
+    if ended.has_recorder:
+        return "its files could not be created, or were removed; the agent's own output says why"
     if ended.unseen:
         return advice(ended.unseen)
     if ended.imported_http_library:

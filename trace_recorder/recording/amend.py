@@ -1,7 +1,8 @@
 """Appends records to the journal of a run that has ended, such as a reward or the exit code of its process.
 
 Existing records are not changed: new ones follow the last one, with the next numbers, under the writer's lock. A run is
-refused if its writer is, or may be, still running. The document is then written again from the whole journal.
+refused if its writer is, or may be, still running. The document is then written again from the whole journal, unless
+it would have less than the one that is there, as where a line of the journal is damaged: that one is left.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from pathlib import Path
 
 from trace_recorder.clocks import now
 from trace_recorder.derive.live_document.writer import DocumentWriter
+from trace_recorder.derive.losses import describe_losses
 from trace_recorder.errors import RecorderStateError
 from trace_recorder.imports.loader import fold_journal
 from trace_recorder.storage.file_system import BINARY, lock
 from trace_recorder.storage.journal import Journal
 from trace_recorder.storage.journal_reader import Record, read
-from trace_recorder.storage.paths import document_path_for, journal_path_for
+from trace_recorder.storage.paths import document_path_for, journal_path_for, temporary_path
 from trace_recorder.storage.redaction.redactor import masks_in
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.jsonable import json_key, to_json
@@ -35,20 +37,29 @@ def append_rewards(path: Path, rewards: Iterable[Mapping[str, Payload]]) -> None
 
     `path` is either file of the run; a reward has `name` and `value`, and may have `weight`, `step_number` and
     `explanation`, in which secrets are masked. On return both files are written. Raises RecorderStateError if the run
-    is, or may be, still running, or has no journal; what `load` raises; OSError if a file cannot be written.
+    is, or may be, still running, or has no journal; also if the document would have less than it has: the rewards are
+    in the journal then. Raises what `load` raises, and OSError if a file cannot be written.
     """
     with _amended(path) as writer:
         for reward in rewards:
             writer.append("reward", _data(reward), now())
 
 
-def rebuild_document(path: Path) -> Path:
+def rebuild_document(path: Path, *, force: bool = False) -> Path:
     """Write the document of a run that has ended again, from its journal, and return its path.
 
-    Raises as `append_rewards` does.
+    With `force`, also where it has less then. Raises as `append_rewards` does.
     """
-    with _amended(path):
-        return _files_of(path)[0]
+    document, journal_path = _files_of(path)
+    if not journal_path.is_file():
+        raise RecorderStateError(
+            f"{path} has no journal next to it ({journal_path.name}) from which it can be rebuilt."
+        )
+    with _reopened(journal_path) as (_, status):
+        lost = _write_document(journal_path, document, status, force=force)
+    if lost is not None:
+        raise RecorderStateError(lost)
+    return document
 
 
 def append_annotation(path: Path, key: str, value: Payload) -> None:
@@ -68,7 +79,7 @@ def append_end(path: Path, exit_code: int, status: Status | None = None, error: 
 
     The success of a failed run is False, of any other unknown. Raises as `append_rewards` does.
     """
-    with _amended(path) as writer:
+    with _amended(path, replaced=() if status is None else ("final_result", "success")) as writer:
         writer.append("annotation", to_json({"key": "exit_code", "value": exit_code}), now())
         if status is not None:
             end = {"status": status, "success": False if status == "failed" else None, "final_result": None}
@@ -85,8 +96,11 @@ def _seconds(path: Path) -> Payload:
 
 
 @contextlib.contextmanager
-def _amended(path: Path) -> Iterator[Journal]:
-    """Open the journal of a run that has ended, by either of its files; after the block, write its document again."""
+def _amended(path: Path, replaced: Iterable[str] = ()) -> Iterator[Journal]:
+    """Open the journal of a run that has ended, by either of its files; after the block, write its document again.
+
+    `replaced` are members of the document that the new records replace.
+    """
     document, journal_path = _files_of(path)
     if not journal_path.is_file():
         raise RecorderStateError(
@@ -95,9 +109,42 @@ def _amended(path: Path) -> Iterator[Journal]:
         )
     with _reopened(journal_path) as (writer, status):
         yield writer
-        snapshot = DocumentWriter(journal_path, document, _history_of(document), status=status)
+        lost = _write_document(journal_path, document, status, replaced)
+    if lost is not None:
+        raise RecorderStateError(f"What is new is in {journal_path.name}. {lost}")
+
+
+def _write_document(
+    journal_path: Path, document: Path, status: Status, replaced: Iterable[str] = (), *, force: bool = False
+) -> str | None:
+    """Replace the document by one of the whole journal. Leave it where that has less, and return what it lacks."""
+    old = _json_of(document)
+    history = "delta" if old.get("history") == "delta" else "auto"
+    made = temporary_path(document)
+    snapshot = DocumentWriter(journal_path, made, history, status=status)
+    try:
         snapshot.write()
+        compared = {name: value for name, value in old.items() if name not in {*replaced}}
+        lost = None if force else describe_losses(compared, _json_of(made))
+        if lost is None:
+            made.replace(document)
+            return None
+    finally:
         snapshot.close()
+        made.unlink(missing_ok=True)
+    return (
+        f"{document} is left as it is, because its journal has less than it: {lost}. `trace-recorder validate` says "
+        "what is damaged; `trace-recorder recover --force` writes the document without it."
+    )
+
+
+def _json_of(document: Path) -> dict[str, Payload]:
+    """Return the value of a document; {} where there is none that can be read."""
+    try:
+        value: Payload = json.loads(document.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _files_of(path: Path) -> tuple[Path, Path]:
@@ -157,12 +204,3 @@ def _status(path: Path) -> Status:
             f"{path} has no end, and its writer was on another host: it may go on there. Amend it on that host."
         )
     return "interrupted"
-
-
-def _history_of(document: Path) -> str:
-    """Return the `history` of the existing document, which is kept."""
-    try:
-        stated = json.loads(document.read_bytes()).get("history")
-    except (OSError, ValueError, AttributeError, RecursionError):
-        stated = None
-    return "delta" if stated == "delta" else "auto"

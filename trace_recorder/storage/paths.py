@@ -144,6 +144,14 @@ def create_files(
         return _create_files(document.absolute(), own=own, sync=sync, child=child, parent=parent)
 
 
+_OF_THE_ARGUMENT = {errno.EEXIST, errno.EINVAL, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOTDIR}
+
+
+def is_wrong_argument(error: TrajectoryPathError) -> bool:
+    """Whether a path can never be used, wherever the program runs. Else the environment refuses it, as a full disk."""
+    return error.errno in _OF_THE_ARGUMENT
+
+
 @contextmanager
 def _path_errors(document: Path) -> Iterator[None]:
     """Raise TrajectoryPathError in the place of what the system says of a path."""
@@ -167,9 +175,8 @@ def create_whole_journal(document: Path, lines: Iterable[bytes]) -> Path:
     with _path_errors(document):
         _check_path(document)
         make_directory(document.parent, sync=False)
-        crc = f"{crc32(os.fsencode(document.name)):08x}"
-        _remove_stale_files(document.parent, crc)
-        temporary = document.with_name(f".{os.getpid()}.{crc}.tmp")
+        _remove_stale_files(document)
+        temporary = temporary_path(document)
         with suppress(FileNotFoundError):
             temporary.unlink()
         fd, taken = create_filled(
@@ -192,7 +199,7 @@ def _take_free_name(journal: Path, document: Path) -> Path:
 def _create_files(document: Path, *, own: bool, sync: bool, child: bool, parent: str | None) -> tuple[Path, Journal]:
     _check_path(document)
     make_directory(document.parent, sync=sync)
-    _remove_stale_files(document.parent, f"{crc32(os.fsencode(document.name)):08x}")
+    _remove_stale_files(document)
     if own:
         check_own_files(document, journal_path_for(document))
     if own and not child and not _is_journal_of_run(parent, journal_path_for(document)):
@@ -256,8 +263,18 @@ def _is_journal_of_run(run: str | None, journal: Path) -> bool:
 _cleaned_directories: set[Path] = set()
 
 
-def _remove_stale_files(directory: Path, crc: str) -> None:
+def temporary_path(document: Path) -> Path:
+    """Return where this process writes a file that will become a document, or its journal."""
+    return document.with_name(f".{os.getpid()}.{_crc_of(document)}.tmp")
+
+
+def _crc_of(document: Path) -> str:
+    return f"{crc32(os.fsencode(document.name)):08x}"
+
+
+def _remove_stale_files(document: Path) -> None:
     """Remove the temporary files of processes that were killed, once for each directory in this process."""
+    directory, crc = document.parent, _crc_of(document)
     if directory in _cleaned_directories:
         return
     _cleaned_directories.add(directory)

@@ -46,7 +46,8 @@ class CommandResult:
     """How a command ended: its exit code, or -n where signal n ended it; and what was recorded of it.
 
     `imported_http_library` is whether one of its processes imported an HTTP library that can be recorded. `unseen` are
-    the connections of those processes to models that are not recorded.
+    the connections of those processes to models that are not recorded. `has_recorder` is whether the first of them had
+    a call to record.
     """
 
     code: int
@@ -54,6 +55,7 @@ class CommandResult:
     imported_http_library: bool
     disabled: bool
     unseen: list[str]
+    has_recorder: bool
 
 
 def run(command: Sequence[str], directory: Path, file: Path | None, task: str | None) -> CommandResult:
@@ -87,6 +89,7 @@ def run_recorded(command: Sequence[str], handoff: Handoff, variables: Mapping[st
         handoff.has_library(),
         is_disabled(os.environ),
         handoff.unseen(),
+        handoff.document_of(pid) is not None,
     )
 
 
