@@ -251,12 +251,17 @@ def test_a_directory_is_nothing_to_load(path: str, place: Path) -> None:
         validate(path)
 
 
-@pytest.mark.parametrize("name", ["empty.json", "nothing.jsonl", "nuls.jsonl"])
-def test_an_empty_file_is_not_ok(name: str, place: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("empty.json", "it is empty: nothing is on file"),
+        ("nothing.jsonl", "it has no whole record: nothing is on file"),
+        ("nuls.jsonl", "it has no whole record: nothing is on file"),
+    ],
+)
+def test_an_empty_file_is_not_ok(name: str, what: str, place: Path) -> None:
     """Nothing is on file, or nothing but the zeros of a lost disk block: `validate` has an error for that."""
-    assert [(one.severity, one.what) for one in validate(name).findings] == [
-        ("error", "it is empty: nothing is on file")
-    ]
+    assert [(one.severity, one.what) for one in validate(name).findings] == [("error", what)]
 
 
 def test_an_empty_document_is_said_to_be_empty(place: Path) -> None:

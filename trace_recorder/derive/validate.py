@@ -75,8 +75,6 @@ def validate(path: str | Path) -> Report:
     if not journal_path.is_file():
         return Report(path, tuple(_document(path.read_bytes(), None)))
     data = journal_path.read_bytes()
-    if not data.strip(b"\0"):
-        return Report(path, (Finding("error", "journal", "it is empty: nothing is on file"),))
     lines = list(journal_reader.read(data))
     records = [line for line in lines if isinstance(line, Record)]
     refused = _refusal(lines, records)
@@ -97,6 +95,8 @@ def _refusal(lines: Sequence[Record | BadLine], records: Sequence[Record]) -> Fi
     """Return why it makes no sense to look closer, if so."""
     if not records and any(not line.torn for line in lines if isinstance(line, BadLine)):
         return Finding("error", "journal", "no line of it is a record of this package")
+    if not records:
+        return Finding("error", "journal", "it has no whole record: nothing is on file")
     version = records[0].data.get("version") if records else None
     if isinstance(version, int) and version > VERSION:
         return Finding("error", "journal", f"it has version {version}, and {VERSION} is the newest known here")

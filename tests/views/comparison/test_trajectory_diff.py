@@ -14,7 +14,7 @@ import pytest
 import trace_recorder
 from tests.data.written import ID, Writing, asked, called, said
 from tests.journals import folded
-from trace_recorder import Trajectory
+from trace_recorder import Trajectory, TrajectoryRecorder
 from trace_recorder.views.comparison.comparable_steps import ComparableSteps
 from trace_recorder.views.comparison.trajectory_diff import TrajectoryDiff, diff
 
@@ -109,6 +109,25 @@ def test_ids_make_no_difference_unless_asked() -> None:
 
     assert diff(one, other).equal
     assert kinds(diff(one, other, ignore=())) == [["tool_call", "tool_result"], []]
+
+
+def _with_result(directory: Path, name: str, **result: Payload) -> Trajectory:
+    calls = [{"call_id": "c1", "name": "bash", "arguments": {}}]
+    with TrajectoryRecorder(directory / name) as recorder:
+        given = {"call_id": "c1", "result": "a.py", **result}
+        recorder.record_agent_step(1, "completed", tool_calls=calls, tool_results=[given])
+    return trace_recorder.load(directory / name)
+
+
+def test_what_one_side_does_not_know_is_no_difference(tmp_path: Path) -> None:
+    """A decorated tool says whether it succeeded, and its name; a result in the messages of a fork does not."""
+    unknown = _with_result(tmp_path, "a.json", success=None)
+    good = _with_result(tmp_path, "b.json", name="bash", success=True)
+    bad = _with_result(tmp_path, "c.json", name="bash", success=False)
+
+    assert diff(unknown, good).equal
+    assert diff(bad, unknown).equal
+    assert kinds(diff(good, bad)) == [["tool_result"]]
 
 
 def test_an_id_among_a_tools_own_values_is_compared() -> None:

@@ -18,6 +18,8 @@ from trace_recorder.views.conversations.steps_and_calls import StepOrCall
 
 DifferenceKind = Literal[Kind, "model", "missing"]
 Model = str | None
+_MAY_BE_UNKNOWN = {"success", "name", "finish_reason"}
+"""Members of an answer or a tool's result that not every way of recording knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +205,21 @@ def _differences(a: ComparableStep | None, b: ComparableStep | None, *, compares
         yield Difference("model", *models)
     for kind in KINDS:
         if a.digests[kind] != b.digests[kind]:
-            yield Difference(kind, a.parts[kind], b.parts[kind])
+            before, after = _known_to_both(a.parts[kind], b.parts[kind])
+            if before != after:
+                yield Difference(kind, before, after)
+
+
+def _known_to_both(before: Payload, after: Payload) -> tuple[Payload, Payload]:
+    """Return two values without what only one of them knows: that is no difference."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        unknown = _MAY_BE_UNKNOWN & (before.keys() ^ after.keys())
+        one, other = ({name: value for name, value in each.items() if name not in unknown} for each in (before, after))
+        return one, other
+    if isinstance(before, list) and isinstance(after, list) and before and len(before) == len(after):
+        pairs = [_known_to_both(*pair) for pair in zip(before, after, strict=True)]
+        return [one for one, _ in pairs], [other for _, other in pairs]
+    return before, after
 
 
 Pair = tuple[ComparableStep | None, ComparableStep | None]
