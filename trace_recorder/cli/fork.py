@@ -9,7 +9,7 @@ import typer
 
 from trace_recorder.cli.list_runs import run_at
 from trace_recorder.cli.output import fail
-from trace_recorder.cli.replay import AllowLive, Ignore, Loose, Recorded, Speed, check_speed, report
+from trace_recorder.cli.replay import AllowLive, Ignore, Loose, MatchOption, Recorded, Speed, check_speed, report
 from trace_recorder.cli.run import Command, Quiet, TrajectoryFile, exit_as, report_recorded, required, starting
 from trace_recorder.rerun.subprocess.fork_supervisor import ForkResult, fork_program
 
@@ -39,6 +39,7 @@ def fork(  # noqa: PLR0913, PLR0917 - one argument an option
     system_file: SystemFile = None,
     answer: Answer = None,
     ignore: Ignore = None,
+    match: MatchOption = None,
     speed: Speed = None,
     trajectory_file: TrajectoryFile = None,
     directory: Directory = None,
@@ -66,6 +67,7 @@ def fork(  # noqa: PLR0913, PLR0917 - one argument an option
                 system=prompt,
                 answer=_read(answer, "--answer"),
                 ignore=ignore or (),
+                results_in_any_order=match is not None,
                 speed=speed,
                 allow_live=allow_live,
                 directory=directory,

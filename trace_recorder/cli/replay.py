@@ -28,6 +28,12 @@ class Tools(StrEnum):
     live = "live"
 
 
+class Match(StrEnum):
+    """What else two requests may differ in."""
+
+    results_in_any_order = "results-in-any-order"
+
+
 Recorded = Annotated[
     Path, typer.Argument(metavar="RUN", help="The run; of a directory, the newest.", show_default=False)
 ]
@@ -39,6 +45,10 @@ Speed = Annotated[
 Ignore = Annotated[
     list[str] | None,
     typer.Option("--ignore", metavar="PATH", help="What requests may differ in: temperature, messages[0].content."),
+]
+MatchOption = Annotated[
+    Match | None,
+    typer.Option("--match", help="Requests may also differ in this: the order of the tool results of one turn."),
 ]
 AllowLive = Annotated[
     bool, typer.Option("--allow-live", help="Let clients that are not replayed connect to models.", show_default=False)
@@ -52,6 +62,7 @@ def replay(  # noqa: PLR0913, PLR0917 - one argument an option
     tools: ToolsOption = Tools.recorded,
     speed: Speed = None,
     ignore: Ignore = None,
+    match: MatchOption = None,
     allow_live: AllowLive = False,
     loose: Loose = False,
 ) -> None:
@@ -65,7 +76,13 @@ def replay(  # noqa: PLR0913, PLR0917 - one argument an option
     check_speed(speed)
     with starting("replay"), refusing_paths():
         ended = replay_program(
-            command, run_at(run), ignore=ignore or (), speed=speed, allow_live=allow_live, tools=tools.value
+            command,
+            run_at(run),
+            ignore=ignore or (),
+            results_in_any_order=match is not None,
+            speed=speed,
+            allow_live=allow_live,
+            tools=tools.value,
         )
     report(ended.mismatches, ended.unused)
     differs = bool(ended.mismatches or ended.unused)

@@ -10,10 +10,11 @@ import typer
 
 from trace_recorder.cli.list_runs import run_at
 from trace_recorder.cli.output import fail
-from trace_recorder.cli.replay import Ignore, Loose, Recorded, Speed, check_speed, refusing_paths, report
+from trace_recorder.cli.replay import Ignore, Loose, MatchOption, Recorded, Speed, check_speed, refusing_paths, report
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.loopback import HOST
 from trace_recorder.rerun.replayer import Replay, report_unused
+from trace_recorder.rerun.results_order import results_in_any_order
 from trace_recorder.rerun.serving import ReplayServer, base_urls
 
 Port = Annotated[
@@ -21,7 +22,14 @@ Port = Annotated[
 ]
 
 
-def serve(run: Recorded, port: Port = 0, speed: Speed = None, ignore: Ignore = None, loose: Loose = False) -> None:
+def serve(  # noqa: PLR0913, PLR0917 - one argument an option
+    run: Recorded,
+    port: Port = 0,
+    speed: Speed = None,
+    ignore: Ignore = None,
+    match: MatchOption = None,
+    loose: Loose = False,
+) -> None:
     """Answer LLM calls over HTTP on 127.0.0.1, from a run.
 
     The variables of the environment that lead SDKs here are printed; any key will do. Each recorded call is given once.
@@ -30,7 +38,7 @@ def serve(run: Recorded, port: Port = 0, speed: Speed = None, ignore: Ignore = N
     """
     check_speed(speed)
     with refusing_paths():
-        replay = Replay(run_at(run), speed=speed, ignore=ignore or ())
+        replay = Replay(run_at(run), speed=speed, ignore=ignore or (), match=results_in_any_order if match else None)
     try:
         server = ReplayServer(replay, port, lambda said: report([said], None))
     except OSError as error:

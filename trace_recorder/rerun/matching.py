@@ -16,6 +16,13 @@ from typing import TypeAlias
 
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.rerun.recorded import RecordedExchange, Recording
+from trace_recorder.rerun.results_order import (
+    blocks_in_one_order,
+    in_one_order,
+    result_key,
+    results_in_any_order,
+    sorted_results,
+)
 from trace_recorder.values.messages import Payload
 
 Match: TypeAlias = Callable[[Payload, Payload], bool]
@@ -25,6 +32,7 @@ Claim: TypeAlias = Callable[[int], bool]
 Step: TypeAlias = str | int
 Path: TypeAlias = tuple[Step, ...]
 Digest: TypeAlias = bytes
+_Element: TypeAlias = tuple[str | None, Digest]
 
 ANY = "*"
 _MASK = re.compile(r"\[REDACTED:[a-z0-9-]+\](?: \d+)?")
@@ -84,12 +92,13 @@ class Requests:
         self._recording = recording
         self._claim = claim
         self._ignored = [parse_path(path) for path in ignore]
-        self._match = match
+        self._in_any_order = match is results_in_any_order
+        self._match = None if self._in_any_order else match
         self._item = recording.item
-        self._of_items: dict[int, Digest] = {}
+        self._of_items: dict[int, _Element] = {}
         self._left = {id(exchange): exchange for exchange in recording.exchanges}
         self._by_key: dict[Digest, deque[RecordedExchange]] = {}
-        for exchange in recording.exchanges if match is None else ():
+        for exchange in recording.exchanges if self._match is None else ():
             self._by_key.setdefault(self._recorded_key(exchange), deque()).append(exchange)
 
     @property
@@ -126,8 +135,10 @@ class Requests:
     def _fits(self, live: Live, one: RecordedExchange) -> bool:
         if _address(live.endpoint) != _address(one.endpoint):
             return False
-        recorded = without(self._recording.request(one), self._ignored)
-        return fits(recorded, without(live.body, self._ignored))
+        recorded, asked = (without(body, self._ignored) for body in (self._recording.request(one), live.body))
+        if self._in_any_order:
+            recorded, asked = in_one_order(recorded), in_one_order(asked)
+        return fits(recorded, asked)
 
     def _recorded_key(self, exchange: RecordedExchange) -> Digest:
         if "items" not in exchange.begin.data:
@@ -147,24 +158,37 @@ class Requests:
                 continue
             items = numbers.get(name)
             if isinstance(items, list) and not paths:
-                yield name, _of_list(map(self._of_item, items))
+                yield name, self._of_list(map(self._of_item, items))
                 continue
             whole = value if items is None else self._value(items)
-            yield name, _of_member(without(whole, paths))
+            yield name, self._of_member(without(whole, paths))
 
     def _value(self, items: int | list[int]) -> Payload:
         return self._item(items) if isinstance(items, int) else [*map(self._item, items)]
 
-    def _of_item(self, number: int) -> Digest:
+    def _of_item(self, number: int) -> _Element:
         if number not in self._of_items:
-            self._of_items[number] = _digest(self._item(number))
+            self._of_items[number] = self._of_element(self._item(number))
         return self._of_items[number]
+
+    def _of_element(self, value: Payload) -> _Element:
+        """Return the digest of an element of a list, and its key if it may stand in another place."""
+        if not self._in_any_order:
+            return None, _digest(value)
+        ordered = blocks_in_one_order(value)
+        return result_key(ordered), _digest(ordered)
+
+    def _of_list(self, elements: Iterable[_Element]) -> Digest:
+        return blake2b(b"[" + b"".join(sorted_results(elements)), digest_size=16).digest()
+
+    def _of_member(self, value: Payload) -> Digest:
+        return self._of_list(map(self._of_element, value)) if isinstance(value, list) else _digest(value)
 
     def _digests(self, body: Payload) -> dict[str, Digest]:
         if not isinstance(body, dict):
             return {"": _digest(body)}
         paths = {name: _below(self._ignored, name) for name in body}
-        return {name: _of_member(without(body[name], paths[name])) for name in body if () not in paths[name]}
+        return {name: self._of_member(without(body[name], paths[name])) for name in body if () not in paths[name]}
 
     def _key(self, endpoint: Endpoint, digests: Mapping[str, Digest]) -> Digest:
         whole = blake2b(repr(_address(endpoint)).encode(), digest_size=16)
@@ -181,14 +205,6 @@ def _address(endpoint: Endpoint) -> tuple[str, str | None, bool]:
 def _digest(value: Payload) -> Digest:
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return blake2b(text.encode(), digest_size=16).digest()
-
-
-def _of_member(value: Payload) -> Digest:
-    return _of_list(map(_digest, value)) if isinstance(value, list) else _digest(value)
-
-
-def _of_list(digests: Iterable[Digest]) -> Digest:
-    return blake2b(b"[" + b"".join(digests), digest_size=16).digest()
 
 
 def fits(recorded: Payload, live: Payload) -> bool:

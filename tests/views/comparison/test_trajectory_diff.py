@@ -111,12 +111,12 @@ def test_ids_make_no_difference_unless_asked() -> None:
     assert kinds(diff(one, other, ignore=())) == [["tool_call", "tool_result"], []]
 
 
-def _with_result(directory: Path, name: str, **result: Payload) -> Trajectory:
+def _with_result(directory: Path, file: str, **result: Payload) -> Trajectory:
     calls = [{"call_id": "c1", "name": "bash", "arguments": {}}]
-    with TrajectoryRecorder(directory / name) as recorder:
+    with TrajectoryRecorder(directory / file) as recorder:
         given = {"call_id": "c1", "result": "a.py", **result}
         recorder.record_agent_step(1, "completed", tool_calls=calls, tool_results=[given])
-    return trace_recorder.load(directory / name)
+    return trace_recorder.load(directory / file)
 
 
 def test_what_one_side_does_not_know_is_no_difference(tmp_path: Path) -> None:

@@ -32,7 +32,13 @@ class _SharedReplay(Replay):
 
     def __init__(self, handoff: ReplayHandoff) -> None:
         self._handoff = handoff
-        super().__init__(handoff.journal, ignore=handoff.ignore, speed=handoff.speed, tools=handoff.tools)
+        super().__init__(
+            handoff.journal,
+            ignore=handoff.ignore,
+            match=handoff.match,
+            speed=handoff.speed,
+            tools=handoff.tools,
+        )
 
     def _claim(self, number: int) -> bool:
         return self._handoff.claim(number)

@@ -49,6 +49,7 @@ class _SharedFork(Fork):
             answer=answer,
             recorder=recorder,
             ignore=handoff.ignore,
+            match=handoff.match,
             speed=handoff.speed,
         )
 

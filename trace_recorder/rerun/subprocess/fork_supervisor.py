@@ -44,6 +44,7 @@ def fork_program(  # noqa: PLR0913 - one argument an option of the command
     ignore: Sequence[str] = (),
     speed: float | None = None,
     allow_live: bool = False,
+    results_in_any_order: bool = False,
     directory: Path | None = None,
     file: Path | None = None,
 ) -> ForkResult:
@@ -67,6 +68,7 @@ def fork_program(  # noqa: PLR0913 - one argument an option of the command
             tuple(ignore),
             speed,
             allow_live,
+            results_in_any_order,
             asdict(point.origin),
             model,
             system,

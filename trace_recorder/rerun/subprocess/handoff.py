@@ -16,6 +16,8 @@ from typing import Any, ClassVar, Literal, Self
 
 from trace_recorder.attach.lifecycle import ForkedFrom
 from trace_recorder.attach.subprocess.handoff import Handoff, read_reports, write_report
+from trace_recorder.rerun.matching import Match
+from trace_recorder.rerun.results_order import results_in_any_order
 
 _GIVEN = "given-"
 _MISMATCH = "mismatch-"
@@ -37,6 +39,7 @@ class SharedRecording:
     speed: float | None = None
     allow_live: bool = False
     """Whether clients that are not answered from the recording may connect to models."""
+    results_in_any_order: bool = False
 
     def to_environment(self) -> dict[str, str]:
         """Return the order as a variable of an environment."""
@@ -47,6 +50,11 @@ class SharedRecording:
         """Read the order in an environment; None without one. Raises ValueError and TypeError for anything else."""
         text = environment.get(cls.VARIABLE)
         return cls(**json.loads(text)) if text else None
+
+    @property
+    def match(self) -> Match | None:
+        """What compares requests; None if they have to be equal."""
+        return results_in_any_order if self.results_in_any_order else None
 
     def claim(self, number: int) -> bool:
         """Note that the record of this number is used; False if it was used before, by any process."""

@@ -43,6 +43,7 @@ def replay_program(
     speed: float | None = None,
     tools: Literal["recorded", "live"] = "recorded",
     allow_live: bool = False,
+    results_in_any_order: bool = False,
 ) -> ReplayResult:
     """Run a command, answer its Python processes from a journal, and return how it ended.
 
@@ -53,7 +54,9 @@ def replay_program(
     for ignored in ignore:
         parse_path(ignored)
     with TemporaryDirectory(prefix="trace-recorder-", ignore_cleanup_errors=True) as reports:
-        handoff = ReplayHandoff(str(recording.path.absolute()), reports, tuple(ignore), speed, allow_live, tools)
+        handoff = ReplayHandoff(
+            str(recording.path.absolute()), reports, tuple(ignore), speed, allow_live, results_in_any_order, tools
+        )
         environment = {**PLACEHOLDER_KEYS, **os.environ, **handoff.to_environment(), "PYTHONPATH": python_path()}
         _, code = run_process(command, environment)
         unused = describe_unused(recording, recording.exchanges, handoff.given(), recording.path.name)
