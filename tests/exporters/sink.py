@@ -6,7 +6,7 @@ import gzip
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -22,6 +22,8 @@ class Sink(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), _Handler)
         self.status = 200
         self.seconds = 0.0
+        self.headers: dict[str, str] = {}
+        self.body = b""
         self.requests: list[tuple[str, dict[str, str], bytes]] = []
 
     @property
@@ -53,8 +55,12 @@ class _Handler(BaseHTTPRequestHandler):
         if status < 300:
             self.server.requests.append((self.path, dict(self.headers), body))
         self.send_response(status)
-        self.send_header("Content-Length", "0")
+        for name, value in self.server.headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(self.server.body)))
         self.end_headers()
+        with suppress(OSError):  # a client may not read it all
+            self.wfile.write(self.server.body)
 
     def log_message(self, *arguments: object) -> None:
         """Say nothing."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import time
+import zlib
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from tests.cli.invoking import invoke
 from tests.exporters.sink import Sink, attributes, sink
 from trace_recorder import TrajectoryRecorder, load, otlp
 from trace_recorder.attach.exporting import UNDELIVERED
+from trace_recorder.exporters.sink_session import MAX_ANSWER_BYTES, session
 from trace_recorder.recording.amend import append_annotation, append_rewards
 
 CALL = {"call_id": "c1", "name": "count", "arguments": {"path": "a"}}
@@ -111,6 +114,32 @@ def test_a_slow_or_full_endpoint_costs_the_agent_nothing(tmp_path: Path, status:
         server.requests.clear()
         invoke("export", path, "--format", "otlp", "--endpoint", server.url, "--resume")
         assert {*SPANS} >= {*server.names()} >= ({"invoke_agent"} if status == 200 else {*SPANS})
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_is_no_delivery(tmp_path: Path, status: int, caplog: pytest.LogCaptureFixture) -> None:
+    """It is not followed, wherever it leads; it is reported, and the spans are sent later."""
+    path = tmp_path / "run.json"
+    record(path)
+    with sink() as server, sink() as elsewhere:
+        server.status, server.headers = status, {"Location": f"{elsewhere.url}/login"}
+        refused = invoke("export", path, "--format", "otlp", "--endpoint", server.url)
+        assert (refused.exit_code, elsewhere.requests) == (1, [])
+        assert f"answered {status}, a redirect to {elsewhere.url}/login" in caplog.text
+
+        server.status = 200
+        again = invoke("export", path, "--format", "otlp", "--endpoint", server.url, "--resume")
+        assert (again.exit_code, server.names()) == (0, SPANS)
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "identity"])
+def test_little_of_a_long_answer_is_read(encoding: str) -> None:
+    """Neither many bytes, nor few that decompress to many."""
+    pack = {"gzip": gzip.compress, "deflate": zlib.compress}.get(encoding, bytes)
+    with sink() as server:
+        server.headers, server.body = {"Content-Encoding": encoding}, pack(b"a" * 10_000_000)
+        answer = session().post(server.url, data=b"")
+        assert (answer.status_code, answer.content) == (200, b"a" * MAX_ANSWER_BYTES)
 
 
 def test_a_restarted_endpoint_gets_every_span_once(tmp_path: Path) -> None:

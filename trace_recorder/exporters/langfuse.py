@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from trace_recorder.errors import MissingExtraError, PushError
+from trace_recorder.exporters.addresses import endpoint_of
 from trace_recorder.exporters.batches import Delivery
 from trace_recorder.exporters.otlp import OtlpTarget
-from trace_recorder.exporters.otlp_sender import OtlpSender, endpoint_of
+from trace_recorder.exporters.otlp_sender import OtlpSender
 from trace_recorder.guard import try_call
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory

@@ -17,9 +17,10 @@ from typing import Any
 from uuid import UUID
 
 from trace_recorder.errors import MissingExtraError, PushError
+from trace_recorder.exporters.addresses import endpoint_of, shown
 from trace_recorder.exporters.batches import Delivery, deliver
 from trace_recorder.exporters.delivered import Delivered
-from trace_recorder.exporters.otlp_sender import endpoint_of, shown
+from trace_recorder.exporters.sink_session import session
 from trace_recorder.guard import try_call
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import Reward, Trajectory
@@ -51,12 +52,12 @@ class LangSmithSender:
             raise MissingExtraError(
                 "Runs are sent by LangSmith's client, which is not installed: pip install 'trace-recorder[langsmith]'"
             ) from error
-        session = import_module("requests").Session()
+        requests_session = session()
         client = module.Client(
-            endpoint, api_key=key, session=session, auto_batch_tracing=False, omit_traced_runtime_info=True
+            endpoint, api_key=key, session=requests_session, auto_batch_tracing=False, omit_traced_runtime_info=True
         )
         sender = cls(client, project)
-        session.hooks["response"].append(sender._note_answer)
+        requests_session.hooks["response"].append(sender._note_answer)
         return sender
 
     def _note_answer(self, answer: Any, *_: object, **__: object) -> None:

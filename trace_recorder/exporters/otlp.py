@@ -14,10 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from trace_recorder.exporters.addresses import endpoint_of, shown
 from trace_recorder.exporters.batches import Delivery, additions, deliver
 from trace_recorder.exporters.delivered import Delivered
 from trace_recorder.exporters.live import LiveExport
-from trace_recorder.exporters.otlp_sender import OtlpSender, endpoint_of, shown
+from trace_recorder.exporters.otlp_sender import OtlpSender
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.otlp.made import Conventions, SpanMaker
 from trace_recorder.views.otlp.spans import plan_spans

@@ -8,31 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 from trace_recorder.errors import MissingExtraError
+from trace_recorder.exporters.sink_session import session
 from trace_recorder.version import __version__
 from trace_recorder.views.otlp.otlp_json import SCHEMA_URL, SCOPE
 from trace_recorder.views.otlp.span import Span, SpanEvent
-
-_PATH = "/v1/traces"
-
-
-def endpoint_of(url: str) -> str:
-    """Return the address that spans are sent to: of a server's address alone, with OTLP's own path.
-
-    Raises ValueError where it is no address.
-    """
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ValueError(f"{url!r} is no endpoint: an address such as http://localhost:4318 is expected.")
-    return urlunsplit(parts._replace(path=_PATH)) if parts.path in {"", "/"} else url
-
-
-def shown(endpoint: str) -> str:
-    """Return an address as messages and files may have it: without a user, a password or a query."""
-    parts = urlsplit(endpoint)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 class OtlpSender:
@@ -63,7 +44,7 @@ class OtlpSender:
         resources = import_module("opentelemetry.sdk.resources")
         self._resource = resources.Resource({"service.name": service_name}, SCHEMA_URL)
         self._exporter = exporter.OTLPSpanExporter(
-            endpoint=endpoint, headers=dict(headers or {}) or None, timeout=timeout_seconds
+            endpoint=endpoint, headers=dict(headers or {}) or None, timeout=timeout_seconds, session=session()
         )
 
     def send(self, spans: Sequence[Span]) -> bool:

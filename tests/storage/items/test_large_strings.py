@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.data.written import Writing
 from tests.storage.items.store import LARGE, records
+from trace_recorder import load
 from trace_recorder.background_work import current_yield
 from trace_recorder.storage.items.encoder import ItemEncoder
 from trace_recorder.storage.items.large_strings import MIN_STRING_CHARACTERS, reduce_json, restore
+from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.values.json_text import NotJsonError
 from trace_recorder.values.messages import Payload
 
@@ -118,3 +122,52 @@ def test_other_threads_may_run_often_while_large_strings_are_taken_out() -> None
     assert counts[0] >= 2 * 3_000_000 // 32_768
     assert counts[1] >= 100
     assert counts[2] >= 1_000
+
+
+def _with_references(count: int) -> ItemTable:
+    """An item in which one string of a megabyte stands so many times."""
+    table = ItemTable()
+    table.add_item({"s": 0, "value": "x" * 1_000_000}, 1)
+    content = [{"type": "text", "text": "@s"}] * count
+    table.add_item({"n": 0, "value": {"role": "user", "content": content}, "strings": {"@s": 0}}, 2)
+    return table
+
+
+def test_an_item_of_a_hostile_journal_that_repeats_a_string_too_often_is_missing() -> None:
+    assert len(_with_references(200).element(0)["content"]) == 200
+    with pytest.raises(KeyError):
+        _with_references(20_000).element(0)
+
+
+def test_a_string_that_many_items_have_once_is_no_repetition() -> None:
+    table = ItemTable()
+    table.add_item({"s": 0, "value": "x" * 1_000_000}, 1)
+    for number in range(2000):
+        table.add_item({"n": number, "value": ["@s", number], "strings": {"@s": 0}}, 2)
+    assert table.element(1999)[1] == 1999
+
+
+def test_a_journal_that_repeats_a_string_too_often_has_a_gap(tmp_path: Path) -> None:
+    """Of 1 MB on file, with 20 GB in a message: `load` says so, and needs little memory."""
+    path = tmp_path / "run.jsonl"
+    writing = Writing(path)
+    writing.add("item", s=0, value="x" * 1_000_000)
+    content = [{"type": "text", "text": "@s"}] * 20_000
+    writing.add("item", n=0, value={"role": "user", "content": content}, strings={"@s": 0})
+    writing.add(
+        "llm_request",
+        interaction_id="llm_1",
+        attempt=0,
+        api="openai-chat",
+        provider="openai",
+        method="POST",
+        url="https://api.openai.com/v1/chat/completions",
+        headers=[],
+        body={"model": "m"},
+        items={"messages": [[0, 0]]},
+        check={"messages": "00000000"},
+    )
+    writing.journal.close()
+    run = load(path)
+    assert [(call.interaction_id, [*call.input_messages]) for call in run.llm_interactions] == [("llm_1", [])]
+    assert len(run.gaps) >= 1

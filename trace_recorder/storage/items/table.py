@@ -20,6 +20,11 @@ MAX_MISSING_ITEMS = 100_000
 """How many lines of items may be missing; a number beyond that is invalid."""
 _MAX_REPEATS = 4
 """How many times ranges of a list may cover all items; more would exhaust memory."""
+MAX_REPEATED_CHARS = 256 * 1024 * 1024
+"""How many characters large strings may have where they stand once more in the same item, in all items of a journal.
+
+An item beyond that counts as missing: 20,000 times 1 MB in one message are 20 GB as soon as its texts are joined.
+"""
 _NO_NUMBERS = array("q")
 
 
@@ -36,6 +41,9 @@ class ItemTable:
         self._strings: dict[int, str] = {}
         self._bases: dict[int, dict[str, array[int]]] = {}
         self._all_numbers = array("q")
+        self._repeated_chars: dict[int, int] = {}
+        """Of each item in which a large string stands more than once, how many characters that adds."""
+        self._all_repeated_chars = 0
 
     @property
     def end(self) -> int:
@@ -62,7 +70,19 @@ class ItemTable:
     def _filled(self, data: Mapping[str, Payload]) -> Payload:
         """Return the value of an item with its large strings filled in. Raises KeyError if one is missing."""
         strings = {mark: self._string(number) for mark, number in data["strings"].items()}
-        return _fill(data["value"], strings) if strings else data["value"]
+        if not strings:
+            return data["value"]
+        self._count_repeated(data["n"], _filled_chars(data["value"], strings) - sum(map(len, strings.values())))
+        return _fill(data["value"], strings)
+
+    def _count_repeated(self, number: int, chars: int) -> None:
+        """Count what an item repeats. Raises KeyError beyond the limit. An item may be read again."""
+        if chars <= 0:
+            return
+        self._all_repeated_chars += chars - self._repeated_chars.get(number, 0)
+        self._repeated_chars[number] = chars
+        if self._all_repeated_chars > MAX_REPEATED_CHARS:
+            raise KeyError(f"item {number}: its strings are repeated too often")
 
     def add_base(self, seq: int, items: Mapping[str, Payload]) -> None:
         """Keep the full lists of the record `seq`, from its `items`: later lists may be relative to them."""
@@ -130,6 +150,16 @@ class ItemTable:
             if f"{found:08x}" != expected:
                 return False
         return True
+
+
+def _filled_chars(value: Payload, strings: Mapping[str, str]) -> int:
+    """Return how many characters of the large strings a value has when they are filled in."""
+    if isinstance(value, str):
+        return len(strings.get(value, ""))
+    if isinstance(value, list | dict):
+        inner = value.values() if isinstance(value, dict) else value
+        return sum(_filled_chars(element, strings) for element in inner)
+    return 0
 
 
 def _fill(value: Payload, strings: Mapping[str, str]) -> Payload:
