@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.agreement import agrees, document
-from tests.chat_calls import asked, call, said
+from tests.chat_calls import CHAT, asked, call, said
+from tests.counting import calls
 from tests.limits import limited
 from trace_recorder.derive.live_document.limits import DocumentLimits
 from trace_recorder.values.messages import Payload
 
 FEW = limited(document=DocumentLimits(min_open=1, max_waiting=4))
+FEW_IN_SMALL_BLOCKS = limited(document=DocumentLimits(min_open=1, max_waiting=4, read_bytes=4096))
 
 
 def conversation(number: int) -> list[Payload]:
@@ -42,3 +46,39 @@ def test_results_of_many_open_calls(tmp_path: Path, order: str) -> None:
     steps = document(recorder)["agent_steps"]
     assert [step["tool_results"][0]["result"] for step in steps[:40]] == [f"result {number}" for number in range(40)]
     assert agrees(recorder)
+
+
+class _AtOnce(httpx.AsyncBaseTransport):
+    """Answers nothing before a number of requests have come."""
+
+    def __init__(self, count: int) -> None:
+        self._missing = count
+        self._have_come = asyncio.Event()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self._missing -= 1
+        if not self._missing:
+            self._have_come.set()
+        await self._have_come.wait()
+        return httpx.Response(200, headers={"content-type": "application/json"}, content=said("done").body)
+
+
+def _cost_of_end(directory: Path, at_once: int) -> float:
+    """How many functions the end of a run calls for each of so many calls that were open at once."""
+    recorder = FEW_IN_SMALL_BLOCKS(directory / f"{at_once}.json")
+    recorder.start()
+
+    async def ask() -> None:
+        async with recorder.wrap(httpx.AsyncClient(transport=_AtOnce(at_once))) as client:
+            bodies = [asked(*conversation(number)) for number in range(at_once)]
+            await asyncio.gather(*[client.post(CHAT, json=body) for body in bodies])
+
+    asyncio.run(ask())
+    taken = calls(recorder.finalize)
+    assert len(document(recorder)["llm_interactions"]) == at_once
+    return taken / at_once
+
+
+def test_the_end_of_a_run_costs_each_call_the_same_however_many_were_open_at_once(tmp_path: Path) -> None:
+    _cost_of_end(tmp_path, 3)
+    assert _cost_of_end(tmp_path, 100) < 3 * _cost_of_end(tmp_path, 4)

@@ -87,6 +87,8 @@ class Draft:
         self._open_steps: list[OpenStep] = []
         self._open_step_of: dict[object, OpenStep] = {}
         self._settled_step_ids: set[str] = set()
+        self._settled_in_flight: set[str] = set()
+        """Interactions that were settled before their end, because too many were waiting."""
         self._first: LLMInteraction | None = None
         self._gaps: list[Gap] = []
         self._call_figures = Tally()
@@ -124,6 +126,7 @@ class Draft:
             identity = record.data.get("interaction_id")
             continues = record.kind not in _BEGINNINGS or record.data.get("attempt", 0) != 0
             if continues and identity is not None and identity not in self._fold.calls:
+                self._reopen_too_early(identity)
                 self._carry_over.reopen(identity)
             if record.data.get("step_id") in self._settled_step_ids:
                 self._carry_over.reopen(record.data["step_id"])
@@ -190,6 +193,14 @@ class Draft:
             self._carry_over.unsettled |= fold.tools.unanswered() - {identity}
         self._carry_over.reopen(identity)
 
+    def _reopen_too_early(self, identity: str) -> None:
+        """Where an interaction goes on that was settled before its end, reopen the others of this kind with it.
+
+        Many calls at once would else take a draft each.
+        """
+        if identity in self._settled_in_flight and identity not in self._carry_over.unsettled:
+            self._carry_over.unsettled |= self._settled_in_flight - {identity}
+
     def _start_without(self, identity: str) -> None:
         """Start over with a draft that leaves out one interaction."""
         self._carry_over.hidden.add(identity)
@@ -243,6 +254,8 @@ class Draft:
             is_done = open_ones > self._limits.max_waiting or not self._is_waiting(shown)
             if is_done and not self._must_stay_open(identity, shown.step):
                 shown.element.settled = True
+                if shown.call.ending is None and not shown.call.is_manual:
+                    self._settled_in_flight.add(identity)
                 if shown.step is not None:
                     self._steps.settle(shown.step)
                 self._gaps += shown.gaps
