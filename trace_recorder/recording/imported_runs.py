@@ -25,6 +25,7 @@ from trace_recorder.imports.foreign.layout import IMPORTED_FROM, journal_lines
 from trace_recorder.imports.foreign.run import ForeignRun, Members
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.services.failures import FetchError, TraceFetchError, refuse
+from trace_recorder.imports.services.paging import Progress
 from trace_recorder.imports.services.traces import ListedTrace, TraceService
 from trace_recorder.storage.atomic_write import replace_file
 from trace_recorder.storage.file_descriptor import close_ignoring_errors
@@ -70,8 +71,9 @@ def import_traces(service: TraceService, directory: Path, seen: dict[str, str] |
     """
     seen = {} if seen is None else seen
     failures = 0
-    listed = service.traces()
+    listed, progress = service.traces(), Progress(service.address)
     while (trace := try_call(partial(next, listed, None), partial(refuse, service))) is not None:
+        progress.new_ids([trace.identity])
         if trace.version and seen.get(trace.identity) == trace.version:
             continue
         here = _imported_before(service, trace, directory)
@@ -101,7 +103,7 @@ def _fetch(service: TraceService, trace: ListedTrace, directory: Path) -> Import
 
 def _imported_before(service: TraceService, trace: ListedTrace, directory: Path) -> Path | None:
     """Return the document of a trace that was imported in this version; None if there is none, or the trace goes on."""
-    for candidate in _candidates(directory / _name(service.format, trace.identity)):
+    for candidate in _candidates(directory, service.format, service.address, trace.identity):
         journal = journal_path_for(candidate)
         origin = _origin_of(journal)
         if origin is None:
@@ -119,7 +121,7 @@ def _name(format_name: str, identity: str) -> str:
 
 def _import(run: ForeignRun, directory: Path) -> Imported:
     run.identity = default_redactor(run.identity)  # it becomes the name of a file
-    for candidate in _candidates(directory / _name(run.format, run.identity)):
+    for candidate in _candidates(directory, run.format, str(run.source["file"]), run.identity):
         journal = journal_path_for(candidate)
         if not (os.path.lexists(journal) or os.path.lexists(candidate)):
             break
@@ -135,7 +137,7 @@ def _import(run: ForeignRun, directory: Path) -> Imported:
             close_ignoring_errors(replace_file(journal, journal_lines(run)))
             _write_document(candidate, run)
             return Imported(candidate, "replaced")
-    path = create_whole_journal((directory / _name(run.format, run.identity)).absolute(), journal_lines(run))
+    path = create_whole_journal(candidate.absolute(), journal_lines(run))
     _write_document(path, run)
     return Imported(path, "written")
 
@@ -148,9 +150,16 @@ def _is_written(document: Path, journal: Path) -> bool:
         return False
 
 
-def _candidates(document: Path) -> Iterator[Path]:
+def _candidates(directory: Path, format_name: str, file: str, identity: str) -> Iterator[Path]:
+    """Yield the paths that a run may have: by its id, by its id and where it is from, and then with numbers.
+
+    Ids that make the same name, such as two in Chinese, are told apart by the second.
+    """
+    document = directory / _name(format_name, identity)
+    digest = hashlib.sha256(f"{file}\0{identity}".encode("utf-8", "replace")).hexdigest()[:12]
     yield document
-    yield from (document.with_name(f"{document.stem}.{number}.json") for number in count(1))
+    yield document.with_name(f"{document.stem}-{digest}.json")
+    yield from (document.with_name(f"{document.stem}-{digest}.{number}.json") for number in count(1))
 
 
 def _write_document(document: Path, run: ForeignRun) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -35,8 +36,10 @@ class Database:
     left: int
     columns: dict[str, list[str]] = field(default_factory=dict)
 
-    def rows(self, table: str, where: str = "", *values: Payload) -> Iterator[Members]:
+    def rows(self, table: str, where: str = "", *values: Payload, blobs: bool = False) -> Iterator[Members]:
         """Yield the rows of a table, which may be absent, in the order in which they were written.
+
+        Without `blobs`, a blob is a text: SQLite lets any column have one.
 
         Raises TrajectoryFormatError where rows have more bytes than the file can have.
         """
@@ -47,7 +50,7 @@ class Database:
             self.left -= sum(len(value) for value in row if isinstance(value, str | bytes))
             if self.left < 0:
                 raise TrajectoryFormatError("The rows of the database have more bytes than its file: it is damaged.")
-            yield dict(row)
+            yield dict(row) if blobs else {name: _text_of(value) for name, value in dict(row).items()}
 
     def has(self, table: str, *columns: str) -> bool:
         """Whether there is such a table with these columns."""
@@ -79,6 +82,16 @@ def _prepared(connection: sqlite3.Connection, size: int) -> Database:
     described = {name: connection.execute(f"pragma table_info({_quoted(name)})") for name in names}
     columns = {name: [row["name"] for row in rows] for name, rows in described.items()}
     return Database(connection, _FREE_BYTES + _MAX_READINGS * size, columns)
+
+
+def _text_of(value: Payload | bytes) -> Payload:
+    """Return a blob as the text that it is in UTF-8, or else as an address of data; any other value as it is."""
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return f"data:application/octet-stream;base64,{b64encode(value).decode('ascii')}"
 
 
 def _quoted(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import stat
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
@@ -36,7 +37,12 @@ def is_zstd(path: Path) -> bool:
 
 
 def opened(path: Path) -> BinaryIO:
-    """Open a file to be read, decompressed if it has to be. Raises OSError, TrajectoryFormatError."""
+    """Open a file to be read, decompressed if it has to be. Raises OSError, TrajectoryFormatError.
+
+    What is no file is refused: a pipe would be waited for, and a device may never end.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise TrajectoryFormatError(f"{path} is no regular file.")
     if not is_zstd(path):
         return path.open("rb")
     decompress = zstd_reader(path)

@@ -17,6 +17,7 @@ from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.imports.foreign.langfuse import run_of_trace
 from trace_recorder.imports.foreign.run import ForeignRun, Members
 from trace_recorder.imports.services.failures import FetchError
+from trace_recorder.imports.services.paging import Progress
 from trace_recorder.imports.services.traces import ListedTrace, client_module
 from trace_recorder.values.messages import Payload
 
@@ -55,7 +56,7 @@ class Langfuse:
         seen: set[str] = set()
         observations = self._connected().observations
         given = {"is_root_observation": True, "fields": _LISTED_FIELDS, "limit": _TRACES_A_PAGE}
-        for root in _pages(observations.get_many, given):
+        for root in self._pages(observations.get_many, given):
             identity = as_text(root.get("traceId"))
             if identity and identity not in seen:
                 seen.add(identity)
@@ -65,15 +66,28 @@ class Langfuse:
         """Fetch the observations and the scores of a trace."""
         given = {"trace_id": trace.identity, "fields": _FIELDS, "limit": _OBSERVATIONS_A_PAGE}
         get_many = self._connected().observations.get_many
-        found = [*_pages(get_many, given)]
+        found = [*self._pages(get_many, given)]
         cut = sorted({name for one in found for name in _cut(one)})
         if cut:
-            found = [*_pages(get_many, given | {"expand_metadata": ",".join(cut)})]
+            found = [*self._pages(get_many, given | {"expand_metadata": ",".join(cut)})]
         if not found:
             return None
         wanted = {"trace_id": trace.identity, "fields": "details", "limit": _SCORES_A_PAGE}
-        scores = [*_pages(self._connected().scores.get_many, wanted)]
+        scores = [*self._pages(self._connected().scores.get_many, wanted)]
         return run_of_trace(_trace(trace.identity, found, scores))
+
+    def _pages(self, get_many: Callable[..., Payload], given: Mapping[str, Payload]) -> Iterator[Members]:
+        """Yield the elements of all pages, as they are on the wire. Raises FetchError where the pages do not end."""
+        cursor: str | None = None
+        progress = Progress(self.address)
+        while True:
+            page = get_many(**given, cursor=cursor, request_options=_OPTIONS)
+            elements = [as_dict(json.loads(one.json())) for one in page.data]
+            progress.new_ids(as_text(element.get("id")) or "" for element in elements)
+            yield from elements
+            cursor = page.meta.cursor
+            if not cursor:
+                return
 
     def _check_project(self) -> None:
         projects = [as_dict(json.loads(one.json())) for one in self._connected().projects.get().data]
@@ -96,17 +110,6 @@ def _client() -> Payload:
         )
     place = os.environ.get("LANGFUSE_BASE_URL") or os.environ.get("LANGFUSE_HOST") or _PUBLIC
     return api.LangfuseAPI(base_url=place.rstrip("/"), username=public, password=secret)
-
-
-def _pages(get_many: Callable[..., Payload], given: Mapping[str, Payload]) -> Iterator[Members]:
-    """Yield the elements of all pages, as they are on the wire."""
-    cursor: str | None = None
-    while True:
-        page = get_many(**given, cursor=cursor, request_options=_OPTIONS)
-        yield from (as_dict(json.loads(one.json())) for one in page.data)
-        cursor = page.meta.cursor
-        if not cursor:
-            return
 
 
 def _version(root: Members) -> str:

@@ -14,6 +14,7 @@ from hashlib import blake2b
 from trace_recorder.imports.foreign.mlflow import run_of_trace
 from trace_recorder.imports.foreign.run import ForeignRun, Members
 from trace_recorder.imports.services.failures import FetchError
+from trace_recorder.imports.services.paging import Progress
 from trace_recorder.imports.services.traces import ListedTrace, client_module
 from trace_recorder.values.messages import Payload
 
@@ -37,15 +38,16 @@ class MLflow:
     def traces(self) -> Iterator[ListedTrace]:
         """Yield the traces of the experiment, the newest first."""
         client, location, token = self._connected(), self._experiment(), None
-        seen: set[str] = set()  # a page begins after a number of traces, so one that is added moves the others
+        progress = Progress(
+            self.address
+        )  # a page begins after a number of traces, so one that is added moves the others
         while True:
             page = client.search_traces(
                 locations=[location], max_results=_TRACES_A_PAGE, page_token=token, include_spans=False
             )
-            for info in (trace.info.to_dict() for trace in page):
-                if info["trace_id"] not in seen:
-                    seen.add(info["trace_id"])
-                    yield ListedTrace(info["trace_id"], _version(info))
+            infos = {info["trace_id"]: info for info in (trace.info.to_dict() for trace in page)}
+            for identity in progress.new_ids(infos):
+                yield ListedTrace(identity, _version(infos[identity]))
             token = page.token
             if not token:
                 return

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from trace_recorder.dialects import anthropic_messages
 from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
+from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign.agent_history import AgentHistory, in_time_order
 from trace_recorder.imports.foreign.claude_code.lines import Entry, entries, is_session
 from trace_recorder.imports.foreign.claude_code.texts import is_clear, is_interruption, typed_text
@@ -61,7 +62,7 @@ def _read_sub_agent(reading: _Reading, source: Source) -> list[Event]:
     try:
         kind = as_text(as_dict(about.document).get("agentType")) if about.path.is_file() else None
         reading.read_lines(entries(source), events, of=source.path, kind=kind)
-    except OSError as error:
+    except (OSError, TrajectoryFormatError) as error:
         events.append(Missing(what=f"to read {source.path.name}", why=str(error)))
     return events
 

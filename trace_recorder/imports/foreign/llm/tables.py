@@ -81,7 +81,11 @@ class _Related:
 
 def attachment(database: Database, identity: Payload) -> Members | None:
     """Return an attachment, with its content as the address of data."""
-    row = next(database.rows("attachments", "where id = ?", identity), None) if isinstance(identity, str) else None
+    row = (
+        next(database.rows("attachments", "where id = ?", identity, blobs=True), None)
+        if isinstance(identity, str)
+        else None
+    )
     if row is None:
         return None
     content = row.pop("content", None)
