@@ -212,7 +212,11 @@ def test_the_list_is_that_of_the_command(tmp_path: Path) -> None:
     for name, one in stated.items():
         row = rows[name]
         assert (row["task"], row["status"], row["success"]) == (one.task, one.status, one.success)
-        assert (row["llm_calls"], row["input_tokens"], row["model"]) == (one.llm_calls, one.input_tokens, one.model)
+        assert (row["llm_calls"], row["total_input_tokens"], row["model"]) == (
+            one.llm_calls,
+            one.input_tokens,
+            one.model,
+        )
         assert (row["start_time"], row["execution_time_seconds"]) == (one.start_time, one.execution_time)
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from tests.counting import calls
 from tests.views.made import Payload, call, run, use
+from trace_recorder.values.token_counts import Counts
 from trace_recorder.views.conversations.call_chains import turns_of
 from trace_recorder.views.cost import Cost, cost_of, table
 from trace_recorder.views.stats import Stats, time_of, tool_spans
-from trace_recorder.views.token_counts import Counts
 
 LS = use("c1", command="ls")
 FAILED = {"response": {}, "error": {"type": "rate_limit", "message": "later"}}

@@ -20,7 +20,7 @@ from trace_recorder.derive.document import from_document
 from trace_recorder.imports.document_ends import document_ends
 from trace_recorder.values.llm_interaction import ErrorInfo
 from trace_recorder.values.messages import Payload
-from trace_recorder.values.metrics import metrics_of
+from trace_recorder.values.metrics import are_of_older_version, metrics_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.rewards import rewards_of
 
@@ -136,7 +136,8 @@ def _ended(path: Path) -> Trajectory | None:
     try:
         ends = document_ends(path)
         document = json.loads(path.read_bytes()) if ends is None else {**ends, "llm_interactions": []}
-        if document["status"] != "running" and document["metrics"] and document["llm_interactions"] is not None:
+        is_whole = document["metrics"] and not are_of_older_version(document["metrics"])
+        if document["status"] != "running" and is_whole and document["llm_interactions"] is not None:
             return from_document({**document, "llm_interactions": [], "agent_steps": []}, str(path))
     except (OSError, ValueError, RecursionError, KeyError, TypeError):
         pass
@@ -153,7 +154,7 @@ def _row(file: str, run: Trajectory, metrics: Mapping[str, Payload]) -> Row:
         provider=run.provider,
         model=run.model,
         llm_calls=metrics.get("llm_calls"),
-        input_tokens=metrics.get("input_tokens"),
+        input_tokens=metrics.get("total_input_tokens", metrics.get("input_tokens")),
         output_tokens=metrics.get("output_tokens"),
         execution_time=run.execution_time,
         rewards=rewards_of(run),

@@ -14,7 +14,7 @@ from trace_recorder.values.llm_interaction import ErrorInfo
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import Gap, Reward, Trajectory
-from trace_recorder.views.token_counts import is_usage_left_out
+from trace_recorder.views.tokens import is_usage_left_out
 
 _SUCCESS = {True: ", success", False: ", no success"}
 
@@ -70,7 +70,7 @@ def tokens_of(counts: Mapping[str, Payload]) -> str:
     return ", ".join(parts + ([f"{number(counts['cost'])} USD"] if counts.get("cost") is not None else []))
 
 
-_TOKENS = (("input_tokens", "in"), ("output_tokens", "out"))
+_TOKENS = (("total_input_tokens", "in"), ("output_tokens", "out"))
 _DETAILS = (
     ("cache_read_input_tokens", "read from the cache"),
     ("cache_creation_input_tokens", "written to the cache"),

@@ -16,13 +16,14 @@ from trace_recorder.dialects.stream_usage import USAGE_ADVICE
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
 from trace_recorder.values.messages import LLMResponse, Payload, ToolCall, ToolResult
 from trace_recorder.values.structs import asdict
+from trace_recorder.values.token_counts import prompt_tokens
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.kinds import INTERLEAVING, REFUSALS, SIGNATURES, THOUGHTS, contents_of_answer
 from trace_recorder.views.conversations.call_chains import Turn, agent_key, turns_of
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall
 from trace_recorder.views.conversations.unrequested_tools import is_tools_only
 from trace_recorder.views.incomplete_calls import incomplete_reason
-from trace_recorder.views.token_counts import is_usage_left_out
+from trace_recorder.views.tokens import is_usage_left_out
 
 _SHOWN_ELSEWHERE = frozenset({THOUGHTS, SIGNATURES, INTERLEAVING})
 """Contents of an answer that are shown elsewhere, or mean nothing to people."""
@@ -93,7 +94,7 @@ class Show:
             yield from self._prompt(self._prompt_of(call))
         if call.answered:
             yield Entry("tokens", f"not stated: {USAGE_ADVICE}" if is_usage_left_out(call) else "")
-            yield from self._answer(response)
+            yield from self._answer(response, prompt_tokens(call))
             for number in range(1, len(response.choices)):
                 yield from self._choice(response, number)
             yield Entry("not read", _unread(call), style="yellow")
@@ -137,8 +138,10 @@ class Show:
             for call in message.tool_calls:
                 yield from self._tool(call, indent=4)
 
-    def _answer(self, response: LLMResponse) -> Iterator[Entry]:
-        yield Entry("tokens", tokens_of(asdict(response.usage)))
+    def _answer(self, response: LLMResponse, prompt: int | None = None) -> Iterator[Entry]:
+        """Yield an answer; `prompt` are the tokens that went in. Of a step's own answer, they are as it states them."""
+        total = response.usage.input_tokens if prompt is None else prompt
+        yield Entry("tokens", tokens_of({**asdict(response.usage), "total_input_tokens": total}))
         yield Entry("thought", response.reasoning or "", style="italic")
         yield Entry("answer", response.content or "", style="green")
         yield from self._beside(response)

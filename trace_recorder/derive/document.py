@@ -30,6 +30,7 @@ from trace_recorder.values.messages import (
     RequestReading,
     ToolResult,
 )
+from trace_recorder.values.metrics import are_of_older_version, metrics_of
 from trace_recorder.values.shared_sequence import SharedSequence
 from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import SCHEMA_VERSION, AgentStep, Gap, Reward, Status, Trajectory
@@ -81,7 +82,7 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
         metadata=document.get("metadata") or {},
         annotations=document.get("annotations") or {},
         rewards=tuple(_reward(reward) for reward in document.get("rewards") or ()),
-        metrics=_numbers(document.get("metrics") or {}),
+        metrics=_metrics(document.get("metrics") or {}, interactions),
         llm_interactions=interactions,
         agent_steps=list(_steps(document.get("agent_steps") or (), by_id)),
         gaps=tuple(check_types(Gap(**gap | _texts(gap, ("what", "why")))) for gap in document.get("gaps") or ()),
@@ -89,9 +90,10 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
     return check_types(trajectory)
 
 
-def _numbers(metrics: Mapping[str, Payload]) -> dict[str, Payload]:
-    """Return the metrics that are numbers."""
-    return {name: value for name, value in metrics.items() if isinstance(value, int | float)}
+def _metrics(stated: Mapping[str, Payload], interactions: Sequence[LLMInteraction]) -> dict[str, Payload]:
+    """Return the metrics that are numbers. An older document does not have all: these are counted."""
+    numbers = {name: value for name, value in stated.items() if isinstance(value, int | float)}
+    return metrics_of(interactions, ()) | numbers if are_of_older_version(numbers) else numbers
 
 
 def _reward(document: dict[str, Payload]) -> Reward:

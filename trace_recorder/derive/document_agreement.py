@@ -16,6 +16,7 @@ from trace_recorder.values.checked_types import text_of_member
 from trace_recorder.values.jsonable import is_description
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload
+from trace_recorder.values.metrics import COMPUTED, are_of_older_version
 from trace_recorder.values.shared_sequence import SharedSequence
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 
@@ -34,6 +35,8 @@ def first_difference(document: Mapping[str, Payload], trajectory: Trajectory) ->
         **trajectory.tail("inline"),
         "history": document["history"],
     }
+    if are_of_older_version(document.get("metrics") or {}):
+        expected["metrics"] = {name: value for name, value in trajectory.metrics.items() if name not in COMPUTED}
     if list(document) != list(expected):
         return "it"
     for name, value in document.items():

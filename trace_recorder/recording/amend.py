@@ -79,7 +79,7 @@ def append_end(path: Path, exit_code: int, status: Status | None = None, error: 
 
     The success of a failed run is False, of any other unknown. Raises as `append_rewards` does.
     """
-    with _amended(path, replaced=() if status is None else ("final_result", "success")) as writer:
+    with _amended(path, replaced=() if status is None else ("final_result", "success", "error")) as writer:
         writer.append("annotation", to_json({"key": "exit_code", "value": exit_code}), now())
         if status is not None:
             end = {"status": status, "success": False if status == "failed" else None, "final_result": None}

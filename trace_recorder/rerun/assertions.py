@@ -11,9 +11,9 @@ from pathlib import Path
 from trace_recorder.imports.loader import load
 from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction
 from trace_recorder.values.messages import ToolCall, ToolResult
+from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.cost import cost_of
-from trace_recorder.views.token_counts import counts_of
 
 
 class TrajectoryAssertions:

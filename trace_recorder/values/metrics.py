@@ -1,4 +1,8 @@
-"""Metrics of a run, from its interactions and steps. What no provider stated is left out, never 0."""
+"""Metrics of a run, from its interactions and steps. What no provider stated is left out, never 0.
+
+Token counts are as the providers state them, but for `total_input_tokens`: the prompts with their cached tokens,
+counted in one way for all dialects. `cached_input_tokens` are those of them that were read from a cache.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload
+from trace_recorder.values.token_counts import COUNTED_APART, prompt_tokens
 from trace_recorder.values.trajectory import AgentStep
 
 _TOKEN_COUNTS = (
@@ -21,7 +26,8 @@ _UNITS = {"llm_seconds": 1_000_000, "cost": 1_000_000_000_000}
 """Fractions are summed as integers, in these parts of their units, so that the order does not change a sum."""
 _MAX_VALUE = 1e12
 """Fractions beyond it are left out."""
-_ORDER = (*_ALWAYS, "llm_seconds", *_TOKEN_COUNTS, "cost", "redactions")
+COMPUTED = ("total_input_tokens", "cached_input_tokens")
+_ORDER = (*_ALWAYS, "llm_seconds", *_TOKEN_COUNTS, *COMPUTED, "cost", "redactions")
 
 Counts = Mapping[str, int]
 """Integers by the name of a metric, fractions in the parts of `_UNITS`. Unknown ones are absent."""
@@ -42,6 +48,11 @@ def metrics_of(
     return tally.metrics(*others)
 
 
+def are_of_older_version(metrics: Mapping[str, object]) -> bool:
+    """Whether metrics were written before prompts were counted in one way, so that calls have to be counted again."""
+    return "input_tokens" in metrics and "total_input_tokens" not in metrics
+
+
 def interaction_counts(one: LLMInteraction) -> Counts:
     """Return what one interaction adds to the metrics."""
     counts = {"llm_calls": 1, "attempts": len(one.attempts)}
@@ -52,6 +63,11 @@ def interaction_counts(one: LLMInteraction) -> Counts:
         value = getattr(usage, name)
         if value is not None:
             counts[name] = value
+    total = prompt_tokens(one) if one.api in COUNTED_APART else usage.input_tokens
+    if total is not None:
+        counts["total_input_tokens"] = total
+    if usage.cache_read_input_tokens is not None:
+        counts["cached_input_tokens"] = usage.cache_read_input_tokens
     for name, fraction in (("llm_seconds", one.duration_seconds), ("cost", usage.cost)):
         if fraction is not None and abs(fraction) < _MAX_VALUE:
             counts[name] = round(fraction * _UNITS[name])

@@ -13,6 +13,7 @@ from datetime import datetime
 from trace_recorder.clocks import parse_time
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
 from trace_recorder.values.messages import ToolCall, ToolResult
+from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.viewer.agents import Agents
 from trace_recorder.viewer.parts import CUT, Json, Limits, excerpt, value_parts
@@ -20,7 +21,6 @@ from trace_recorder.viewer.prompts import Prompt
 from trace_recorder.views.conversations.chained_call import agent_key
 from trace_recorder.views.cost import Price, cost_of
 from trace_recorder.views.incomplete_calls import incomplete_reason
-from trace_recorder.views.token_counts import counts_of
 
 
 def run_facts(trajectory: Trajectory, limits: Limits = CUT) -> Json:

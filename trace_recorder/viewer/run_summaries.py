@@ -18,7 +18,7 @@ from trace_recorder.storage.journal_lock import writer_is_alive
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.messages import Payload
-from trace_recorder.values.metrics import metrics_of
+from trace_recorder.values.metrics import are_of_older_version, metrics_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.parts import Json
 
@@ -26,7 +26,7 @@ TAIL_BYTES = 8192
 """How much of the beginning and the end of a journal is read first."""
 _FIGURES = (
     *("llm_calls", "failed_llm_calls", "tool_calls", "failed_tool_calls"),
-    *("input_tokens", "output_tokens", "cache_read_input_tokens", "cost"),
+    *("total_input_tokens", "output_tokens", "cached_input_tokens", "cost"),
 )
 
 
@@ -36,7 +36,7 @@ def summary_of(path: Path, name: str) -> Json:
     if path == journal:
         return _from_journal(path, name)
     found = document_ends(path)
-    if found is None:
+    if found is None or are_of_older_version(_figures_of(found)):
         return _from_trajectory(load(path), name)
     if found.get("status") == "running":
         found = {**found, **_end_of_running(journal)}
@@ -98,8 +98,7 @@ def _from_trajectory(run: Trajectory, name: str) -> Json:
 
 
 def _row(found: Mapping[str, Payload], name: str) -> Json:
-    metrics = found.get("metrics")
-    figures: Mapping[str, Payload] = metrics if isinstance(metrics, dict) else {}
+    figures = _figures_of(found)
     return {
         "id": name,
         **{key: found.get(key) for key in ("task", "status", "success", "model", "provider", "start_time", "end_time")},
@@ -109,6 +108,11 @@ def _row(found: Mapping[str, Payload], name: str) -> Json:
         "rewards": _rewards(found.get("rewards")),
         "error": _error(found.get("error")),
     }
+
+
+def _figures_of(found: Mapping[str, Payload]) -> Mapping[str, Payload]:
+    metrics = found.get("metrics")
+    return metrics if isinstance(metrics, dict) else {}
 
 
 def _rewards(rewards: Payload) -> dict[str, Payload]:

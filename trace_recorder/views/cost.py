@@ -15,8 +15,8 @@ from importlib.metadata import version
 
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.views.cost_table import PriceTable
-from trace_recorder.views.token_counts import Counts, counts_of
 
 CURRENCY = "USD"
 Price = Callable[[str, str, Counts, datetime | None], float | None]

@@ -13,7 +13,7 @@ from decimal import Decimal
 from importlib import import_module
 
 from trace_recorder.values.messages import Payload
-from trace_recorder.views.token_counts import Counts
+from trace_recorder.values.token_counts import Counts
 
 MAX_MODELS = 1024
 """What is known of so many models, and of so many prices, is kept."""

@@ -15,11 +15,11 @@ from typing import Any, Literal
 
 from trace_recorder.errors import MissingExtraError
 from trace_recorder.values.messages import Payload, ToolCall, ToolResult
+from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.openai_functions import result_text
 from trace_recorder.views.content.parts import utf8_text
 from trace_recorder.views.cost import cost_of
-from trace_recorder.views.token_counts import Counts, counts_of
 
 Of = Literal["calls", "steps", "tool_calls"]
 Library = Literal["polars", "pandas"]

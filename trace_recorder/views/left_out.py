@@ -21,7 +21,7 @@ from trace_recorder.views.content.kinds import Content, Location, contents_of, c
 from trace_recorder.views.content.parts import Part, described
 from trace_recorder.views.conversations.call_chains import Relation, Turn, interactions_of
 from trace_recorder.views.conversations.unrequested_tools import unrequested_tools_of
-from trace_recorder.views.token_counts import tokens_of
+from trace_recorder.views.tokens import tokens_of
 from trace_recorder.views.view import LeftOut
 
 Side = Literal["instructions", "questions", "tool results", "answers"]

@@ -14,6 +14,7 @@ from datetime import UTC
 from trace_recorder.clocks import parse_time
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Block, Message, Payload, ToolCall, without_none
+from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.finish_reasons import Ending, ending_of
 from trace_recorder.views.content.kinds import INTERLEAVING, THOUGHTS
@@ -38,7 +39,6 @@ from trace_recorder.views.left_out import (
     count_unsupported_contents,
     other_part_as_text,
 )
-from trace_recorder.views.token_counts import counts_of
 from trace_recorder.views.view import LeftOut, view
 
 VERSION = 3

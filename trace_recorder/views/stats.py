@@ -17,11 +17,12 @@ from datetime import datetime
 
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.conversations.chained_call import agent_key
 from trace_recorder.views.cost import Costs, Price, cost_of
 from trace_recorder.views.rewards import rewards_of
-from trace_recorder.views.token_counts import Counts, counts_of, is_usage_left_out
+from trace_recorder.views.tokens import is_usage_left_out
 
 Span = tuple[float, float]
 _COUNTS = ("prompt", "completion", "cache_read", "cache_write", "reasoning")

@@ -13,8 +13,8 @@ from tests.imports.foreign.files import check_run, loaded, runs_of
 from trace_recorder import load
 from trace_recorder.imports.foreign.formats import Source, format_of, read_runs
 from trace_recorder.imports.foreign.run import Kept, ToolRun
+from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.token_counts import counts_of
 
 _Line = dict[str, Any]
 

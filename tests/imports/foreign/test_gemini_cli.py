@@ -13,7 +13,7 @@ from tests.imports.foreign.files import check_run, real_files, runs_of
 from trace_recorder import load
 from trace_recorder.imports.foreign.formats import Source, format_of
 from trace_recorder.imports.foreign.run import Kept, ToolRun
-from trace_recorder.views.token_counts import counts_of
+from trace_recorder.values.token_counts import counts_of
 
 _Members = dict[str, Any]
 _ABOUT = {

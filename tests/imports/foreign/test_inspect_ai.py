@@ -21,8 +21,8 @@ from trace_recorder.imports.foreign.formats import Source, format_of
 from trace_recorder.imports.foreign.inspect_ai.archive import Archive
 from trace_recorder.imports.foreign.inspect_ai.attachments import Attachments
 from trace_recorder.imports.foreign.run import Kept, Missing
+from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.token_counts import counts_of
 
 _SYSTEM = {"role": "system", "content": "attachment://5a"}
 _USER = {

@@ -10,8 +10,8 @@ from tests.imports.foreign.damage import check_damaged
 from tests.imports.foreign.files import check_run, real_files, runs_of
 from trace_recorder.imports.foreign.formats import Source, format_of
 from trace_recorder.imports.foreign.run import Kept, Missing
+from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.token_counts import Counts, counts_of
 
 _Event = dict[str, Any]
 _AGENT = {"name": "guide", "model": {"id": "claude-x"}, "system": "Be brief.", "tools": [{"type": "agent_toolset"}]}

@@ -16,8 +16,8 @@ from trace_recorder import load, load_all
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign.formats import Source, format_of
 from trace_recorder.imports.foreign.run import Call, Kept, Missing, ToolRun
+from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.token_counts import counts_of
 
 _SESSION = {
     "id": "ses_1",

@@ -11,8 +11,8 @@ from tests.imports.foreign.files import check_run, real_files, runs_of
 from trace_recorder import load
 from trace_recorder.imports.foreign.formats import Source, format_of
 from trace_recorder.imports.foreign.run import Call, Kept, Missing
+from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.token_counts import counts_of
 
 _Line = dict[str, Any]
 _TIME = "2026-01-16T02:37:34.075Z"

@@ -13,8 +13,8 @@ from tests.imports.foreign.span_files import TRACE, written
 from tests.imports.foreign.weather_traces import TIMES, check_only_run
 from trace_recorder.imports.foreign.formats import Source, format_of
 from trace_recorder.imports.foreign.run import Annotation, Call, Missing, Score, ToolRun
+from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.token_counts import Counts, counts_of
 
 # ── lists of spans ───────────────────────────────────────────────────────────────────────────────────────────────────
 

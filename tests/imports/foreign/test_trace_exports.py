@@ -14,8 +14,8 @@ from tests.imports.foreign.span_files import BEGAN, SECOND, TRACE, written
 from tests.imports.foreign.weather_traces import AGAIN, GIVEN, REPLY, TIMES, check_only_run
 from trace_recorder.imports.foreign.formats import Source, format_of
 from trace_recorder.imports.foreign.run import Missing, ToolRun
+from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.token_counts import Counts, counts_of
 
 # ── MLflow ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 

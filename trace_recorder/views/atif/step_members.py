@@ -9,10 +9,11 @@ from trace_recorder.imports.atif.tool_steps import TOOL_STEP_FLAG
 from trace_recorder.imports.foreign.formats import FORMATS
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Choice, LLMResponse, Payload, ToolCall, ToolResult, without_none
+from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import AgentStep
 from trace_recorder.views.content.openai_functions import arguments_of, result_text
 from trace_recorder.views.conversations.call_chains import Turn
-from trace_recorder.views.token_counts import counts_of, tokens_of
+from trace_recorder.views.tokens import tokens_of
 
 _SAMPLED = frozenset({"token_ids", "logprobs", "logprobsResult"})
 

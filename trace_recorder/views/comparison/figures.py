@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass
 
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.token_counts import counts_of
 from trace_recorder.views.cost import Costs, cost_of
-from trace_recorder.views.token_counts import counts_of, sum_known
+from trace_recorder.views.tokens import sum_known
 
 
 @dataclass(frozen=True, slots=True)

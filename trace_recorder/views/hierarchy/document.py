@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from trace_recorder.clocks import parse_time
 from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.values.trajectory import Reward, Trajectory
 from trace_recorder.views.content.finish_reasons import ending_of
 from trace_recorder.views.content.kinds import THOUGHTS
@@ -27,7 +28,7 @@ from trace_recorder.views.left_out import (
     count_changed_histories,
     count_unsupported_contents,
 )
-from trace_recorder.views.token_counts import Counts, counts_of, sum_known
+from trace_recorder.views.tokens import sum_known
 from trace_recorder.views.view import LeftOut, view
 
 SOURCE = "trace_recorder"

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from trace_recorder.values.messages import Message, Payload, Tool, ToolCall, ToolResult, without_none
+from trace_recorder.values.token_counts import counts_of
 from trace_recorder.views.content.openai_functions import arguments_of, result_text
 from trace_recorder.views.content.parts import Text, chat_part, parts_of
 from trace_recorder.views.conversations.call_chains import Turn, answer_of
 from trace_recorder.views.conversations.tool_results import AnsweredTurn
-from trace_recorder.views.token_counts import counts_of
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 """The form's four roles. Any other is a user, with its name in `metadata.original_role`."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload, ToolCall, ToolResult, without_none
+from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.openai_functions import arguments_text, function_of, result_text
 from trace_recorder.views.content.parts import Image, Part, Text, parts_of
@@ -20,7 +21,6 @@ from trace_recorder.views.otlp.genai import text_of_value
 from trace_recorder.views.otlp.messages import json_of
 from trace_recorder.views.otlp.prompts import Prompt
 from trace_recorder.views.otlp.span import Value, after, iso, nanoseconds
-from trace_recorder.views.token_counts import counts_of
 
 _OF = "langfuse.observation."
 INPUT, OUTPUT, TYPE, USAGE = f"{_OF}input", f"{_OF}output", f"{_OF}type", f"{_OF}usage_details"

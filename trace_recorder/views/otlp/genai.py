@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from trace_recorder.dialects.json_access import as_number
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, ToolCall, ToolResult
+from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.openai_functions import result_text
 from trace_recorder.views.otlp.messages import MessageTexts, encodable, instructions_text, json_of, outputs_of
 from trace_recorder.views.otlp.prompts import Prompt
 from trace_recorder.views.otlp.span import Value
-from trace_recorder.views.token_counts import counts_of
 
 OPERATIONS = {
     "openai-completions": "text_completion",

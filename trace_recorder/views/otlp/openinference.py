@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload, ToolCall, ToolResult, without_none
+from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.openai_functions import arguments_text, result_text
 from trace_recorder.views.content.parts import Image, Text, parts_of
@@ -19,7 +20,6 @@ from trace_recorder.views.otlp.genai import text_of_value
 from trace_recorder.views.otlp.messages import encodable, json_of
 from trace_recorder.views.otlp.prompts import Prompt
 from trace_recorder.views.otlp.span import Value
-from trace_recorder.views.token_counts import counts_of
 
 _KIND = "openinference.span.kind"
 Attribute = tuple[str, Value]

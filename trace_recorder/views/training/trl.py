@@ -32,7 +32,7 @@ from trace_recorder.views.left_out import (
     count,
     count_unsupported_contents,
 )
-from trace_recorder.views.token_counts import Tokens, tokens_of
+from trace_recorder.views.tokens import Tokens, tokens_of
 from trace_recorder.views.training.branches import Branch, Line, branches, count_unlearned, tools_of
 from trace_recorder.views.view import LeftOut, view
 

@@ -19,9 +19,9 @@ export interface RunSummary {
   failed_llm_calls: number | null;
   tool_calls: number | null;
   failed_tool_calls: number | null;
-  input_tokens: number | null;
+  total_input_tokens: number | null;
   output_tokens: number | null;
-  cache_read_input_tokens: number | null;
+  cached_input_tokens: number | null;
   cost: number | null;
   rewards: Record<string, number> | null;
   error: ErrorInfo | string | null;

@@ -26,7 +26,7 @@ export function errorsOf(run: RunSummary): number {
 }
 
 export function tokensOf(run: RunSummary): number {
-  return (run.input_tokens ?? 0) + (run.output_tokens ?? 0);
+  return (run.total_input_tokens ?? 0) + (run.output_tokens ?? 0);
 }
 
 export function listed(runs: RunSummary[], filters: Filters, order: Order): RunSummary[] {
@@ -52,7 +52,7 @@ function valueOf(column: Column): (run: RunSummary) => string | number | null {
     case "errors":
       return errorsOf;
     case "tokens":
-      return (run) => (run.input_tokens === null && run.output_tokens === null ? null : tokensOf(run));
+      return (run) => (run.total_input_tokens === null && run.output_tokens === null ? null : tokensOf(run));
     case "rewards":
       return (run) => {
         const values = Object.values(run.rewards ?? {});

@@ -202,8 +202,8 @@ function RunRow({ run, index, start, measure, chosen, marked, mark }: RowProps) 
       <span role="cell" class="execution_time_seconds figure">{duration(run.execution_time_seconds)}</span>
       <span role="cell" class="steps figure">{count(run.steps)}</span>
       <span role="cell" class={`errors figure ${failures > 0 ? "bad-text" : ""}`}>{failures > 0 ? count(failures) : ""}</span>
-      <span role="cell" class="tokens figure" title={`${count(run.input_tokens)} in, ${count(run.output_tokens)} out`}>
-        {run.input_tokens === null ? "" : `${short(run.input_tokens)} → ${short(run.output_tokens)}`}
+      <span role="cell" class="tokens figure" title={`${count(run.total_input_tokens)} in, ${count(run.output_tokens)} out`}>
+        {run.total_input_tokens === null ? "" : `${short(run.total_input_tokens)} → ${short(run.output_tokens)}`}
       </span>
       <span role="cell" class="cost figure">{cost(run.cost)}</span>
       <span role="cell" class="rewards-cell">

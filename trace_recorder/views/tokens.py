@@ -1,8 +1,6 @@
-"""Tokens of an interaction, counted in one way whichever dialect stated them, and the tokens themselves.
+"""The tokens of an interaction themselves: their ids and log-probabilities, where servers put them.
 
-Dialects differ: Anthropic's input leaves the cached tokens out, Google's output the thoughts. Here the
-prompt is all that went in, cached ones with it, and the completion all that came out, thoughts with it. What was not
-stated is None. Token ids and log-probabilities are read where servers put them: vLLM, OpenAI and others, Google.
+Known are the places of vLLM, of OpenAI and others, and of Google. `values/token_counts.py` counts tokens.
 """
 
 from __future__ import annotations
@@ -14,44 +12,9 @@ from dataclasses import dataclass
 from trace_recorder.dialects.json_access import as_dict, as_list
 from trace_recorder.dialects.stream_usage import may_omit_usage
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.messages import Choice, Payload, Usage
-from trace_recorder.values.structs import Struct
+from trace_recorder.values.messages import Choice, Payload
 
-_CACHE_APART = {
-    *("anthropic-messages", "claude-code", "inspect-ai", "kimi", "langfuse", "managed-agents", "openclaw", "opencode"),
-    "pi",
-}
-_THOUGHTS_APART = {"gemini-cli", "google-generate", "google-interactions", "langfuse"}
 _ID_IN_TOKEN = re.compile(r"token_id:(\d+)")
-
-
-class Counts(Struct, frozen=True, gc=False):
-    """How many tokens an interaction took. `prompt` has the cached ones, `completion` those for reasoning."""
-
-    prompt: int | None = None
-    completion: int | None = None
-    cache_read: int | None = None
-    cache_write: int | None = None
-    reasoning: int | None = None
-
-    @property
-    def total(self) -> int | None:
-        """The prompt and the completion."""
-        return None if self.prompt is None or self.completion is None else self.prompt + self.completion
-
-
-def counts_of(one: LLMInteraction) -> Counts | None:
-    """Count an interaction's tokens; None where the provider stated none."""
-    usage = one.response.usage
-    if not usage.is_known:
-        return None
-    return Counts(
-        _sum(usage.input_tokens, *_left_out(one, usage)),
-        _sum(usage.output_tokens, usage.reasoning_tokens if one.api in _THOUGHTS_APART else 0),
-        usage.cache_read_input_tokens,
-        usage.cache_creation_input_tokens,
-        usage.reasoning_tokens,
-    )
 
 
 def is_usage_left_out(one: LLMInteraction) -> bool:
@@ -61,22 +24,10 @@ def is_usage_left_out(one: LLMInteraction) -> bool:
     return may_omit_usage(one.api, as_dict(one.parameters.get("stream_options")).get("include_usage"))
 
 
-def _left_out(one: LLMInteraction, usage: Usage) -> tuple[int | None, ...]:
-    """Return the tokens that the stated input does not include. Counts recorded by hand are those of the SDK."""
-    if one.api in _CACHE_APART or (one.api is None and one.provider == "anthropic"):
-        return usage.cache_read_input_tokens, usage.cache_creation_input_tokens
-    by_tools = usage.extra.get("toolUsePromptTokenCount") if one.api in _THOUGHTS_APART else None
-    return (by_tools if isinstance(by_tools, int) else None,)
-
-
 def sum_known(numbers: Iterable[float | None]) -> Payload:
     """Return the sum of the numbers that are known; None where none is."""
     known = [number for number in numbers if number is not None]
     return sum(known) if known else None
-
-
-def _sum(count: int | None, *more: int | None) -> int | None:
-    return None if count is None else count + sum(other or 0 for other in more)
 
 
 @dataclass(frozen=True, slots=True)

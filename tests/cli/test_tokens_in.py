@@ -1,0 +1,67 @@
+"""Tokens in: one number, cached tokens included, wherever it is printed, sorted or shown."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.invoking import invoke
+from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.derive.validate import validate
+from trace_recorder.viewer.run_summaries import summary_of
+
+USAGE = {
+    "input_tokens": 252,
+    "output_tokens": 9,
+    "cache_read_input_tokens": 1_000_000,
+    "cache_creation_input_tokens": 50,
+}
+COUNTS = {"anthropic": 1_000_302, "openai": 252}
+"""What goes in by the same usage: Anthropic leaves cached tokens out of its input, others do not."""
+
+
+def _recorded(path: Path, provider: str) -> Path:
+    answer = {"content": "a", "model": "m", "usage": USAGE}
+    with TrajectoryRecorder(path, provider=provider) as recorder:
+        recorder.record_llm_interaction([{"role": "user", "content": "q"}], answer, provider, "m")
+    return path
+
+
+def _without_totals(path: Path) -> Path:
+    """Make a document that an earlier version wrote, without its journal."""
+    path.with_suffix(".jsonl").unlink()
+    path.write_text(re.sub(r'"(?:total|cached)_input_tokens": ?\d+,? ?', "", path.read_text()))
+    assert load(path).status == "completed"
+    return path
+
+
+@pytest.mark.parametrize("provider", COUNTS)
+def test_metrics_count_prompts_in_one_way(tmp_path: Path, provider: str) -> None:
+    metrics = load(_recorded(tmp_path / "run.json", provider)).metrics
+    assert metrics["input_tokens"] == 252
+    assert (metrics["total_input_tokens"], metrics["cached_input_tokens"]) == (COUNTS[provider], 1_000_000)
+
+
+@pytest.mark.parametrize("provider", COUNTS)
+@pytest.mark.parametrize("is_old", [False, True])
+def test_list_show_stats_and_the_viewer_say_the_same(tmp_path: Path, provider: str, is_old: bool) -> None:
+    path = _recorded(tmp_path / "run.json", provider)
+    if is_old:
+        assert "total_input_tokens" not in json.loads(_without_totals(path).read_text())["metrics"]
+    count = COUNTS[provider]
+    listed: dict[str, Any] = json.loads(invoke("list", "--json", tmp_path).output)
+    assert [run["input_tokens"] for run in listed["trajectories"]] == [count]
+    assert f"{count:,} in" in invoke("show", path).output
+    assert f"{count:,}" in invoke("stats", path).output
+    assert summary_of(path, "run.json")["total_input_tokens"] == count
+
+
+def test_a_document_of_an_earlier_version_agrees_with_its_journal(tmp_path: Path) -> None:
+    path = _recorded(tmp_path / "run.json", "anthropic")
+    journal = path.with_suffix(".jsonl").read_bytes()
+    _without_totals(path).with_suffix(".jsonl").write_bytes(journal)
+    assert validate(path).ok
