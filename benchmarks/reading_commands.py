@@ -44,7 +44,7 @@ print(used.ru_utime + used.ru_stime, clock, used.ru_maxrss, file=sys.stderr)
 
 def take(*arguments: object) -> Taken:
     """Run a command, and read what it prints."""
-    return _take(sys.executable, "-m", "trace_recorder.cli", *map(str, arguments))
+    return _take(sys.executable, "-m", "trace_recorder", *map(str, arguments))
 
 
 def _take(*command: str) -> Taken:

@@ -104,7 +104,7 @@ class Viewer:
 @contextmanager
 def viewer(directory: Path) -> Iterator[Viewer]:
     """Serve a directory."""
-    command = [sys.executable, "-m", "trace_recorder.cli", "view", str(directory), "--port", "0", "--no-browser"]
+    command = [sys.executable, "-m", "trace_recorder", "view", str(directory), "--port", "0", "--no-browser"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             yield Viewer(server.stdout.readline().split()[-1], server.pid)
@@ -138,7 +138,7 @@ def opening(directory: Path, steps: int, size: int) -> list[str]:
     html = directory / "run.html"
     written = seconds(
         lambda: subprocess.run(
-            [sys.executable, "-m", "trace_recorder.cli", "view", str(path), "-o", str(html)],
+            [sys.executable, "-m", "trace_recorder", "view", str(path), "-o", str(html)],
             check=True,
             capture_output=True,
         )

@@ -49,7 +49,7 @@ def main(pictures: Path, phoenix: Path, mlflow: Path, inspect: Path) -> None:
         ):
             (place / "logs").mkdir(exist_ok=True)
             programs.enter_context(_serving(command, url, place, environment | settings))
-        export = (sys.executable, "-m", "trace_recorder.cli", "export", run, "-f")
+        export = (sys.executable, "-m", "trace_recorder", "export", run, "-f")
         _run(*export, "otlp", "--endpoint", at[0], "--form", "both", cwd=ROOT)
         _ask(f"{at[1]}/api/2.0/mlflow/experiments/create", {"name": "demo"})
         _run(*export, "otlp", "--endpoint", at[1], "--header", "x-mlflow-experiment-id=1", cwd=ROOT)

@@ -14,7 +14,7 @@ def show(command: str, path: Path) -> None:
     if importlib.util.find_spec("trace_recorder.cli") is None:
         print(*(sorted(path.glob("*.json")) if path.is_dir() else [path]), sep="\n")
         return
-    subprocess.run([sys.executable, "-m", "trace_recorder.cli", command, str(path)], check=True)
+    subprocess.run([sys.executable, "-m", "trace_recorder", command, str(path)], check=True)
 
 
 def program() -> str:

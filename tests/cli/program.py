@@ -9,5 +9,5 @@ import sys
 
 def program(*arguments: object, **environment: str) -> subprocess.CompletedProcess[bytes]:
     """The command line as a program of its own."""
-    command = [sys.executable, "-m", "trace_recorder.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "trace_recorder", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, check=False, env={**os.environ, **environment})

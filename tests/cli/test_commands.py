@@ -168,7 +168,7 @@ def test_without_either_the_usual_directory_is_listed(tmp_path: Path, monkeypatc
     (tmp_path / "trajectories").mkdir()
     monkeypatch.chdir(tmp_path)
 
-    assert invoke("list") == "There are no trajectories in trajectories.\n"
+    assert invoke("list", code=1) == "trace-recorder: there are no trajectories in trajectories\n"
 
 
 # ── validate ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -268,7 +268,7 @@ def test_misuse_exits_with_2(arguments: list[str]) -> None:
 
 
 def test_the_program_prints_what_the_commands_print(runs: Path) -> None:
-    """`python -m trace_recorder.cli` is the same, with nothing on stderr."""
+    """`python -m trace_recorder` is the same, with nothing on stderr."""
     result = program("show", runs / "by_hand.jsonl")
 
     assert (result.returncode, result.stdout.decode(), result.stderr) == (
@@ -297,7 +297,7 @@ def test_a_reader_that_stops_reading_is_no_error_to_speak_of(runs: Path) -> None
     writing = Writing(runs / "long.jsonl")
     writing.request(1, asked(*({"role": "user", "content": f"{n} " * 400} for n in range(500))))
     writing.journal.close()
-    command = [sys.executable, "-m", "trace_recorder.cli", "show", str(writing.path)]
+    command = [sys.executable, "-m", "trace_recorder", "show", str(writing.path)]
 
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout

@@ -89,7 +89,7 @@ def test_runs_of_one_name_from_two_files_are_both_kept(tmp_path: Path) -> None:
 def test_watching_follows_a_file_that_grows(tmp_path: Path) -> None:
     source, out = _write(tmp_path / "in" / "a.traj.json"), tmp_path / "out"
     watching = subprocess.Popen(  # noqa: S603
-        [sys.executable, "-m", "trace_recorder.cli", "import", str(source.parent), "-o", str(out), "--watch"],
+        [sys.executable, "-m", "trace_recorder", "import", str(source.parent), "-o", str(out), "--watch"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

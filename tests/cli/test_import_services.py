@@ -28,7 +28,7 @@ def _started(address: str, out: Path, *arguments: str) -> subprocess.Popen[str]:
         [
             sys.executable,
             "-m",
-            "trace_recorder.cli",
+            "trace_recorder",
             "import",
             "langfuse",
             "--project",

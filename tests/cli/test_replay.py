@@ -199,7 +199,7 @@ def test_the_replay_can_be_recorded(place: Place) -> None:
     """`run` around `replay`, and `replay` around `run`: the answers are on file again."""
     code = "print(ask('a'))"
     record(place, code)
-    recording = [sys.executable, "-m", "trace_recorder.cli", "run", "-q", "--trajectory-file", "again.json"]
+    recording = [sys.executable, "-m", "trace_recorder", "run", "-q", "--trajectory-file", "again.json"]
     done = replay(place, "--", *recording, *agent(place, code))
 
     assert done == Done(0, "one\n", "")

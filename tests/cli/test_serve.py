@@ -44,7 +44,7 @@ class Served:
 
 @contextmanager
 def served(path: Path, *options: str) -> Iterator[Served]:
-    command = [sys.executable, "-m", "trace_recorder.cli", "serve", str(path), *options]
+    command = [sys.executable, "-m", "trace_recorder", "serve", str(path), *options]
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True, **streams) as process:
         try:

@@ -101,7 +101,7 @@ def test_a_running_agent_is_followed_to_its_end(tmp_path: Path) -> None:
     """As a program of its own, while another process writes."""
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path) as recorder:
-        command = [sys.executable, "-m", "trace_recorder.cli", "tail", str(path)]
+        command = [sys.executable, "-m", "trace_recorder", "tail", str(path)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as following:
             assert following.stdout is not None
             assert following.stdout.readline().endswith(": 0 steps so far\n")

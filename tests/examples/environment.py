@@ -17,7 +17,7 @@ def environment(url: str, place: Path) -> dict[str, str]:
     """That of a program whose provider is local, and for which the command line is installed."""
     command = place / "bin" / "trace-recorder"
     command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m trace_recorder.cli "$@"\n')
+    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m trace_recorder "$@"\n')
     command.chmod(0o755)
     path = os.pathsep.join([str(command.parent), str(Path(sys.executable).parent), os.environ["PATH"]])
     keys = {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "k"}

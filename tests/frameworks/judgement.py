@@ -79,7 +79,7 @@ class Runs:
 
     def outside(self, code: str, script: Sequence[Action] = SCRIPT) -> list[Step]:
         """Run a program that knows nothing of us with `trace-recorder run`; give the steps on file."""
-        return self._both(code, code, script, "-m", "trace_recorder.cli", "run", "--", sys.executable)
+        return self._both(code, code, script, "-m", "trace_recorder", "run", "--", sys.executable)
 
     def unseen(self, code: str, script: Sequence[Action] = SCRIPT) -> tuple[str, int, int]:
         """Run a program as `instrumented` does; give what it prints, the exchanges there were, and those on file."""
@@ -118,7 +118,7 @@ class Runs:
     def _replayed(self, code: str, document: Path) -> str:
         """What a program prints that is answered from its run; it has to ask for all of it, and for nothing else."""
         options = [word for path in self.ignore for word in ("--ignore", path)]
-        command = ["-m", "trace_recorder.cli", "replay", *options, str(document), "--", sys.executable]
+        command = ["-m", "trace_recorder", "replay", *options, str(document), "--", sys.executable]
         return self.printed(code, Provider(NOWHERE, ()), *command)
 
 

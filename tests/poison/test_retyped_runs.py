@@ -187,4 +187,4 @@ def test_lone_surrogates_in_a_document_stop_no_view(tmp_path: Path) -> None:
 
     assert load(path).task == "\ud800"
     assert_viewed(load(path))
-    assert invoke("export", path, "--format", "inspect", "--out", tmp_path / "out").exit_code == 0
+    assert invoke("export", path, "--format", "inspect", "--output", tmp_path / "out").exit_code == 0

@@ -72,7 +72,7 @@ def export(directory: Path) -> None:
     """Have the command line export all runs in every format."""
     runs = [directory / "runs", *(path for path in (directory / "runs").iterdir() if path.is_dir())]
     for name, arguments in EXPORTS.items():
-        command = [sys.executable, "-m", "trace_recorder.cli", "export", *map(str, runs), "-f", *arguments]
+        command = [sys.executable, "-m", "trace_recorder", "export", *map(str, runs), "-f", *arguments]
         said = run(*command, "-o", str(directory / name))
         print("\n".join(line for line in said.splitlines() if "there is nothing in it" not in line), flush=True)
 

@@ -27,7 +27,7 @@ Ended = subprocess.CompletedProcess[str]
 
 def push(url: str, *arguments: str, key: str = SECRET) -> Ended:
     """What the command did: what it printed on both streams has no key in it."""
-    command = [sys.executable, "-m", "trace_recorder.cli", "export", *RUNS, "-f", "invariant", "--push", "a-dataset"]
+    command = [sys.executable, "-m", "trace_recorder", "export", *RUNS, "-f", "invariant", "--push", "a-dataset"]
     environment = {**os.environ, "INVARIANT_API_KEY": key, "NO_PROXY": "*"}
     ended = subprocess.run(
         [*command, "--push-url", url, *arguments],

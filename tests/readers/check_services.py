@@ -106,7 +106,7 @@ def export(service: str, url: str, *arguments: object, keys: bool = True) -> sub
     """What the command did; what it printed has no key in it."""
     names = ("LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY", "LANGSMITH_API_KEY")
     environment = {**os.environ, "NO_PROXY": "*", **dict.fromkeys(names, SECRET if keys else "")}
-    command = [sys.executable, "-m", "trace_recorder.cli", "export", "-f", service, "--endpoint", url]
+    command = [sys.executable, "-m", "trace_recorder", "export", "-f", service, "--endpoint", url]
     ended = subprocess.run(
         [*command, *map(str, arguments)], env=environment, capture_output=True, text=True, check=False, timeout=300
     )

@@ -133,7 +133,7 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
     import signal
 
     record(tmp_path / "run.json", growing(1))
-    command = [sys.executable, "-m", "trace_recorder.cli", "view", str(tmp_path), "--port", "0", "--no-browser"]
+    command = [sys.executable, "-m", "trace_recorder", "view", str(tmp_path), "--port", "0", "--no-browser"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as served:
         assert served.stdout is not None
         address = served.stdout.readline().split()[-1]

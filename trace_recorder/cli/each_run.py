@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
+from rich.text import Text
+
 from trace_recorder.cli.output import console, print_lines, warn
 from trace_recorder.cli.progress import Progress
 from trace_recorder.cli.read_files import UnreadableError
@@ -30,7 +32,7 @@ class EachRun:
                 else:
                     yield result
 
-    def print(self, lines: Iterable[str]) -> None:
+    def print(self, lines: Iterable[str | Text]) -> None:
         """Print lines where the progress bar is."""
         self._progress.hide()
         print_lines(console(), lines)

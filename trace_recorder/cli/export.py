@@ -12,14 +12,27 @@ from typing import Annotated
 
 import typer
 
-from trace_recorder.cli.arguments import Jobs, Runs, check_names
+from trace_recorder.cli.arguments import DefaultRuns, Jobs, check_names, default_directory
 from trace_recorder.cli.export_files import Export, Target
 from trace_recorder.cli.export_run import Conversion
 from trace_recorder.cli.formats import FORMATS
 from trace_recorder.cli.jobs import jobs_for
+from trace_recorder.cli.list_runs import listing, runs_of
+from trace_recorder.cli.list_selection import Selection
 from trace_recorder.cli.output import fail, warn
 from trace_recorder.cli.push import Push
-from trace_recorder.cli.read_files import find_runs
+from trace_recorder.cli.selection_options import (
+    Failed,
+    Meta,
+    Model,
+    Reward,
+    Since,
+    Task,
+    Tool,
+    Until,
+    metadata_of,
+    time_of,
+)
 from trace_recorder.values.messages import Payload
 
 _SERVICES = ("langfuse", "langsmith")
@@ -29,7 +42,7 @@ Name = Annotated[
 ]
 Out = Annotated[
     str | None,
-    typer.Option("-o", "--out", metavar="PATH", help="A directory, or a file where one is written; else stdout."),
+    typer.Option("-o", "--output", metavar="PATH", help="A directory, or a file where one is written; else stdout."),
 ]
 Form = Annotated[
     str | None,
@@ -70,8 +83,8 @@ Force = Annotated[bool, typer.Option("--force", help="Replace files that exist."
 
 
 def export(  # noqa: PLR0913, PLR0917 - one argument an option
-    paths: Runs,
     name: Name,
+    paths: DefaultRuns = None,
     out: Out = None,
     form: Form = None,
     dataset: Dataset = None,
@@ -86,6 +99,14 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
     header: Header = None,
     force: Force = False,
     jobs: Jobs = None,
+    model: Model = None,
+    task: Task = None,
+    since: Since = None,
+    until: Until = None,
+    tool: Tool = None,
+    reward: Reward = None,
+    meta: Meta = None,
+    failed: Failed = False,
 ) -> None:
     """Write runs in another format.
 
@@ -93,6 +114,17 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
     then 1.
     Pushing needs `pip install 'trace-recorder[invariant]'`, and the key in $INVARIANT_API_KEY.
     """
+    select = Selection(
+        model=model,
+        task=task,
+        since=time_of(since, "--since"),
+        until=time_of(until, "--until"),
+        failed=failed,
+        tool=tool,
+        reward=reward,
+        metadata=metadata_of(meta),
+    )
+    paths = _selected(runs_of(paths or [default_directory()]), select)
     spans = {"content": not no_content, "new_messages": new_messages}
     if endpoint or name in _SERVICES:
         _send_spans(paths, name, endpoint, form, spans, header or [], resume=resume)
@@ -102,7 +134,7 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
     about = parse_key_values(metadata or [], "--metadata") | ({"name": dataset} if dataset else {})
     options = tuple(spans.items()) if name == "otlp" else ()
     with _failing():
-        runs = [*find_runs(paths)]
+        runs = paths
         target = _target(name, out, len(runs))
         exported = Export(
             Conversion(name, form, include_incomplete, force, options), target, about, jobs_for(runs, jobs)
@@ -114,6 +146,16 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
             _write(exported, runs, out or "stdout")
     if exported.total.failed:
         raise typer.Exit(1)
+
+
+def _selected(runs: list[Path], select: Selection) -> list[Path]:
+    """Return the runs that match, in the order of their start. Without a condition no run is read for this."""
+    if not select.selects:
+        return runs
+    found = listing(runs, select=select)
+    for other in found.others:
+        warn(other.reason)
+    return [Path(row.file) for row in found.trajectories] or fail("no run matches")
 
 
 def _check_spans(name: str, *, of_spans: bool, of_sending: bool) -> None:
@@ -173,7 +215,7 @@ def _send_spans(  # noqa: PLR0913, PLR0917 - what the options are
     elif form or headers or spans["new_messages"]:
         raise typer.BadParameter("--form, --header and --new-messages are for otlp", param_hint="--format")
     try:
-        arrived = send.send_runs(find_runs(paths), send.target_of(name, endpoint, **settings), resume=resume)
+        arrived = send.send_runs(paths, send.target_of(name, endpoint, **settings), resume=resume)
     except (ImportError, ValueError) as error:
         fail(str(error))
     if not arrived:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
 import typer
+from rich.text import Text
 
-from trace_recorder.cli.arguments import AsJson, check_names, default_directory
+from trace_recorder.cli.arguments import AsJson, Jobs, check_names, default_directory
 from trace_recorder.cli.each_run import EachRun
+from trace_recorder.cli.jobs import batch_for, in_order, jobs_for
+from trace_recorder.cli.list_runs import runs_of
 from trace_recorder.cli.output import print_json
-from trace_recorder.cli.read_files import UnreadableError, find_runs, process_or_error, read
-from trace_recorder.cli.text_layout import compact, text_of
-from trace_recorder.values.messages import LLMResponse, Message, ToolCall
+from trace_recorder.cli.read_files import UnreadableError, process_or_error, read
+from trace_recorder.cli.text_layout import compact, in_one_line, text_of
+from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall
 from trace_recorder.values.shared_sequence import SharedSequence
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps_and_calls
@@ -39,12 +42,21 @@ FilesOnly = Annotated[bool, typer.Option("-l", "--files", help="Print the files 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A line that matches: the file, the step, where in it, and the line, shortened around the match."""
+    """A line that matches: the file, the step, where in it, and the line, shortened around the match.
+
+    The match is in `line` from `start` to `end`.
+    """
 
     file: str
     step: int | None
     where: str
     line: str
+    start: int
+    end: int
+
+    def to_dict(self) -> dict[str, Payload]:
+        """Render as JSON."""
+        return {"file": self.file, "step": self.step, "where": self.where, "line": self.line}
 
 
 def grep(  # noqa: PLR0913, PLR0917 - one argument an option
@@ -55,6 +67,7 @@ def grep(  # noqa: PLR0913, PLR0917 - one argument an option
     places: In = None,
     files_only: FilesOnly = False,
     as_json: AsJson = False,
+    jobs: Jobs = None,
 ) -> None:
     """Search runs: in prompts, answers, and tools.
 
@@ -63,16 +76,18 @@ def grep(  # noqa: PLR0913, PLR0917 - one argument an option
     """
     check_names(sorted(places or ()), PLACES, "--in")
     expression = _expression(re.escape(pattern) if fixed else pattern, ignore_case=ignore_case)
-    runs = [*find_runs(paths or [default_directory()])]
-    each = EachRun(len(runs))
-    found = each.over(_searched(runs, expression, frozenset(places or PLACES)))
+    paths = paths or [default_directory()]
+    runs = runs_of(paths)
+    each, processes = EachRun(len(runs)), jobs_for(runs, jobs)
+    search = partial(_search, expression=expression, places=frozenset(places or PLACES))
+    found = each.over(in_order(search, runs, processes, batch_for(runs, processes)))
     count = _print_json(found) if as_json else _print(found, each, files_only=files_only)
     if each.failed or not count:
         raise typer.Exit(2 if each.failed else 1)
 
 
 def _print_json(found: Iterable[list[Match]]) -> int:
-    matches = [asdict(match) for of_run in found for match in of_run]
+    matches = [match.to_dict() for of_run in found for match in of_run]
     print_json(matches)
     return len(matches)
 
@@ -93,22 +108,22 @@ def _expression(pattern: str, *, ignore_case: bool) -> re.Pattern[str]:
         raise typer.BadParameter(f"{pattern!r}: {error}", param_hint="PATTERN") from None
 
 
-def _searched(
-    runs: Iterable[Path], expression: re.Pattern[str], places: frozenset[str]
-) -> Iterator[list[Match] | UnreadableError]:
-    """Yield the matches in each run, or why it cannot be searched."""
-    for path in runs:
-        yield process_or_error(path, partial(_matches_in, path, expression, places), "searched")
+def _search(path: Path, expression: re.Pattern[str], places: frozenset[str]) -> list[Match] | UnreadableError:
+    """Return the matches in a run, or why it cannot be searched."""
+    return process_or_error(path, partial(_matches_in, path, expression, places), "searched")
 
 
-def _line(match: Match) -> str:
+def _line(match: Match) -> Text:
+    """Return a match as a line, with what matches marked, as far as it is printed."""
     step = f"step {match.step}: " if match.step is not None else ""
-    return f"{match.file}: {step}{match.where}: {match.line}"
+    before = in_one_line(f"{match.file}: {step}{match.where}: {match.line[: match.start]}")
+    marked = in_one_line(match.line[match.start : match.end])
+    return Text.assemble(before, (marked, "bold red"), in_one_line(match.line[match.end :]))
 
 
 def _matches_in(path: Path, expression: re.Pattern[str], places: frozenset[str]) -> list[Match]:
     return [
-        Match(str(path), step, where, _around(line, hit))
+        Match(str(path), step, where, *_around(line, hit))
         for step, place, where, text in Texts().of(read(path))
         if place in places
         for line in text.split("\n")
@@ -116,16 +131,18 @@ def _matches_in(path: Path, expression: re.Pattern[str], places: frozenset[str])
     ]
 
 
-def _around(line: str, hit: re.Match[str]) -> str:
-    """Return a line, or of a long one what is around the match."""
+def _around(line: str, hit: re.Match[str]) -> tuple[str, int, int]:
+    """Return a line, or of a long one what is around the match; and where the match is in it."""
     if len(line) <= MAX_SHOWN:
-        return line
+        return line, *hit.span()
     start = max(0, min(hit.start() - MAX_SHOWN // 4, len(line) - MAX_SHOWN))
     end = start + MAX_SHOWN
-    return f"{'...' if start else ''}{line[start:end]}{'...' if end < len(line) else ''}"
+    before, after = "..." if start else "", "..." if end < len(line) else ""
+    moved = len(before) - start
+    return f"{before}{line[start:end]}{after}", hit.start() + moved, min(hit.end(), end) + moved
 
 
-Text = tuple[int | None, Place, str, str]
+TextInRun = tuple[int | None, Place, str, str]
 """The step, the place, what it is there, and the text."""
 
 
@@ -136,7 +153,7 @@ class Texts:
         self._seen: set[str] = set()
         self._last: SharedSequence[Message] = SharedSequence()
 
-    def of(self, trajectory: Trajectory) -> Iterator[Text]:
+    def of(self, trajectory: Trajectory) -> Iterator[TextInRun]:
         """Yield the texts in the order of time."""
         for part in steps_and_calls(trajectory):
             for place, where, text in self._part(part):

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,20 +11,25 @@ from trace_recorder.cli.arguments import AsJson, DefaultRuns, check_names, defau
 from trace_recorder.cli.list_runs import Listing, listing, no_runs_message, table
 from trace_recorder.cli.list_selection import SORTS, STATUSES, Selection
 from trace_recorder.cli.list_tree import as_tree
-from trace_recorder.cli.output import console, print_json, print_lines, table_width, warn
+from trace_recorder.cli.output import console, fail, print_json, print_lines, table_width, warn
 from trace_recorder.cli.read_files import is_directory
+from trace_recorder.cli.selection_options import (
+    Failed,
+    Meta,
+    Model,
+    Reward,
+    Since,
+    Task,
+    Tool,
+    Until,
+    metadata_of,
+    time_of,
+)
 
 Statuses = Annotated[
     list[str] | None,
     typer.Option("--status", metavar="STATUS", help=f"Only runs that are {', '.join(STATUSES)}; may be repeated."),
 ]
-Model = Annotated[str | None, typer.Option("--model", metavar="TEXT", help="Only runs with this in provider/model.")]
-Task = Annotated[str | None, typer.Option("--task", metavar="TEXT", help="Only runs with this in their task.")]
-Since = Annotated[
-    str | None,
-    typer.Option("--since", metavar="DATE", help="Only runs that began then or later, such as 2025-06-12T22:05."),
-]
-Failed = Annotated[bool, typer.Option("--failed", help="Only runs that failed or did not succeed.")]
 Errors = Annotated[bool, typer.Option("--errors", help="Only runs with an error, a failed call or a failed tool.")]
 SortBy = Annotated[str, typer.Option("--sort", metavar="BY", help=f"One of {', '.join(SORTS)}; the smallest first.")]
 Reverse = Annotated[bool, typer.Option("--reverse", help="The newest or the largest first.")]
@@ -40,6 +42,10 @@ def list_(  # noqa: PLR0913, PLR0917 - one argument an option
     model: Model = None,
     task: Task = None,
     since: Since = None,
+    until: Until = None,
+    tool: Tool = None,
+    reward: Reward = None,
+    meta: Meta = None,
     failed: Failed = False,
     errors: Errors = False,
     sort: SortBy = "time",
@@ -52,16 +58,31 @@ def list_(  # noqa: PLR0913, PLR0917 - one argument an option
     Several directories and files may be given; a file that cannot be read is then reported, and the exit code is 1.
     """
     check_names(statuses or (), STATUSES, "--status")
-    begin = _time(since)
     check_names([sort], SORTS, "--sort")
-    select = Selection(statuses or (), model, task, begin, failed, errors, sort, reverse, limit)
+    select = Selection(
+        statuses or (),
+        model,
+        task,
+        time_of(since, "--since"),
+        time_of(until, "--until"),
+        failed,
+        errors,
+        tool,
+        reward,
+        metadata_of(meta),
+        sort,
+        reverse,
+        limit,
+    )
     paths = runs or [default_directory()]
     found = listing(paths, select=select)
+    if not (found.trajectories or found.others or select.selects):
+        fail(no_runs_message(paths))
     named = {str(path) for path in paths if not is_directory(path)}
     if as_json:
         print_json(asdict(found))
     else:
-        _print_list(found, paths, named, select)
+        _print_list(found, named, select)
     refused = [other for other in found.others if other.file in named]
     for other in refused:
         warn(other.reason)
@@ -69,27 +90,13 @@ def list_(  # noqa: PLR0913, PLR0917 - one argument an option
         raise typer.Exit(1)
 
 
-def _time(text: str | None) -> datetime | None:
-    """Read a date or a time, in the local time zone if it names none."""
-    if text is None:
-        return None
-    try:
-        return datetime.fromisoformat(text).astimezone()
-    except (ValueError, OverflowError):
-        message = f"{text!r} is no date, such as 2025-06-12, or time, such as 2025-06-12T22:05"
-        raise typer.BadParameter(message, param_hint="--since") from None
-
-
-def _print_list(found: Listing, paths: Sequence[Path], named: set[str], select: Selection) -> None:
+def _print_list(found: Listing, named: set[str], select: Selection) -> None:
     """Print the rows, and the other files of directories. `list_` reports those that were named itself."""
     out = console()
     runs = as_tree(found.trajectories) if select.sort == "time" else found.trajectories
     titles, *rows = table(runs, table_width(out))
     others = [f"  {other.reason}" for other in found.others if other.file not in named]
-    directories = [path for path in paths if str(path) not in named]
-    nothing = [no_runs_message(directories).capitalize() + "."] if directories else []
-    nothing = ["No run matches."] if select.selects else nothing
-    print_lines(out, [titles] if rows else nothing, "bold")
+    print_lines(out, [titles] if rows else ["No run matches."] if select.selects else [], "bold")
     print_lines(out, rows)
     if others:
         out.print()

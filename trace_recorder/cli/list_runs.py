@@ -14,6 +14,7 @@ from pathlib import Path
 
 from rich.cells import cell_len, set_cell_size
 
+from trace_recorder.cli.output import fail
 from trace_recorder.cli.read_files import Load, UnreadableError, find_runs, is_directory, load, process, read
 from trace_recorder.cli.text_layout import in_one_line, local_time, number, seconds, text_of
 from trace_recorder.derive.document import from_document
@@ -49,9 +50,18 @@ class Row:
 class Run:
     """A row, and what else runs are selected and sorted by."""
 
+    path: Path
     row: Row
     metrics: Mapping[str, Payload]
+    metadata: Mapping[str, Payload]
     error: ErrorInfo | None
+
+    def tool_names(self) -> set[str]:
+        """Read the run, and return the names of the tools that models asked for. Raises UnreadableError."""
+        trajectory = read(self.path)
+        calls = (call for one in trajectory.llm_interactions for call in one.response.tool_calls)
+        own = (call for step in trajectory.agent_steps for call in step.tool_calls)
+        return {call.name for call in (*calls, *own)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +122,14 @@ def run_at(path: Path) -> Path:
     return path / rows[-1].file
 
 
+def runs_of(paths: Sequence[Path]) -> list[Path]:
+    """Return the runs at these paths. Exits with a sentence where there are none; raises UnreadableError."""
+    runs = [*find_runs(paths)]
+    if not runs:
+        fail(no_runs_message(paths))
+    return runs
+
+
 def no_runs_message(paths: Sequence[Path]) -> str:
     """Say that there are no runs."""
     return f"there are no trajectories in {', '.join(map(str, paths))}"
@@ -123,7 +141,7 @@ def _read_run(path: Path, name: str, load_run: Load) -> Run:
     row = _row(name, summary, metrics)
     for column in _COLUMNS:
         column.cell(row)  # what cannot be written is no row
-    return Run(row, metrics, summary.error)
+    return Run(path, row, metrics, summary.metadata, summary.error)
 
 
 def read_summary(path: Path, load_run: Load = load) -> Trajectory:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import get_args
 
@@ -26,11 +26,18 @@ class Selection:
     """A part of `provider/model`; capital letters make no difference, as in `task`."""
     task: str | None = None
     since: datetime | None = None
-    """With a time zone."""
+    """With a time zone, as `until`."""
+    until: datetime | None = None
     failed: bool = False
     """Only runs that failed, or did not succeed."""
     errors: bool = False
     """Only runs with an error, a failed call or a failed tool."""
+    tool: str | None = None
+    """Only runs in which a model asked for this tool."""
+    reward: str | None = None
+    """Only runs with this reward."""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    """Only runs whose metadata has these values, as texts."""
     sort: str = "time"
     """One of `SORTS`."""
     reverse: bool = False
@@ -39,8 +46,8 @@ class Selection:
     @property
     def selects(self) -> bool:
         """Whether it can leave a run out."""
-        return bool(self.statuses or self.failed or self.errors) or any(
-            one is not None for one in (self.model, self.task, self.since)
+        return bool(self.statuses or self.failed or self.errors or self.metadata) or any(
+            one is not None for one in (self.model, self.task, self.since, self.until, self.tool, self.reward)
         )
 
     def __call__(self, runs: Iterable[Run]) -> list[Run]:
@@ -59,25 +66,37 @@ class Selection:
 
     def _matches(self, run: Run) -> bool:
         row = run.row
-        if self.statuses and row.status not in self.statuses:
-            return False
-        if self.since is not None and not _is_since(row.start_time, self.since):
-            return False
-        if (self.failed and not _has_failed(row)) or (self.errors and not _has_errors(run)):
-            return False
         served = f"{text_of(row.provider)}/{text_of(row.model)}"
-        return _is_in(self.model, served) and _is_in(self.task, text_of(row.task))
+        return (
+            (not self.statuses or row.status in self.statuses)
+            and self._is_in_time(row)
+            and (not self.failed or _has_failed(row))
+            and (not self.errors or _has_errors(run))
+            and (self.reward is None or self.reward in row.rewards)
+            and all(text_of(run.metadata.get(name)) == value for name, value in self.metadata.items())
+            and _is_in(self.model, served)
+            and _is_in(self.task, text_of(row.task))
+            and (self.tool is None or self.tool in run.tool_names())  # the last, because it reads the calls
+        )
+
+    def _is_in_time(self, row: Row) -> bool:
+        if self.since is None and self.until is None:
+            return True
+        begun = _time_of(row.start_time)
+        if begun is None:
+            return False
+        return (self.since is None or begun >= self.since) and (self.until is None or begun < self.until)
 
 
 def _is_in(part: str | None, whole: str) -> bool:
     return part is None or part.casefold() in whole.casefold()
 
 
-def _is_since(start_time: Payload, since: datetime) -> bool:
+def _time_of(start_time: Payload) -> datetime | None:
     try:
-        return datetime.fromisoformat(start_time).astimezone() >= since
+        return datetime.fromisoformat(start_time).astimezone()
     except (ValueError, TypeError, OverflowError):
-        return False
+        return None
 
 
 def _has_failed(row: Row) -> bool:

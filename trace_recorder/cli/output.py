@@ -26,10 +26,10 @@ def table_width(on: Console) -> int | None:
     return on.width if on.is_terminal or "COLUMNS" in os.environ else None
 
 
-def print_lines(on: Console, lines: Iterable[str], style: str = "") -> None:
-    """Print lines, each as one."""
+def print_lines(on: Console, lines: Iterable[str | Text], style: str = "") -> None:
+    """Print lines, each as one. A `Text` has its own styles, and no control characters."""
     for line in lines:
-        on.print(Text(in_one_line(line), style), soft_wrap=True)
+        on.print(line if isinstance(line, Text) else Text(in_one_line(line), style), soft_wrap=True)
 
 
 def print_json(value: Payload) -> None:

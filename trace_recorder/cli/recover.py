@@ -10,9 +10,9 @@ import typer
 
 from trace_recorder.cli.arguments import Runs
 from trace_recorder.cli.each_run import EachRun
-from trace_recorder.cli.list_runs import no_runs_message
-from trace_recorder.cli.output import fail, warn
-from trace_recorder.cli.read_files import UnreadableError, find_runs, process_or_error
+from trace_recorder.cli.list_runs import runs_of
+from trace_recorder.cli.output import warn
+from trace_recorder.cli.read_files import UnreadableError, process_or_error
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.recording.amend import rebuild_document
 
@@ -30,9 +30,7 @@ def recover(
     so is one whose .json has more than its damaged journal. What cannot be rebuilt is reported and skipped; the exit
     code is then 1.
     """
-    runs = [*find_runs(paths)]
-    if not runs:
-        fail(no_runs_message(paths))
+    runs = runs_of(paths)
     each, done = EachRun(len(runs)), 0
     for rebuilt in each.over(map(partial(_rebuild, force=force), runs)):
         done += 1

@@ -15,9 +15,10 @@ import typer
 from trace_recorder.cli import show_turns
 from trace_recorder.cli.arguments import Runs, check_names
 from trace_recorder.cli.export import parse_key_values
+from trace_recorder.cli.list_runs import runs_of
 from trace_recorder.cli.output import console, fail, print_lines, warn
 from trace_recorder.cli.progress import Progress
-from trace_recorder.cli.read_files import UnreadableError, error_message, find_runs, read
+from trace_recorder.cli.read_files import UnreadableError, error_message, read
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.guard import try_call
 from trace_recorder.recording.amend import append_rewards
@@ -67,7 +68,7 @@ def score(  # noqa: PLR0913, PLR0917 - one argument an option
         values = parse_key_values(variables or [], "--set")
         function = reward_function(reward)
         scoring = _Scoring(function, PARSERS[parser], values, about, again=again, dry_run=dry_run)
-        runs = [*find_runs(paths)]
+        runs = runs_of(paths)
     except ValueError as error:
         fail(str(error))
     failed = scoring.batch(runs) if is_batch(function) else scoring.each(runs)

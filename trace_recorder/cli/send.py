@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import closing
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -45,10 +46,14 @@ def target_of(name: str, endpoint: str | None, **settings: object) -> Target:
     return made
 
 
-def send_runs(runs: Iterable[Path], target: Target, *, resume: bool) -> bool:
+MAX_FAILURES = 3
+"""So many runs one after another of which nothing arrives end the command: it is not about a single run."""
+
+
+def send_runs(runs: Sequence[Path], target: Target, *, resume: bool) -> bool:
     """Send runs; return whether all of them arrived. Raises MissingExtraError."""
-    failed = sent = count = 0
-    with closing(target.sender()) as sender:
+    failed = sent = count = in_a_row = 0
+    with closing(target.sender()) as sender, _quiet("opentelemetry"):
         for path in runs:
             count += 1
             delivery = process_or_error(path, partial(_send, path, target, sender, resume=resume), "sent")
@@ -60,8 +65,24 @@ def send_runs(runs: Iterable[Path], target: Target, *, resume: bool) -> bool:
             if delivery.missing or delivery.missing_scores:
                 warn(f"{path}: {_missing(delivery)} did not arrive; --resume sends them again")
                 failed += 1
+            in_a_row = 0 if delivery.sent or not delivery.missing else in_a_row + 1
+            if in_a_row == MAX_FAILURES and count < len(runs):
+                warn(f"nothing of {MAX_FAILURES} runs one after another arrived at {target.name}: that is the end")
+                break
     warn(f"{pluralize(count, 'run')} read: {pluralize(sent, 'span')} sent to {target.name}")
     return not failed
+
+
+@contextmanager
+def _quiet(library: str) -> Iterator[None]:
+    """Keep what a library logs of each request from stderr: what did not arrive is reported run by run."""
+    log = logging.getLogger(library)
+    level = log.level
+    log.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
 
 
 def _send(path: Path, target: Target, sender: Any, *, resume: bool) -> Delivery:

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import typer
 
-from trace_recorder.cli.arguments import AsJson, Jobs, Runs
+from trace_recorder.cli.arguments import AsJson, DefaultRuns, Jobs, default_directory
 from trace_recorder.cli.count_run import count_run
 from trace_recorder.cli.each_run import EachRun
 from trace_recorder.cli.jobs import batch_for, in_order, jobs_for
-from trace_recorder.cli.list_runs import no_runs_message
-from trace_recorder.cli.output import console, fail, print_json, print_lines, table_width
-from trace_recorder.cli.read_files import find_runs
+from trace_recorder.cli.list_runs import runs_of
+from trace_recorder.cli.output import console, print_json, print_lines, table_width
 from trace_recorder.cli.stats_tables import lines
 from trace_recorder.views.stats import Stats
 
 
-def stats(paths: Runs, as_json: AsJson = False, jobs: Jobs = None) -> None:
+def stats(paths: DefaultRuns = None, as_json: AsJson = False, jobs: Jobs = None) -> None:
     """Count over runs.
 
     Calls, tokens, cache, cost, tools, failures, retries and time, and all of that model by model.
 
     A run that cannot be read is reported and skipped; the exit code is then 1.
     """
-    figures, runs = Stats(), [*find_runs(paths)]
-    if not runs:
-        fail(no_runs_message(paths))
+    paths = paths or [default_directory()]
+    figures, runs = Stats(), runs_of(paths)
     each, processes = EachRun(len(runs)), jobs_for(runs, jobs)
     for one in each.over(in_order(count_run, runs, processes, batch_for(runs, processes))):
         figures.merge(one)

@@ -41,7 +41,8 @@ def _wrapped(line: str, width: int | None) -> list[str]:
 def _summary(figures: Mapping[str, Payload]) -> Iterator[str]:
     llm = figures["llm"]
     yield f"runs    {_runs(figures['runs'])}"
-    more = [f"{number(llm[name])} {name}" for name in ("failed", "incomplete", "retries") if llm[name]]
+    more = [f"{number(llm[name])} {name}" for name in ("failed", "incomplete") if llm[name]]
+    more += [pluralize(llm["retries"], "retry")] if llm["retries"] else []
     yield f"calls   {', '.join([pluralize(llm['calls'], 'LLM call'), *more])}"
     yield f"tokens  {_tokens(llm['tokens'])}"
     yield f"cost    {_cost(llm['cost'])}"

@@ -107,8 +107,10 @@ def local_time(timestamp: Payload, form: str = "%Y-%m-%d %H:%M:%S %z") -> str:
 
 
 def pluralize(count: Payload, noun: str) -> str:
-    """Write a number with its noun: 1 step, 1,200 steps."""
-    return f"{number(count)} {noun}" + ("" if count == 1 else "s")
+    """Write a number with its noun: 1 step, 1,200 steps, 2 retries."""
+    if count == 1:
+        return f"{number(count)} {noun}"
+    return f"{number(count)} {noun[:-1]}ies" if noun.endswith("ry") else f"{number(count)} {noun}s"
 
 
 @dataclass(frozen=True, slots=True)

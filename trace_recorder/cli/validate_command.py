@@ -5,10 +5,9 @@ from __future__ import annotations
 import typer
 
 from trace_recorder.cli.arguments import AsJson, DefaultRuns, default_directory
-from trace_recorder.cli.list_runs import no_runs_message
-from trace_recorder.cli.output import console, fail, print_json, print_lines
+from trace_recorder.cli.list_runs import runs_of
+from trace_recorder.cli.output import console, print_json, print_lines
 from trace_recorder.cli.progress import Progress
-from trace_recorder.cli.read_files import find_runs
 
 
 def validate_(files: DefaultRuns = None, as_json: AsJson = False) -> None:
@@ -20,11 +19,9 @@ def validate_(files: DefaultRuns = None, as_json: AsJson = False) -> None:
     from trace_recorder.cli import validation_report as checking  # noqa: PLC0415 - it imports pydantic, which the others do without
 
     files = files or [default_directory()]
-    runs = [*find_runs(files)]
+    runs = runs_of(files)
     with Progress(len(runs)) as progress:
         reports = [*progress.over(map(checking.report, runs))]
-    if not reports:
-        fail(no_runs_message(files))
     if as_json:
         print_json([checking.as_json(report) for report in reports])
     else:

@@ -44,6 +44,7 @@ Output = Annotated[
     Path | None,
     typer.Option("-o", "--output", metavar="RUN.html", help="Write one self-contained file, and serve nothing."),
 ]
+Force = Annotated[bool, typer.Option("--force", help="With -o, replace a file that exists.")]
 Port = Annotated[int | None, typer.Option("--port", min=0, max=65535, help="The port; 0 is any free one.")]
 NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Print the address, and open no browser.")]
 ReadOnly = Annotated[bool, typer.Option("--read-only", help="Let nothing be added to a run.")]
@@ -52,6 +53,7 @@ ReadOnly = Annotated[bool, typer.Option("--read-only", help="Let nothing be adde
 def view(
     places: Places = None,
     output: Output = None,
+    force: Force = False,
     port: Port = None,
     no_browser: NoBrowser = False,
     read_only: ReadOnly = False,
@@ -64,7 +66,7 @@ def view(
     """
     places = places or [default_directory()]
     if output is not None:
-        _write(places, output)
+        _write(places, output, force=force)
         return
     if missing := [place for place in places if not place.exists()]:
         fail(f"{missing[0]}: No such file or directory")
@@ -77,9 +79,11 @@ def view(
     _serve(runs, ", ".join(map(str, places)), port, opens_browser=not no_browser, read_only=read_only)
 
 
-def _write(places: list[Path], output: Path) -> None:
+def _write(places: list[Path], output: Path, *, force: bool) -> None:
     if len(places) > 2:
         raise typer.BadParameter("with -o, at most two runs are written")
+    if output.exists() and not force:
+        fail(f"{output} exists: give another -o, or --force to replace it")
     files = [*map(run_at, places)]
     runs = [*map(read, files)]
     html = process(files[-1], partial(_html, runs, [file.name for file in files]), "shown")

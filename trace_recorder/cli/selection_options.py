@@ -1,0 +1,50 @@
+"""The options by which `list` and `export` select runs."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from typing import Annotated
+
+import typer
+
+_AGO = re.compile(r"(\d{1,6})([mhdw])")
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+Model = Annotated[str | None, typer.Option("--model", metavar="TEXT", help="Only runs with this in provider/model.")]
+Task = Annotated[str | None, typer.Option("--task", metavar="TEXT", help="Only runs with this in their task.")]
+Since = Annotated[
+    str | None,
+    typer.Option("--since", metavar="TIME", help="Only runs that began then or later: 2025-06-12T22:05, or 7d (ago)."),
+]
+Until = Annotated[
+    str | None, typer.Option("--until", metavar="TIME", help="Only runs that began before: 2025-06-12, or 12h (ago).")
+]
+Failed = Annotated[bool, typer.Option("--failed", help="Only runs that failed or did not succeed.")]
+Tool = Annotated[str | None, typer.Option("--tool", metavar="NAME", help="Only runs in which this tool was asked for.")]
+Reward = Annotated[str | None, typer.Option("--reward", metavar="NAME", help="Only runs with this reward.")]
+Meta = Annotated[
+    list[str] | None,
+    typer.Option("--meta", metavar="KEY=VALUE", help="Only runs with this in their metadata; may be repeated."),
+]
+
+
+def time_of(text: str | None, option: str) -> datetime | None:
+    """Read a date, a time, or how long ago; in the local time zone if it names none. Raises BadParameter."""
+    if text is None:
+        return None
+    try:
+        if ago := _AGO.fullmatch(text):
+            return datetime.now().astimezone() - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        message = f"{text!r} is no time, such as 2025-06-12, 2025-06-12T22:05, 7d or 12h"
+        raise typer.BadParameter(message, param_hint=option) from None
+
+
+def metadata_of(pairs: list[str] | None) -> dict[str, str]:
+    """Read KEY=VALUE. Raises BadParameter."""
+    found = dict(pair.partition("=")[::2] for pair in pairs or ())
+    if bad := next((pair for pair in pairs or () if "=" not in pair), None):
+        raise typer.BadParameter(f"{bad!r} is not KEY=VALUE", param_hint="--meta")
+    return found
