@@ -10,7 +10,7 @@ from tests.chat_calls import asked, call, said
 from tests.journals import line, records_of
 from tests.viewer_page.hard_to_draw import hard_to_draw
 from tests.viewer_page.killed_run import killed_run
-from trace_recorder import TrajectoryRecorder
+from trace_recorder import TrajectoryRecorder, fork
 
 HOSTILE_URL = "-o\x1a\x1c\ntouch 'X'\n\x1b[201~ü"
 
@@ -31,10 +31,30 @@ def hostile_address(directory: Path) -> Path:
     return path
 
 
+def sub_agent(directory: Path) -> Path:
+    """Record a step in which a sub-agent with another model makes the last call."""
+    with TrajectoryRecorder(directory / "sub_agent.json", task="Ask a helper") as recorder:
+        with recorder.step():
+            call(recorder, asked("plan", model="large-1"), said("I ask a helper."))
+            with recorder.agent("helper"):
+                call(recorder, asked("look", model="small-1"), said("I am the helper."))
+        call(recorder, asked("go on", model="large-1"), said("The end."))
+    return recorder.trajectory_path
+
+
+def forked(parent: Path) -> Path:
+    """Fork a run from its second step, with another answer."""
+    with fork(parent, at_step=1, answer=json.loads(said("I need no helper.").body)) as branch, branch.recorder.step():
+        call(branch, asked("plan", model="large-1"), said(""))
+    return branch.recorder.trajectory_path
+
+
 def main(directory: Path) -> None:
     """Record the runs, and print their names."""
     runs = {"hardToDraw": hard_to_draw(directory), "hostileAddress": hostile_address(directory)}
     runs |= {"killed": killed_run(directory)}
+    runs |= {"subAgent": sub_agent(directory)}
+    runs |= {"fork": forked(runs["subAgent"])}
     print(json.dumps({name: path.name for name, path in runs.items()}))
 
 

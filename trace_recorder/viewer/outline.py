@@ -18,6 +18,7 @@ from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.viewer.agents import Agents
 from trace_recorder.viewer.parts import CUT, Json, Limits, excerpt, value_parts
 from trace_recorder.viewer.prompts import Prompt
+from trace_recorder.viewer.run_summaries import fork_origin
 from trace_recorder.views.conversations.chained_call import agent_key
 from trace_recorder.views.cost import Price, cost_of
 from trace_recorder.views.incomplete_calls import incomplete_reason
@@ -38,6 +39,7 @@ def run_facts(trajectory: Trajectory, limits: Limits = CUT) -> Json:
         "start_time": trajectory.start_time,
         "end_time": trajectory.end_time,
         "execution_time_seconds": trajectory.execution_time,
+        "forked_from": fork_origin(trajectory.metadata),
         "metadata": trajectory.metadata,
         "annotations": trajectory.annotations,
         "rewards": [reward.to_document() for reward in trajectory.rewards],

@@ -101,18 +101,26 @@ def _row(found: Mapping[str, Payload], name: str) -> Json:
     figures = _figures_of(found)
     return {
         "id": name,
+        "trajectory_id": found.get("trajectory_id"),
         **{key: found.get(key) for key in ("task", "status", "success", "model", "provider", "start_time", "end_time")},
         "execution_time_seconds": found.get("execution_time"),
         "steps": figures.get("agent_steps"),
         **{key: figures.get(key) for key in _FIGURES},
         "rewards": _rewards(found.get("rewards")),
         "error": _error(found.get("error")),
+        "forked_from": fork_origin(found.get("metadata")),
     }
 
 
 def _figures_of(found: Mapping[str, Payload]) -> Mapping[str, Payload]:
     metrics = found.get("metrics")
     return metrics if isinstance(metrics, dict) else {}
+
+
+def fork_origin(metadata: Payload) -> Payload:
+    """Return which run, and from which of its calls, a run with this metadata continues; None if it is not a fork."""
+    origin = metadata.get("forked_from") if isinstance(metadata, dict) else None
+    return origin if isinstance(origin, dict) else None
 
 
 def _rewards(rewards: Payload) -> dict[str, Payload]:

@@ -19,6 +19,7 @@ from secrets import token_hex
 from trace_recorder.errors import TraceRecorderError
 from trace_recorder.guard import try_call
 from trace_recorder.storage.paths import journal_path_for
+from trace_recorder.values.messages import Payload
 from trace_recorder.viewer.parts import Json
 from trace_recorder.viewer.run_summaries import summary_of
 
@@ -65,6 +66,20 @@ class RunList:
         files = self.directory / name, self.directory / _journal_name(name)
         is_here = all(self._state(file) for file in files if os.path.lexists(file))
         return files[0] if is_here else None
+
+    def relations_of(self, name: str) -> Json:
+        """Return the id of the run that a run was forked from, if it is in the list, and the runs forked from it."""
+        with self._lock:
+            self.refresh()
+            rows = [one.row for one in self._known.values() if one.is_readable]
+        own = next((row for row in rows if row["id"] == name), {})
+        identity, origin = own.get("trajectory_id"), own.get("forked_from") or {}
+        parents = [row["id"] for row in rows if _is_fork_of(origin, row.get("trajectory_id"))]
+        forks = [row for row in rows if _is_fork_of(row["forked_from"] or {}, identity)]
+        return {
+            "forked_from": parents[0] if parents else None,
+            "forks": [{"id": row["id"], "step_number": row["forked_from"].get("step_number")} for row in forks],
+        }
 
     def first_name(self) -> str | None:
         """Return the id of a run, where there is only one."""
@@ -150,6 +165,10 @@ class RunList:
             return _Known(state, {"id": name, "error": why_unreadable(path, error)}, is_readable=False)
 
         return try_call(lambda: _Known(state, {**summary_of(path, name), **_size(state)}, is_readable=True), unreadable)
+
+
+def _is_fork_of(origin: Json, identity: Payload) -> bool:
+    return identity is not None and bool(origin.get("trajectory_id") == identity)
 
 
 def _size(state: State) -> Json:

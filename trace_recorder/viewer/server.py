@@ -137,7 +137,8 @@ class ViewerServer:
         return self._open.open(path, name)
 
     def _outline(self, run: OpenRun) -> Json:
-        return {**run.outline(), "writable": self._is_writable(run)}
+        relations = self._runs.relations_of(run.name)
+        return {**run.outline(), "writable": self._is_writable(run), "relations": relations}
 
     def _is_writable(self, run: OpenRun) -> bool:
         return not self._read_only and run.is_amendable

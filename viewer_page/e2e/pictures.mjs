@@ -4,7 +4,7 @@ import { chromium } from "playwright-core";
 import { ARGUMENTS, line, python } from "./setup.mjs";
 
 const [runs, directory] = process.argv.slice(2).map((one) => resolve(one));
-const server = python("trace_recorder.cli", "view", runs, "--port", "0", "--no-browser", "--read-only");
+const server = python("trace_recorder", "view", runs, "--port", "0", "--no-browser", "--read-only");
 const address = await line(server, /http:\S+token=[\w-]+/);
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ARGUMENTS });
 

@@ -38,13 +38,13 @@ export async function line(program, pattern) {
 async function served(directory, module, ...more) {
   const recorded = spawnSync(PYTHON, ["-m", module, directory, ...more], { cwd: ROOT, encoding: "utf8" });
   if (recorded.status !== 0) throw new Error(`the runs were not recorded: ${recorded.stderr}`);
-  const server = python("trace_recorder.cli", "view", directory, "--port", "0", "--no-browser");
+  const server = python("trace_recorder", "view", directory, "--port", "0", "--no-browser");
   return { ...JSON.parse(recorded.stdout), address: await line(server, /http:\S+token=[\w-]+/) };
 }
 
 /** Write runs as one self-contained file, and return its address. */
 export function oneFile(file, ...runs) {
-  const wrote = spawnSync(PYTHON, ["-m", "trace_recorder.cli", "view", ...runs, "-o", file], { cwd: ROOT, encoding: "utf8" });
+  const wrote = spawnSync(PYTHON, ["-m", "trace_recorder", "view", ...runs, "-o", file, "--force"], { cwd: ROOT, encoding: "utf8" });
   if (wrote.status !== 0) throw new Error(`${file} was not written: ${wrote.stderr}`);
   return pathToFileURL(file).href;
 }

@@ -82,7 +82,7 @@ const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? 
 for (const count of sizes) {
   const { directory, name } = record(count);
   const journal = statSync(join(directory, name.replace(/json$/, "jsonl"))).size / 1e6;
-  const server = python("trace_recorder.cli", "view", directory, "--port", "0", "--no-browser");
+  const server = python("trace_recorder", "view", directory, "--port", "0", "--no-browser");
   const address = await line(server, /http:\S+token=[\w-]+/);
   const before = processorSeconds(server.pid);
   const first = await opened(browser, address, name, count);

@@ -5,6 +5,15 @@ import { join } from "node:path";
 import { closed, copiedAs, oneFile } from "./setup.mjs";
 
 export function unusualTests(test, setup) {
+  test("a fork is linked with the run that it continues, in the list and on both pages", async () => {
+    const page = await setup().page({ at: setup().unusual.address });
+    const row = page.locator(".run-row", { hasText: "forked from sub_agent.json at step 1" });
+    await row.locator(".relation").getByRole("link").click();
+    await page.locator(".relations", { hasText: /^fork .* at step 1$/ }).getByRole("link").click();
+    await page.locator(".relations", { hasText: "forked from" }).getByRole("link", { name: "sub_agent.json" }).waitFor();
+    await closed(page);
+  });
+
   for (const kind of ["server", "one file"]) {
     const opened = async (run, place = "") => {
       const { address } = setup().unusual;
@@ -65,6 +74,27 @@ export function unusualTests(test, setup) {
       await page.locator(".panel", { hasText: "the rest of the answer is not on file" }).waitFor();
       assert.doesNotMatch(await page.locator(".panel").innerText(), /in progress/);
       await setup().picture(page, `killed-${kind.replace(" ", "-")}-light-1400`);
+      await closed(page);
+    });
+
+    test(`a sub-agent inside a step is named, and the step's head has the model of its own agent: ${kind}`, async () => {
+      const page = await opened(setup().unusual.subAgent, "step/1");
+      const row = page.locator(".row.selected");
+      await row.locator(".step-head .figures", { hasText: "large-1" }).waitFor();
+      assert.doesNotMatch(await row.locator(".step-head").innerText(), /small-1/);
+      const inside = row.locator(".labelled", { has: page.locator(".label", { hasText: "sub-agent" }) });
+      assert.match(await inside.innerText(), /helper.*small-1/s);
+      await page.locator(".outline-row", { hasText: "I ask a helper." }).locator(".agent-name", { hasText: "helper" }).waitFor();
+      await inside.getByRole("link").click();
+      await page.waitForURL(/call\/2/);
+      await closed(page);
+    });
+
+    test(`a fork names the run that it continues: ${kind}`, async () => {
+      const page = await opened(setup().unusual.fork, "");
+      const origin = page.locator(".relations", { hasText: /^forked from sub_agent\.jsonl? at step 1$/ });
+      await origin.waitFor();
+      assert.equal(await origin.getByRole("link").count(), kind === "server" ? 1 : 0);
       await closed(page);
     });
 

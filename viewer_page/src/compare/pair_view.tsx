@@ -4,7 +4,7 @@ import { useMemo } from "preact/hooks";
 import { LongText } from "../content/long_text";
 import { visible } from "../content/visible";
 import { hashOf } from "../data/route";
-import { rowNumber, rowSeconds } from "../data/rows";
+import { ownCall, rowNumber, rowSeconds } from "../data/rows";
 import { duration } from "../ui/format";
 import { differing, type Pair, type Side } from "./alignment";
 
@@ -30,7 +30,7 @@ interface SideProps {
 
 function SideView({ side, other, id, look, note }: SideProps) {
   if (!side) return <div class="side absent muted">{look === "del" ? "not in A" : "not in B"}</div>;
-  const call = side.row.calls.at(-1);
+  const call = ownCall(side.row);
   const step = side.row.step?.number;
   const place = step === undefined ? { page: "run" as const, run: id, call: call?.number } : { page: "run" as const, run: id, step };
   return (

@@ -94,6 +94,20 @@ function branchOf(agent: string, name: string, rows: StepRow[]): BranchRow {
   return { kind: "branch", key: `b${agent}`, agent, name, rows, failures, seconds };
 }
 
+/** The call that stands for a row: the last one that its own agent made, not one of a sub-agent inside its step. */
+export function ownCall(row: StepRow): Call | undefined {
+  return row.calls.findLast((call) => call.agent === row.agent) ?? row.calls.at(-1);
+}
+
+/** The sub-agents that made calls inside a row, in the order of their first ones. */
+export function agentsInside(row: StepRow): string[] {
+  return [...new Set(row.calls.flatMap((call) => (call.agent === null || call.agent === row.agent ? [] : [call.agent])))];
+}
+
+export function agentName(outline: Outline, key: string | null): string | null {
+  return outline.agents.find((one) => one.key === key)?.name ?? key;
+}
+
 /** How long a call took, with the attempts that failed before and the pauses between them. */
 export function callSeconds(call: Call): number | null {
   const starts = call.attempts.map((one) => one.start_seconds);
@@ -137,7 +151,7 @@ export function branchesAround(tree: RowTree, row: StepRow): string[] {
 
 /** A short title: what the model said, or the tools that it asked for. */
 export function rowTitle(row: StepRow): string {
-  const call = row.calls.at(-1);
+  const call = ownCall(row);
   const tools = (row.step?.tool_calls ?? call?.tool_calls ?? []).map((tool) => tool.name ?? "tool");
   if (tools.length > 0) return tools.join(", ");
   const said = call?.error?.message || row.step?.error || call?.excerpt || call?.incomplete || row.step?.summary || row.step?.reflection;

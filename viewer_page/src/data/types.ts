@@ -4,8 +4,24 @@ export type Ranges = [number, number][];
 
 export type Status = "running" | "completed" | "failed" | "interrupted" | "unknown";
 
+/** The run that a fork continues, and from where. */
+export interface ForkOrigin {
+  trajectory_id?: string | null;
+  file?: string | null;
+  interaction_id?: string | null;
+  step_number?: number | null;
+}
+
+/** Other runs of the list that this one belongs with: the one that it was forked from, and its own forks. */
+export interface Relations {
+  forked_from: string | null;
+  forks: { id: string; step_number: number | null }[];
+}
+
 export interface RunSummary {
   id: string;
+  trajectory_id: string | null;
+  forked_from: ForkOrigin | null;
   task: string | null;
   status: Status;
   success: boolean | null;
@@ -66,6 +82,7 @@ export interface RunHead {
   start_time: string | null;
   end_time: string | null;
   execution_time_seconds: number | null;
+  forked_from: ForkOrigin | null;
   metadata: Record<string, unknown>;
   annotations: Record<string, unknown>;
   rewards: Reward[];
@@ -183,6 +200,8 @@ export interface Outline {
   version: string;
   id: string;
   writable: boolean;
+  /** What a server knows of other runs. */
+  relations?: Relations;
   run: RunHead;
   counts: Counts;
   tool_lists: Tool[][];

@@ -4,6 +4,7 @@ import { visible } from "../content/visible";
 import { go, hashOf } from "../data/route";
 import type { RunSummary } from "../data/types";
 import { StatusBadge } from "../ui/elements";
+import { ForkedFrom } from "../ui/relations";
 import { ago, cost, count, dateTime, duration, firstLine, short } from "../ui/format";
 import { useShortcuts } from "../ui/shortcuts";
 import { useVirtualizer } from "../ui/use_virtualizer";
@@ -31,6 +32,7 @@ export function RunListView({ store }: { store: RunsStore }) {
   const [chosen, setChosen] = useState<string | null>(null);
   const [marked, setMarked] = useState<string[]>([]);
   const shown = useMemo(() => listed(runs ?? [], filters, order), [runs, filters, order]);
+  const identities = useMemo(() => new Map((runs ?? []).map((run) => [run.trajectory_id, run.id])), [runs]);
   useEffect(() => {
     void store.open();
     return () => store.close();
@@ -58,7 +60,7 @@ export function RunListView({ store }: { store: RunsStore }) {
       {runs === null ? (
         <p class="empty muted">Loading…</p>
       ) : (
-        <Table {...{ shown, order, setOrder, chosen, marked, mark }} />
+        <Table {...{ shown, identities, order, setOrder, chosen, marked, mark }} />
       )}
       <Unreadable store={store} />
     </main>
@@ -89,6 +91,8 @@ function useListKeys(
 
 interface TableProps {
   shown: RunSummary[];
+  /** The ids of all runs, by those of their trajectories. */
+  identities: Map<string | null, string>;
   order: Order;
   setOrder: (order: Order) => void;
   chosen: string | null;
@@ -96,7 +100,7 @@ interface TableProps {
   mark: (id: string) => void;
 }
 
-function Table({ shown, order, setOrder, chosen, marked, mark }: TableProps) {
+function Table({ shown, identities, order, setOrder, chosen, marked, mark }: TableProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const list = useVirtualizer({
     count: shown.length,
@@ -143,6 +147,7 @@ function Table({ shown, order, setOrder, chosen, marked, mark }: TableProps) {
               <RunRow
                 key={item.key}
                 run={run}
+                parent={run.forked_from?.trajectory_id ? identities.get(run.forked_from.trajectory_id) : undefined}
                 index={item.index}
                 start={item.start}
                 measure={(element) => list.measureElement(element)}
@@ -161,6 +166,8 @@ function Table({ shown, order, setOrder, chosen, marked, mark }: TableProps) {
 
 interface RowProps {
   run: RunSummary;
+  /** The id of the run that it was forked from, if that is in the list. */
+  parent: string | undefined;
   index: number;
   start: number;
   measure: (element: HTMLElement | null) => void;
@@ -169,7 +176,7 @@ interface RowProps {
   mark: () => void;
 }
 
-function RunRow({ run, index, start, measure, chosen, marked, mark }: RowProps) {
+function RunRow({ run, parent, index, start, measure, chosen, marked, mark }: RowProps) {
   const failures = errorsOf(run);
   const to = { page: "run" as const, run: run.id };
   return (
@@ -192,6 +199,7 @@ function RunRow({ run, index, start, measure, chosen, marked, mark }: RowProps) 
         <a href={hashOf(to)} title={visible(run.task ?? run.id)}>
           {visible(firstLine(run.task ?? run.id, 200))}
         </a>
+        {run.forked_from && <ForkedFrom origin={run.forked_from} run={parent} />}
       </span>
       <span role="cell" class="model" title={visible(run.provider ?? "")}>
         {visible(run.model ?? "")}

@@ -1,7 +1,7 @@
 /** All steps on one line each: where the reader is, what failed, how long it took. */
 import { useEffect, useRef } from "preact/hooks";
 import { visible } from "../content/visible";
-import { rowNumber, rowSeconds, rowTitle, type Row } from "../data/rows";
+import { agentName, agentsInside, rowNumber, rowSeconds, rowTitle, type Row } from "../data/rows";
 import { duration } from "../ui/format";
 import { useVirtualizer } from "../ui/use_virtualizer";
 import { useRun } from "./context";
@@ -57,6 +57,11 @@ export function OutlineList({ rows, picked }: { rows: Row[]; picked: () => void 
                 >
                   <span class="place">{rowNumber(row)}</span>
                   <span class="title">{visible(rowTitle(row))}</span>
+                  {agentsInside(row).map((agent) => (
+                    <span key={agent} class="agent-name">
+                      {visible(agentName(outline, agent) ?? "")}
+                    </span>
+                  ))}
                   {row.failed && (
                     <span class="bad-text" role="img" aria-label="failed">
                       ✕

@@ -1,6 +1,7 @@
 /** The head of a run: its task, how it ended, its figures, and what is shown above the transcript. */
 import { visible } from "../content/visible";
 import { StatusBadge } from "../ui/elements";
+import { ForkedFrom, Forks } from "../ui/relations";
 import { cost, count, duration, firstLine, percent, plural, short } from "../ui/format";
 import { useRun } from "./context";
 import { SearchBox } from "./search_box";
@@ -43,6 +44,12 @@ export function RunHead({ strip, setStrip, outlineOpen, setOutlineOpen }: Props)
         <span class="spacer" />
         <SearchBox />
       </div>
+      {(run.forked_from || (outline.relations?.forks.length ?? 0) > 0) && (
+        <p class="relations">
+          {run.forked_from && <ForkedFrom origin={run.forked_from} run={outline.relations?.forked_from} />}
+          <Forks forks={outline.relations?.forks ?? []} />
+        </p>
+      )}
       <div class="run-bar">
         <Figures />
         <span class="spacer" />

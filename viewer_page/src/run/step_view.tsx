@@ -4,7 +4,7 @@ import { MessageBody, roleClass } from "../content/message_view";
 import { PartView } from "../content/parts";
 import { visible } from "../content/visible";
 import { hashOf } from "../data/route";
-import { callSeconds, rowNumber, type StepRow } from "../data/rows";
+import { agentName, callSeconds, ownCall, rowNumber, type StepRow } from "../data/rows";
 import type { Answer, Call, Part, StepDetail, ToolOutline } from "../data/types";
 import { Fold } from "../ui/elements";
 import { clock, count, duration, percent } from "../ui/format";
@@ -17,14 +17,14 @@ import { ToolView } from "./tool_view";
 export function StepView({ row }: { row: StepRow }) {
   const { store } = useRun();
   const detail = row.step ? store.step(row.step.number) : undefined;
-  const last = row.calls.at(-1);
+  const last = ownCall(row);
   const number = row.step?.number ?? 0;
   const wholeStep = () => store.wholeStep(number);
   return (
     <>
       <StepHead row={row} />
       {row.calls.map((call) => (
-        <CallView key={call.number} call={call} several={row.calls.length > 1} />
+        <CallView key={call.number} call={call} row={row} />
       ))}
       {row.calls.length === 0 && detail && <OwnRecord detail={detail} />}
       <Tools row={row} detail={detail} call={last} />
@@ -43,9 +43,10 @@ export function StepView({ row }: { row: StepRow }) {
 }
 
 function StepHead({ row }: { row: StepRow }) {
-  const { outline, openCall, store } = useRun();
-  const call = row.calls.at(-1);
-  const agent = outline.agents.find((one) => one.key === row.agent);
+  const { outline, openCall, store, tree } = useRun();
+  const call = ownCall(row);
+  const agent = agentName(outline, row.agent);
+  const starter = row.agent === null ? undefined : tree.startedIn.get(row.agent);
   const to = row.step ? { page: "run" as const, run: store.id, step: row.step.number } : { page: "run" as const, run: store.id, call: call?.number };
   return (
     <header class="step-head">
@@ -54,7 +55,12 @@ function StepHead({ row }: { row: StepRow }) {
           {row.step ? `Step ${rowNumber(row)}` : "Call"}
         </a>
       </h3>
-      {agent?.name && <span class="agent-name">{visible(agent.name)}</span>}
+      {agent && <span class="agent-name">{visible(agent)}</span>}
+      {starter?.step && (
+        <span class="muted">
+          in <a href={hashOf({ page: "run", run: store.id, step: starter.step.number })}>step {rowNumber(starter)}</a>
+        </span>
+      )}
       {row.step && !row.step.derived && <span class="muted">{visible(row.step.state)}</span>}
       <CallFigures call={call} />
       <span class="spacer" />
@@ -97,15 +103,20 @@ function CallFigures({ call }: { call: Call | undefined }) {
   );
 }
 
-/** A call of a step: its prompt and its answer. The tools follow, once for the step. */
-function CallView({ call, several }: { call: Call; several: boolean }) {
-  const { store } = useRun();
+/** A call of a step: its prompt and its answer, and which sub-agent made it. The tools follow, once for the step. */
+function CallView({ call, row }: { call: Call; row: StepRow }) {
+  const { store, outline } = useRun();
+  const agent = call.agent === row.agent ? null : agentName(outline, call.agent);
   const answer = store.answer(call.number);
   return (
     <>
-      {several && (
-        <Labelled label="call">
-          <span class="mono">{visible(call.id)}</span> <CallFigures call={call} />
+      {(row.calls.length > 1 || agent) && (
+        <Labelled label={agent ? "sub-agent" : "call"}>
+          {agent && <span class="agent-name">{visible(agent)} </span>}
+          <a class="mono" href={hashOf({ page: "run", run: store.id, call: call.number })} title="Link to this call">
+            {visible(call.id)}
+          </a>{" "}
+          <CallFigures call={call} />
         </Labelled>
       )}
       <NewInPrompt call={call} />
