@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+import trace_recorder
 from tests.agreement import document
 from trace_recorder import AlreadyFinalizedError, TrajectoryPathError, TrajectoryRecorder, load
 
@@ -317,3 +318,14 @@ def test_a_forked_child_writes_to_a_file_of_its_own(tmp_path: Path) -> None:
         [2],
     )
     assert start["data"]["parent"] == parent.trajectory_id
+
+
+def test_metadata_of_a_start_is_added_to_that_of_the_recorder(tmp_path: Path) -> None:
+    recorder = TrajectoryRecorder(tmp_path / "run.json", metadata={"branch": "main", "seed": 1})
+    recorder.start(metadata={"seed": 2, "try": 3})
+    recorder.finalize()
+    assert load(tmp_path / "run.json").metadata == {"branch": "main", "seed": 2, "try": 3}
+
+
+def test_the_names_of_the_package_are_the_public_ones() -> None:
+    assert set(dir(trace_recorder)) == set(trace_recorder.__all__)

@@ -83,7 +83,7 @@ class Lifecycle:
         self._redact = redact
         self._history = history
         self._limits = limits
-        self._metadata = metadata
+        self.metadata = metadata
         self._disabled = disabled
         self._path: Path | None = None
         self._parent: str | None = None
@@ -119,13 +119,13 @@ class Lifecycle:
         self.run, self._path = run, document
         unseen_clients.watch(run.trajectory_id)
         with self.guard.protect("record the start of the run"):
-            about, said = dict(self.about), {"task": self.about["task"], "metadata": self._metadata}
+            about, said = dict(self.about), {"task": self.about["task"], "metadata": self.metadata}
             del about["task"]
             named, parent = run.named(**about), self._parent
             forked, self._forked_from = self._forked_from, None
             if forked is not None:
                 named, parent = {**named, "forked_at": forked.at()}, forked.trajectory_id
-                said["metadata"] = {**self._metadata, "forked_from": forked.as_metadata()}
+                said["metadata"] = {**self.metadata, "forked_from": forked.as_metadata()}
             run.start(named, said, parent)
             self._exporting.begin(run, journal.path)
         process.run_began(run.trajectory_id, document)

@@ -59,8 +59,7 @@ class TrajectoryRecorder:
     what each call saw: "inline", "delta", or "auto", inline up to 16 MB. `redact` masks secrets: a function of a
     text, several of them, or None for no masking at all. `durability="disk"` adds an fsync to each record.
     `strict=True` raises what goes wrong in recording instead of logging it, also where the files cannot be created.
-    With TRACE_RECORDER_DISABLED set, nothing is recorded. `exporters`, such as `otlp(endpoint)`, send each run on while
-    it goes on.
+    With TRACE_RECORDER_DISABLED set, nothing is recorded. `exporters`, such as `otlp(endpoint)`, send runs as they go on.
 
     Every method may be called from any thread, and from async code; on return, what was recorded survives the
     process. As a context manager, sync or async, it starts the run and ends it: "completed", also by `sys.exit(0)`;
@@ -117,14 +116,17 @@ class TrajectoryRecorder:
         provider: str | None = None,
         model: str | None = None,
         max_steps: int | None = None,
+        *,
+        metadata: Mapping[str, object] | None = None,
     ) -> str:
         """Begin a run in a new file, and make this the current recorder; return the document's path.
 
-        A run that is still open is closed as "interrupted", with a warning: nothing recorded is wiped. What is not
-        given here is as it was given to the recorder. Raises TrajectoryPathError where the path cannot be one of a run.
-        Where the environment refuses the file, such as a full disk, the agent runs unrecorded, and an error is logged.
+        A run that is still open is closed as "interrupted", with a warning. What is not given here is as it was given
+        to the recorder; `metadata` is added to what it has. Raises TrajectoryPathError where the path cannot be one of
+        a run. Where the environment refuses the file, such as a full disk, an error is logged, and nothing recorded.
         """
         given = without_none(**manual_records.about_run("start()", task, provider, model, max_steps))
+        added = manual_records.metadata_of(metadata)
         with self._lifecycle.lock:
             if self._lifecycle.has_open_run():
                 warnings.warn(
@@ -134,6 +136,7 @@ class TrajectoryRecorder:
                 )
                 self._end(FinalStatus("interrupted"))
             self._lifecycle.about |= given
+            self._lifecycle.metadata = {**self._lifecycle.metadata, **added}
             self._begin()
         self._activate()
         return self.get_trajectory_path()

@@ -12,15 +12,15 @@ const STATUS_WORDS: Record<Status, string> = {
   unknown: "unknown",
 };
 
-/** How a run ended; where somebody said so, whether the task was solved. */
+/** How a run ended; where somebody said so, whether it was a success. */
 export function StatusBadge({ status, success }: { status: Status; success?: boolean | null | undefined }) {
-  const solved = success === true ? "solved" : success === false ? "not solved" : null;
-  const look = status === "completed" && success === false ? "unsolved" : status;
+  const word = success === true ? "success" : success === false ? "no success" : null;
+  const look = status === "completed" && success === false ? "unsuccessful" : status;
   return (
     <span class={`status ${look}`}>
       <span class="dot" aria-hidden="true" />
       {STATUS_WORDS[status] ?? "unknown"}
-      {solved && status === "completed" ? `, ${solved}` : ""}
+      {word && status === "completed" ? `, ${word}` : ""}
     </span>
   );
 }
