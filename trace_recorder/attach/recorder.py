@@ -59,7 +59,7 @@ class TrajectoryRecorder:
     what each call saw: "inline", "delta", or "auto", inline up to 16 MB. `redact` masks secrets: a function of a
     text, several of them, or None for no masking at all. `durability="disk"` adds an fsync to each record.
     `strict=True` raises what goes wrong in recording instead of logging it, also where the files cannot be created.
-    With TRACE_RECORDER_DISABLED set, nothing is recorded. `exporters`, such as `otlp(endpoint)`, send runs as they go on.
+    With TRACE_RECORDER_DISABLED set, nothing is recorded. `exporters`, such as `otlp(endpoint)`, send each run on.
 
     Every method may be called from any thread, and from async code; on return, what was recorded survives the
     process. As a context manager, sync or async, it starts the run and ends it: "completed", also by `sys.exit(0)`;

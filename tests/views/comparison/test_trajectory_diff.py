@@ -119,6 +119,12 @@ def _with_result(directory: Path, file: str, **result: Payload) -> Trajectory:
     return trace_recorder.load(directory / file)
 
 
+def test_a_number_and_a_boolean_are_different_arguments() -> None:
+    """In Python 1, 1.0 and True are equal; in JSON they are not."""
+    one, other = (run(call(["q"], "a", called("c", "f", n=value))) for value in (1, True))
+    assert kinds(diff(one, other)) == [["tool_call"]]
+
+
 def test_what_one_side_does_not_know_is_no_difference(tmp_path: Path) -> None:
     """A decorated tool says whether it succeeded, and its name; a result in the messages of a fork does not."""
     unknown = _with_result(tmp_path, "a.json", success=None)

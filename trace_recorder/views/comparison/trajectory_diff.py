@@ -13,13 +13,13 @@ from trace_recorder.views.comparison.changed_ranges import changed_ranges
 from trace_recorder.views.comparison.comparable_steps import KINDS, ComparableStep, ComparableSteps, Kind
 from trace_recorder.views.comparison.figures import Figures, figures_of
 from trace_recorder.views.comparison.left_aside import Ignored
-from trace_recorder.views.comparison.value_changes import ValueChange, changes
+from trace_recorder.views.comparison.value_changes import ValueChange, changes, equal_json
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall
 
 DifferenceKind = Literal[Kind, "model", "missing"]
 Model = str | None
-_MAY_BE_UNKNOWN = {"success", "name", "finish_reason"}
-"""Members of an answer or a tool's result that not every way of recording knows."""
+_MAY_BE_UNKNOWN = {"success", "name"}
+"""Members of a tool's result that not every way of recording knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ def _differences(a: ComparableStep | None, b: ComparableStep | None, *, compares
     for kind in KINDS:
         if a.digests[kind] != b.digests[kind]:
             before, after = _known_to_both(a.parts[kind], b.parts[kind])
-            if before != after:
+            if not equal_json(before, after):
                 yield Difference(kind, before, after)
 
 
