@@ -42,6 +42,15 @@ def sub_agent(directory: Path) -> Path:
     return recorder.trajectory_path
 
 
+def at_temperature(directory: Path, temperature: float) -> Path:
+    """Record a run of which only the temperature and one message of the prompt are its own."""
+    with TrajectoryRecorder(directory / f"at_{temperature}.json", task="Ask twice") as recorder:
+        call(recorder, asked("hello"), said("Hello."))
+        messages = asked(f"it is {temperature} degrees", temperature=temperature)
+        call(recorder, messages, said("The same answer."))
+    return recorder.trajectory_path
+
+
 def forked(parent: Path) -> Path:
     """Fork a run from its second step, with another answer."""
     with fork(parent, at_step=1, answer=json.loads(said("I need no helper.").body)) as branch, branch.recorder.step():
@@ -55,6 +64,7 @@ def main(directory: Path) -> None:
     runs |= {"killed": killed_run(directory)}
     runs |= {"subAgent": sub_agent(directory)}
     runs |= {"fork": forked(runs["subAgent"])}
+    runs |= {"cool": at_temperature(directory, 0.5), "warm": at_temperature(directory, 1.5)}
     print(json.dumps({name: path.name for name, path in runs.items()}))
 
 

@@ -35,6 +35,10 @@ class Comparison:
             ],
         }
 
+    def differences(self) -> list[Json]:
+        """Return the changes of all pairs that differ."""
+        return [self.difference_of(number) for number, pair in enumerate(self._diff.steps) if pair.differences]
+
     def difference_of(self, number: int) -> Json:
         """Return the changes of a pair, numbered from 0. Raises IndexError."""
         if not 0 <= number < len(self._diff.steps):

@@ -16,11 +16,13 @@ def one_file(trajectory: Trajectory, name: str = "run") -> str:
 
 def two_runs_file(a: Trajectory, b: Trajectory, names: tuple[str, str]) -> str:
     """Return the HTML of two runs side by side."""
+    comparison = Comparison(a, b)
     data = {
         "kind": "comparison",
         "a": run_data(a, names[0]),
         "b": run_data(b, names[1]),
-        "compare": Comparison(a, b).to_json(),
+        "compare": comparison.to_json(),
+        "pairs": comparison.differences(),
     }
     return page_with(data, content_security_policy())
 

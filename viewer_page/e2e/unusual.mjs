@@ -14,6 +14,21 @@ export function unusualTests(test, setup) {
     await closed(page);
   });
 
+  test("two runs whose answers are equal show what differs in their prompts and parameters: server and one file", async () => {
+    const { address, cool, warm } = setup().unusual;
+    const runs = [cool, warm].map((run) => join(setup().unusualDirectory, run));
+    const file = oneFile(join(setup().directory, "compared.html"), ...runs);
+    for (const at of [`${address}#/compare/${cool}/${warm}`, file]) {
+      const page = await setup().page({ at });
+      await page.locator(".pair-changes dt", { hasText: "parameters" }).waitFor();
+      const changes = await page.locator(".pair-changes").innerText();
+      for (const said of ["parameters.temperature", "0.5", "1.5", "prompt", "degrees"]) assert.ok(changes.includes(said), said);
+      await page.locator(".pair-changes del", { hasText: "0.5" }).first().waitFor();
+      assert.equal(await page.locator(".pair-changes").count(), 1);
+      await closed(page);
+    }
+  });
+
   for (const kind of ["server", "one file"]) {
     const opened = async (run, place = "") => {
       const { address } = setup().unusual;

@@ -13,6 +13,7 @@ export interface Side {
 }
 
 export interface Pair {
+  number: number;
   a: Side | null;
   b: Side | null;
   differs: Difference[];
@@ -52,7 +53,7 @@ function toolText(part: Part | null): string {
 /** The pairs of a comparison, with what both runs did there. */
 export function pairsOf(comparison: Comparison, a: Side[], b: Side[]): Pair[] {
   const [left, right] = [finder(a), finder(b)];
-  return comparison.pairs.map((pair) => ({ a: left(pair.a), b: right(pair.b), differs: pair.differs }));
+  return comparison.pairs.map((pair, number) => ({ number, a: left(pair.a), b: right(pair.b), differs: pair.differs }));
 }
 
 function finder(sides: Side[]): (place: ComparedStep | null) => Side | null {
@@ -64,7 +65,7 @@ function finder(sides: Side[]): (place: ComparedStep | null) => Side | null {
   };
 }
 
-const WORDS: Record<Difference, string> = {
+export const WORDS: Record<Difference, string> = {
   prompt: "prompt",
   model: "model",
   tools: "tools",

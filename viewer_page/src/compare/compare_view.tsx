@@ -72,7 +72,7 @@ function Compared({ left, right, a, b }: Props) {
             ? "Both runs did the same."
             : `${plural(pairs.length - differences, "step")} the same, ${differences} different.`)}
       </p>
-      {pairs && <Pairs lines={lines} first={first} at={at} setAt={setAt} unfold={unfold} ids={[left.id, right.id]} />}
+      {pairs && <Pairs lines={lines} first={first} at={at} setAt={setAt} unfold={unfold} source={left.source} ids={[left.id, right.id]} />}
     </main>
   );
 }
@@ -104,10 +104,11 @@ interface PairsProps {
   at: number;
   setAt: (at: number) => void;
   unfold: (key: number) => void;
+  source: Source;
   ids: [string, string];
 }
 
-function Pairs({ lines, first, at, setAt, unfold, ids }: PairsProps) {
+function Pairs({ lines, first, at, setAt, unfold, source, ids }: PairsProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const list = useVirtualizer({
     count: lines.length,
@@ -148,7 +149,7 @@ function Pairs({ lines, first, at, setAt, unfold, ids }: PairsProps) {
                 </button>
               ) : (
                 <Drawn of={line.pair} text={() => jsonText(line.pair, 2)}>
-                  <PairView pair={line.pair} ids={ids} />
+                  <PairView pair={line.pair} source={source} ids={ids} />
                 </Drawn>
               )}
             </div>

@@ -5,18 +5,23 @@ import { LongText } from "../content/long_text";
 import { visible } from "../content/visible";
 import { hashOf } from "../data/route";
 import { ownCall, rowNumber, rowSeconds } from "../data/rows";
+import type { Source } from "../data/source";
 import { duration } from "../ui/format";
 import { differing, type Pair, type Side } from "./alignment";
+import { ChangesView } from "./changes_view";
 
 const LONGEST = 8_000;
 const LEAST_EQUAL = 0.25;
 
-export function PairView({ pair, ids }: { pair: Pair; ids: [string, string] }) {
+export function PairView({ pair, source, ids }: { pair: Pair; source: Source; ids: [string, string] }) {
   return (
-    <div class={`pair ${pair.differs.length === 0 ? "same" : "different"}`}>
-      <SideView side={pair.a} other={pair.b} id={ids[0]} look="del" note="" />
-      <SideView side={pair.b} other={pair.a} id={ids[1]} look="ins" note={differing(pair)} />
-    </div>
+    <>
+      <div class={`pair ${pair.differs.length === 0 ? "same" : "different"}`}>
+        <SideView side={pair.a} other={pair.b} id={ids[0]} look="del" note="" />
+        <SideView side={pair.b} other={pair.a} id={ids[1]} look="ins" note={differing(pair)} />
+      </div>
+      {pair.differs.length > 0 && <ChangesView source={source} ids={ids} number={pair.number} />}
+    </>
   );
 }
 

@@ -1,6 +1,6 @@
 /** Where the data come from: the server's JSON addresses, or the run that is inside this one file. */
 import type {
-  Answer, Changes, Comparison, FileData, Item, Message, Outline, PageData, Ranges, Raw, RunList, StepDetail,
+  Answer, Changes, Comparison, FileData, Item, Message, Outline, PageData, PairDifferences, Ranges, Raw, RunList, StepDetail,
 } from "./types";
 
 export class RefusedError extends Error {
@@ -28,6 +28,7 @@ export interface Source {
   items(run: string, from: number, to: number): Promise<Item[]>;
   add(run: string, what: "rewards" | "annotations", body: object): Promise<Changes>;
   compare(a: string, b: string): Promise<Comparison>;
+  differences(a: string, b: string, pair: number): Promise<PairDifferences>;
   /** Where the run is one self-contained file; only a server has that. */
   saveAddress?(run: string): string;
 }
@@ -108,6 +109,10 @@ class Server implements Source {
   compare(a: string, b: string) {
     return this.ask<Comparison>(`compare?a=${encodeURIComponent(a)}&b=${encodeURIComponent(b)}`);
   }
+
+  differences(a: string, b: string, pair: number) {
+    return this.ask<PairDifferences>(`compare/pairs/${pair}?a=${encodeURIComponent(a)}&b=${encodeURIComponent(b)}`);
+  }
 }
 
 function refusal(text: string): string | undefined {
@@ -126,6 +131,7 @@ class OneFile implements Source {
   constructor(
     private readonly files: FileData[],
     private readonly comparison: Comparison | null = null,
+    private readonly pairs: PairDifferences[] = [],
   ) {
     for (const file of files) this.messagesByNumber.set(file.run.id, new Map(file.messages.map((one) => [one.number, one])));
   }
@@ -188,6 +194,10 @@ class OneFile implements Source {
   async compare() {
     return found(this.comparison ?? undefined);
   }
+
+  async differences(_a: string, _b: string, pair: number) {
+    return found(this.pairs.find((one) => one.pair === pair));
+  }
 }
 
 function between<T extends { number: number }>(list: T[], from: number, to: number): T[] {
@@ -206,7 +216,7 @@ export function pageData(): PageData {
 
 export function sourceOf(data: PageData): Source {
   if (data.kind === "file") return new OneFile([data]);
-  if (data.kind === "comparison") return new OneFile([data.a, data.b], data.compare);
+  if (data.kind === "comparison") return new OneFile([data.a, data.b], data.compare, data.pairs);
   return new Server();
 }
 

@@ -338,6 +338,20 @@ export interface Comparison {
   pairs: { a: ComparedStep | null; b: ComparedStep | null; differs: Difference[] }[];
 }
 
+/** One change of a value; `words` are those of two texts. */
+export interface ValueChange {
+  kind: "removed" | "added" | "changed";
+  path: string;
+  before?: unknown;
+  after?: unknown;
+  words?: { kind: "same" | "removed" | "added"; text: string }[];
+}
+
+export interface PairDifferences {
+  pair: number;
+  differences: { kind: Difference; changes: ValueChange[] }[];
+}
+
 export interface FileData {
   kind: "file";
   run: Outline;
@@ -351,4 +365,4 @@ export interface FileData {
 export type PageData =
   | { kind: "server"; run: string | null; writable: boolean }
   | FileData
-  | { kind: "comparison"; a: FileData; b: FileData; compare: Comparison };
+  | { kind: "comparison"; a: FileData; b: FileData; compare: Comparison; pairs: PairDifferences[] };
