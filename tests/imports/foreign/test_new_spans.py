@@ -109,3 +109,10 @@ def test_a_real_file_of_another_vocabulary_is_a_gap() -> None:
         run = load(path)
         assert run.status == "unknown"
         assert "openai.resources.responses.AsyncResponses.create" in run.gaps[0].why
+
+
+def test_secrets_in_the_names_of_unknown_spans_are_masked_one_by_one(tmp_path: Path) -> None:
+    names = ["Cookie: sid", '- name: DB_PASSWORD\n  value: "EH0aveIku8OPLm"', "end"]
+    spans = [span(number, name, None if number == 1 else 1) for number, name in enumerate(names, start=1)]
+    [gap] = load(written(tmp_path, otlp(spans))).gaps
+    assert "EH0aveIku8OPLm" not in gap.why

@@ -18,6 +18,7 @@ from trace_recorder.imports.foreign.spans.reading import Reading, merged
 from trace_recorder.imports.foreign.spans.span import Span
 from trace_recorder.imports.foreign.spans.tree import Node, Tree, tree_of
 from trace_recorder.imports.foreign.spans.vocabularies import read_span
+from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import LLMResponse, Payload, Usage, without_none
 from trace_recorder.values.structs import replace
@@ -80,8 +81,11 @@ def run_of(spans: Iterable[Span]) -> ForeignRun:
 
 
 def _unknown(tree: Tree) -> Missing:
-    """Return the gap of a trace of which no span says what it means in a vocabulary that is read."""
-    names = [*dict.fromkeys(node.span.name for node in tree.nodes)]
+    """Return the gap of a trace of which no span says what it means in a vocabulary that is read.
+
+    Each name is masked before they are joined: what follows a secret may hide it.
+    """
+    names = [*dict.fromkeys(default_redactor(node.span.name) for node in tree.nodes)]
     more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
     seen = ", ".join(names[:_MAX_NAMES]) + more
     return Missing(what="what the spans mean", why=f"none is in a vocabulary that is read; their names are: {seen}")
