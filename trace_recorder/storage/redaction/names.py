@@ -33,7 +33,8 @@ _NAMED = re.compile(
     rf"{_STEM}{_REST}{_SEPARATOR}{_OPEN}",
     re.IGNORECASE,
 )
-_BEFORE = re.compile(r"[A-Za-z0-9_.-]{0,60}\Z")
+_BEFORE = re.compile(r"[A-Za-z0-9_.-]{0,60}+")
+"""The letters of a name before its stem, read backwards, so that one try finds them."""
 _QUOTED_VALUE = re.compile(r"[^\s\"'`\\<>\0-\x1f]++")
 _QUOTED_LOOK = re.compile(rf"[^\s\"'`\\<>\0-\x1f]{{1,{LONGEST_LOOK}}}+")
 _BARE_LOOK = re.compile(rf"[^\s\"'`\\<>,;&|(){{}}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]{{1,{LONGEST_LOOK}}}+")
@@ -58,7 +59,7 @@ _TYPE = re.compile(
 )
 _VERSION = re.compile(r"v?\d+(?:[._]\d++)+")
 _DOTTED = re.compile(r"[A-Za-z_$]\w*(?:(?:\.|->|::)[A-Za-z_$]\w*+)+")
-_COOKIES = re.compile(r"(?:[\w.-]{1,60}=[^\s;]{0,60}; ?){0,8}[\w.-]{1,60}=(?=[^\s;\d]{0,60}\d)[^\s;=]{8}")
+_COOKIES = re.compile(r"(?:[\w.-]{1,60}+=[^\s;]{0,60}+; ?){0,8}[\w.-]{1,60}+=(?=[^\s;\d]{0,60}\d)[^\s;=]{8}")
 _WORDS = re.compile(r"[A-Za-z][-A-Za-z_.:/~+=@ ]*+")
 _EXPRESSION = re.compile(
     r"[A-Za-z_$][A-Za-z_$0-9]*(?:(?:\.|->|::)[A-Za-z_$][A-Za-z_$0-9]*+)+|[A-Za-z_$][A-Za-z_$]*\d{0,2}|.*[=!<>]=.*|.*[+*] ?[a-z_]+"  # noqa: E501 - a pattern is read in one piece
@@ -87,10 +88,12 @@ Form = Literal["quoted", "variable", "line", "bare"]
 def _judge(kind: Kind, name: str, value: str, form: Form) -> bool:  # noqa: PLR0911 - one rule a line
     """Whether the text after the name of a secret is one; `form` is how it is written there."""
     look = value[:LONGEST_LOOK]
-    if len(value) < _SHORTEST or _is_no_value(name, look, form):
+    if len(value) < _SHORTEST:
         return False
-    if kind == "weak":
-        return _is_strange_value(name, look, form)
+    if kind == "weak":  # what is no key at all is the most frequent case, and the cheapest to see
+        return _is_strange_value(name, look, form) and not _is_no_value(name, look, form)
+    if _is_no_value(name, look, form):
+        return False
     if _WORDS.fullmatch(look):
         is_no_word = is_strange(look, 8) or form == "variable" or (form == "quoted" and _is_no_word(look))
         return len(look) >= 8 and look.isalpha() and is_no_word
@@ -206,8 +209,8 @@ def _said(text: str, found: re.Match[str]) -> str:
 
 def _name_begins(text: str, stem: int) -> int:
     """Return where the name with this stem begins: the text before it may be an escape that ends in letters."""
-    before = _BEFORE.search(text, max(0, stem - 60), stem)
-    begin = before.start() if before else stem
+    before = _BEFORE.match(text[max(0, stem - 60) : stem][::-1])
+    begin = stem - before.end() if before else stem
     if text[begin - 1 : begin] == "\\" and text[begin : begin + 1] in ("n", "r", "t", "b", "f"):
         return begin + 1
     escape = _ESCAPE.match(text, begin, stem) if text[begin - 1 : begin] in ("[", "%", ";", "\\") else None
@@ -218,6 +221,8 @@ _ESCAPE = re.compile(r"(?<=[\[;])[0-9]{1,3}m|(?<=%)[0-9A-Fa-f]{2}|(?<=\\)u[0-9A-
 
 
 def _cookies(text: str, found: re.Match[str]) -> Span | None:
+    if not _COOKIES.match(text, found.end()):
+        return None  # the line is read only if cookies begin it: a long line may have many names
     line = _REST_OF_LINE.match(text, found.end())
     return line.span() if line and _COOKIES.match(line[0]) and "[REDACTED" not in line[0][:400] else None
 

@@ -1,0 +1,37 @@
+"""Whether a text looks like a key is counted, and the counts are those of the rule."""
+
+from __future__ import annotations
+
+import re
+from random import Random
+
+from trace_recorder.storage.redaction.name_kinds import is_strange
+from trace_recorder.storage.redaction.text_masking import default_redactor
+
+_STEP = re.compile(
+    r"(?<=[a-z])(?=[A-Z0-9])|(?<=[0-9])(?=[A-Za-z])|(?<=[A-Z])(?=[0-9])|(?<=[A-Z]{2})(?=[a-z])|(?<=[a-z][A-Z])(?=[A-Z0-9])"
+)
+_ALPHABETS = ("abcABC012_-éß", "aaaaabcdefghAB1", "ABCDefgh0123", "abcdefghijkl1A")
+
+
+def _is_strange_by_rule(value: str) -> bool:
+    look = value[:400]
+    steps = len(_STEP.findall(look))
+    return len(value) >= 16 and len(set(look)) >= 8 and steps >= 3 and 5 * steps >= len(look)
+
+
+def test_steps_are_counted_as_the_rule_says() -> None:
+    """Drawn texts of several alphabets and lengths are judged as by the pattern that defines a step."""
+    random = Random(1)
+    values = [
+        "".join(random.choices(random.choice(_ALPHABETS), k=random.choice([5, 20, 60, 500]))) for _ in range(4000)
+    ]
+
+    assert [is_strange(value) for value in values] == [_is_strange_by_rule(value) for value in values]
+
+
+def test_names_of_cookies_without_cookies_leave_the_line_as_it_is() -> None:
+    """A long line of such names, whose last one has a cookie, loses the cookie only."""
+    names = "Cookie: a=b " * 500
+
+    assert default_redactor(f"{names}Cookie: session=x9y8z7w6v5u4t3s2") == f"{names}Cookie: [REDACTED:assigned-secret]"
