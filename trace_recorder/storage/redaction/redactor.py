@@ -3,7 +3,7 @@
 A redactor is a function that takes a text and returns it with its secrets masked. Invariants: masking is deterministic
 and idempotent; a mask names the kind of the secret ("[REDACTED:openai-key]"); of JSON, only the strings are masked,
 one by one and decoded, so that its structure and the digits of its numbers do not change. Prose is not changed: secrets
-are found by the shapes of keys (`patterns.py`), by the names of members, and by known values (the client's own key, the
+are found by the shapes of keys (`key_forms.py`), by the names of members, and by known values (the client's key, the
 environment's *_API_KEY, *_TOKEN, *_SECRET, *_PASSWORD). Signatures of reasoning and encrypted content match none.
 """
 
