@@ -1,8 +1,9 @@
 """The messages and calls of one agent, for formats that list what happened in a session line by line.
 
 An answer of the model is a call that saw the messages before it. A tool's result is a message; if no later call saw
-it, it is stated as an execution of the tool. Any other message that no call saw stays as it is. A session that goes
-back to an earlier message continues a fork of the conversation, and one that was compacted a new conversation.
+it, it is stated as an execution of the tool. What the user said after the last call is an annotation of the run. Any
+other message that no call saw stays as it is. A session that goes back to an earlier message continues a fork of the
+conversation, and one that was compacted a new conversation.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from trace_recorder.dialects.call_ids import CallNumbering
 from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.imports.foreign.run import (
     MAIN,
+    UNANSWERED,
     UNSEEN,
     Agent,
+    Annotation,
     Call,
     Conversation,
     Event,
@@ -105,7 +108,7 @@ class AgentHistory:
 
     def restart(self, kept: Iterable[Members] = ()) -> None:
         """Continue with a new conversation, as after a compaction, that begins with these messages."""
-        self.finish()
+        self._state_unseen()
         self.conversation = Conversation()
         for message in kept:
             self.conversation.add(message)
@@ -115,7 +118,7 @@ class AgentHistory:
         """Continue from an earlier position. After `MAX_FORKS` of these, it is only noted that this is missing."""
         if position is self.position:
             return
-        self.finish()
+        self._state_unseen()
         self._forks += 1
         if self._forks > MAX_FORKS:
             if self._forks == MAX_FORKS + 1:
@@ -127,6 +130,15 @@ class AgentHistory:
         self.position = Position(self.conversation, len(self.conversation))
 
     def finish(self) -> None:
+        """State what no call saw at the end. What the agent of the run was told last is an annotation of the run."""
+        waiting = [(said, time) for said, time in self._unseen if said["role"] == "user"]
+        if waiting and self.agent == MAIN:
+            self._unseen = [one for one in self._unseen if one not in waiting]
+            said = [message for message, _ in waiting]
+            self.events.append(Annotation(key=UNANSWERED, value=said, time=waiting[-1][1]))
+        self._state_unseen()
+
+    def _state_unseen(self) -> None:
         """State what no call saw: results as executions of their tools, other messages as they are."""
         for said, time in self._unseen:
             is_result = said["role"] == "tool"

@@ -43,3 +43,9 @@ def _from_text(text: str) -> str:
     if found is None:
         return ""
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).isoformat(timespec="microseconds")
+
+
+def seconds_between(start: str, end: str) -> float | None:
+    """Return how many seconds are between two times, at least 0; None if one of them is not known."""
+    begun, ended = parse_time(stated_time(start)), parse_time(stated_time(end))
+    return None if begun is None or ended is None else max(0.0, (ended - begun).total_seconds())

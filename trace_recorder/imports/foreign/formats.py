@@ -11,7 +11,17 @@ from typing import NoReturn, Protocol
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.guard import try_call
 from trace_recorder.imports.foreign.layout import journal_lines
-from trace_recorder.imports.foreign.run import UNSEEN, Call, ForeignRun, Kept, Missing, Step, ToolRun
+from trace_recorder.imports.foreign.run import (
+    UNANSWERED,
+    UNSEEN,
+    Annotation,
+    Call,
+    ForeignRun,
+    Kept,
+    Missing,
+    Step,
+    ToolRun,
+)
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.storage.redaction.text_masking import default_redactor
 
@@ -110,7 +120,9 @@ def read_runs(source: Source) -> Iterator[ForeignRun]:
 def _says_anything(run: ForeignRun) -> bool:
     """Whether a run has a call, a step, an execution or a message, or says already what is missing."""
     return any(
-        isinstance(event, Call | Step | ToolRun | Missing) or (isinstance(event, Kept) and event.what == UNSEEN)
+        isinstance(event, Call | Step | ToolRun | Missing)
+        or (isinstance(event, Kept) and event.what == UNSEEN)
+        or (isinstance(event, Annotation) and event.key == UNANSWERED)
         for event in run.events
     )
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from functools import singledispatchmethod
 from zlib import crc32
 
-from trace_recorder.clocks import parse_time
-from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.clocks import seconds_between, stated_time
 from trace_recorder.imports.foreign.run import (
     MAIN,
     Annotation,
@@ -55,7 +54,7 @@ def journal_lines(run: ForeignRun) -> Iterator[bytes]:
         for tool_run in layout.open_runs.pop(at, ()):
             yield from layout.result(tool_run)
     ended = {"status": run.status, "success": run.success, "final_result": run.final_result}
-    seconds = {"execution_time": _seconds_between(start, end)}
+    seconds = {"execution_time": seconds_between(start, end)}
     yield from layout.record("finalize", ended | without_none(error=run.error) | seconds, end)
 
 
@@ -77,13 +76,6 @@ def _start(run: ForeignRun) -> Members:
         "max_steps": run.max_steps,
         "metadata": {**run.metadata, IMPORTED_FROM: origin},
     }
-
-
-def _seconds_between(start: str, end: str) -> float | None:
-    begun, ended = parse_time(stated_time(start)), parse_time(stated_time(end))
-    if begun is None or ended is None:
-        return None
-    return max(0.0, (ended - begun).total_seconds())
 
 
 @dataclass(slots=True)

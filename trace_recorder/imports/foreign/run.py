@@ -206,6 +206,8 @@ class Kept:
 
 UNSEEN = "unseen message"
 """Under which kind a message is kept that no call saw."""
+UNANSWERED = "unanswered"
+"""The annotation that has the messages of the user after the last call: prompts that wait, or an interruption."""
 Event = Call | ToolRun | Step | Annotation | Summary | Score | Missing | Kept
 
 

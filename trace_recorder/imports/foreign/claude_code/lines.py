@@ -29,6 +29,8 @@ class Entry:
     line: Members
     why: str | None = None
     uuids: list[str] = field(default_factory=list)
+    last: Members = field(default_factory=dict)
+    """The last line of an answer."""
 
     @property
     def kind(self) -> str:
@@ -123,6 +125,7 @@ class _Answer:
 
     def __init__(self, first: Entry) -> None:
         self._first = first
+        first.last = first.line
         self._members = dict(first.message)
         self._blocks = [*_blocks(first)]
 
@@ -131,6 +134,7 @@ class _Answer:
         self._members.update({name: value for name, value in part.message.items() if value is not None})
         self._blocks += _blocks(part)
         self._first.uuids += part.uuids
+        self._first.last = part.line
 
     def close(self) -> None:
         """Make the first line the whole answer."""

@@ -1,8 +1,9 @@
 """What the lines of a session mean: messages, calls, failures, compactions, and what the session says of itself.
 
-The conversation is what the session's file says that the model saw, without the system prompt and the reminders that
-the program adds to a request, which are not in the file. A `compact_boundary`, or a summary of one, begins a new
-conversation, and so does `/clear`. What was typed while the model was busy (`queued_command`) is a message.
+Newer versions keep the exact requests (`requests.py`). Otherwise the conversation is what the session's file says that
+the model saw, without the system prompt and the reminders that the program adds to a request. A `compact_boundary`, or
+a summary of one, begins a new conversation, and so does `/clear`. What was typed while the model was busy
+(`queued_command`) is a message.
 
 Lines that are no messages stay in the journal as they are, and so does what a tool returned to the program.
 """
@@ -10,17 +11,18 @@ Lines that are no messages stay in the journal as they are, and so does what a t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from trace_recorder.dialects import anthropic_messages
 from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign.agent_history import AgentHistory, in_time_order
+from trace_recorder.imports.foreign.claude_code.files import SubAgentFile, saved_results, sub_agents
 from trace_recorder.imports.foreign.claude_code.lines import Entry, entries, is_session
+from trace_recorder.imports.foreign.claude_code.requests import BLOB, REQUEST, SHAPE, Requests
 from trace_recorder.imports.foreign.claude_code.texts import is_clear, is_interruption, typed_text
 from trace_recorder.imports.foreign.claude_code.threads import Threads
-from trace_recorder.imports.foreign.clocks import stated_time
-from trace_recorder.imports.foreign.run import Annotation, Event, ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.clocks import seconds_between, stated_time
+from trace_recorder.imports.foreign.run import Annotation, Call, Event, ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.messages import Message, Payload, without_none
@@ -44,51 +46,62 @@ def recognizes(source: Source) -> bool:
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the one session of a file, with its sub-agents' files."""
     run = ForeignRun(identity=source.path.stem, provider="anthropic")
-    reading = _Reading(run)
-    reading.read_lines(entries(source), run.events)
-    added = []
-    for path in sorted((source.path.parent / source.path.stem / "subagents").glob("agent-*.jsonl")):
-        source.read_too |= {one for one in (path, path.with_suffix(".meta.json")) if one.is_file()}
-        added.append(_read_sub_agent(reading, source.neighbour(path)))
+    reading = _Reading(run, source)
+    files = sub_agents(source)
+    found = [_entries_of(one) for one in files]
+    own = entries(source)
+    for one in (own, *found):
+        reading.note_requests(one)
+    reading.read_lines(own, run.events)
+    added: list[list[Event]] = [[] for _ in files]
+    for file, lines, events in zip(files, found, added, strict=True):
+        reading.read_lines(lines, events, of=file)
     reading.threads.finish()
     started = reading.threads.executions(event for events in (run.events, *added) for event in events)
     run.events = in_time_order(run.events, started, *added)
     yield run
 
 
-def _read_sub_agent(reading: _Reading, source: Source) -> list[Event]:
-    events: list[Event] = []
-    about = source.neighbour(source.path.with_suffix(".meta.json"))
+def _entries_of(file: SubAgentFile) -> list[Entry]:
     try:
-        kind = as_text(as_dict(about.document).get("agentType")) if about.path.is_file() else None
-        reading.read_lines(entries(source), events, of=source.path, kind=kind)
+        return entries(file.source)
     except (OSError, TrajectoryFormatError) as error:
-        events.append(Missing(what=f"to read {source.path.name}", why=str(error)))
-    return events
+        return [Entry(0, {}, str(error))]
 
 
 class _Reading:
     """One session while it is read."""
 
-    def __init__(self, run: ForeignRun) -> None:
+    def __init__(self, run: ForeignRun, source: Source) -> None:
         self.run = run
         self.threads = Threads(AgentHistory(run.events))
+        self._source = source
+        self._requests = Requests()
+        self._answered: set[str] = set()
+        self._waiting: dict[int, Call] = {}
         self._session: str | None = None
         self._tools: tuple[Payload, ...] = ()
 
-    def read_lines(
-        self, found: list[Entry], events: list[Event], of: Path | None = None, kind: str | None = None
-    ) -> None:
-        """Read the lines of a file; `of` is that of a sub-agent, and `kind` its type."""
-        agent = None if of is None else of.stem.removeprefix("agent-")
+    def note_requests(self, found: list[Entry]) -> None:
+        """Note the requests in the lines of a file, and which of them have an answer."""
+        for entry in found:
+            self._requests.note(entry.line)
+            if (identity := as_text(entry.line.get("requestRef"))) is not None:
+                self._answered.add(identity)
+
+    def read_lines(self, found: list[Entry], events: list[Event], of: SubAgentFile | None = None) -> None:
+        """Read the lines of a file; `of` is that of a sub-agent."""
+        if of is not None:
+            self.threads.introduce(of.agent_id, of.about)
         for entry in found:
             time = stated_time(entry.line.get("timestamp"))
             if entry.why is not None:
-                events.append(Missing(what=f"line {entry.number}", why=entry.why, time=time))
+                name = f"line {entry.number}" if entry.number or of is None else f"to read {of.source.path.name}"
+                events.append(Missing(what=name, why=entry.why, time=time))
                 continue
-            if agent is not None:
-                entry.line.setdefault("agentId", agent)
-                entry.line.setdefault("attributionAgent", kind)
+            if of is not None:
+                entry.line.setdefault("agentId", of.agent_id)
+                entry.line.setdefault("attributionAgent", as_text(of.about.get("agentType")))
                 entry.line["isSidechain"] = True
             self._read_line(entry, events, time)
 
@@ -131,13 +144,31 @@ class _Reading:
             history.restart()
         marks = {name: entry.line[name] for name in _MARKS if entry.line.get(name)}
         marks |= {"attachment": "queued_command"} if queued else {}
-        history.add_all([replace(one, extra=one.extra | marks) if marks else one for one in messages], time)
+        for message in messages:
+            self._add_message(
+                history, replace(message, extra=message.extra | marks) if marks else message, events, time
+            )
         self.threads.answered(entry, time)
         if history is self.threads.main or not len(self.threads.main.conversation):
+            self.run.start_time = self.run.start_time or time
             self._note_prompt(text, entry.line)
         if (stated := entry.line.get("toolUseResult", entry.line.get("tool_use_result"))) is not None:
             ids = [message.call_id for message in messages if message.role == "tool"]
             events.append(Kept(what="toolUseResult", value={"call_ids": ids, "value": stated}, time=time))
+
+    def _add_message(self, history: AgentHistory, message: Message, events: list[Event], time: str) -> None:
+        """Add a message of the user. A tool's result that was too large for the session is read from its file."""
+        full = next(saved_results(self._source, message.content), None) if message.role == "tool" else None
+        history.add(message, time, is_stated=full is not None and full[1] is not None)
+        if full is None:
+            return
+        name, text = full
+        execution = history.execution_of(message.call_id or "")
+        if text is None or execution is None:
+            events.append(Missing(what=f"the whole result in tool-results/{name}", why="it cannot be read", time=time))
+        else:
+            execution.result = text
+            events.append(execution)
 
     def _note_prompt(self, text: str, line: Members) -> None:
         """Take the first prompt as the task; see whether the session ends with an interruption."""
@@ -150,8 +181,7 @@ class _Reading:
         self.threads.go_to(history, entry)
         if line.get("isApiErrorMessage") is True:
             text = typed_text(message.get("content"))
-            failed = history.failed_call(time, {"type": as_text(line.get("error")) or "api_error", "message": text})
-            failed.provider = "anthropic"
+            self._fail(history, {"type": as_text(line.get("error")) or "api_error", "message": text}, time)
             events.append(Kept(what="assistant", value=line, time=time))
             return
         said = anthropic_messages.read_message({**message, "role": "assistant"})
@@ -165,21 +195,29 @@ class _Reading:
         call = history.call(time, response, answer)
         call.provider, call.tools = "anthropic", self._tools
         call.parameters = without_none(effort=as_text(line.get("effort")))
+        call.model = as_text(line.get("requestedModel")) or call.model
+        if (requested := as_text(line.get("requestRef"))) is not None:
+            self._describe(call, requested, events)
+            call.duration_seconds = seconds_between(call.time, stated_time(entry.last.get("timestamp")))
         if line.get("isAbortedMidStream") is True:
             call.complete, call.ended_by = False, "the stream was aborted"
         if (identity := as_text(line.get("requestId"))) and call.response is not None:
             call.response["extra"] = {**as_dict(call.response.get("extra")), "request_id": identity}
-        self.run.model = self.run.model or response.model
+        self.run.model = self.run.model or call.model
         for asked in response.tool_calls:
             self.threads.asked(asked, time, history.agent)
 
     def _read_other(self, entry: Entry, history: AgentHistory, events: list[Event], time: str) -> None:
         line = entry.line
         subtype = as_text(line.get("subtype"))
-        if entry.kind == "system" and subtype == "compact_boundary":
+        if entry.kind in {SHAPE, BLOB}:
+            return
+        if entry.kind == REQUEST:
+            self._read_request(as_text(line.get("id")) or "", history, events, time)
+        elif entry.kind == "system" and subtype == "compact_boundary":
             history.restart()
         elif entry.kind == "system" and subtype == "api_error":
-            history.failed_call(time, _api_error(line)).provider = "anthropic"
+            self._fail(history, _api_error(line), time)
         elif entry.kind == "system" and subtype == "init":
             self._tools = tuple(tool for tool in as_list(line.get("tools")) if isinstance(tool, str))
             self.run.model = self.run.model or as_text(line.get("model"))
@@ -189,6 +227,25 @@ class _Reading:
         elif entry.kind == "progress":
             self.threads.progressed(entry)
         events.append(Kept(what=" ".join(filter(None, (entry.kind or "line", subtype))), value=line, time=time))
+
+    def _read_request(self, identity: str, history: AgentHistory, events: list[Event], time: str) -> None:
+        """Add a request of which no line has an answer: it failed, or the session ends before one came."""
+        if identity in self._answered:
+            return
+        call = history.failed_call(time, None)
+        call.provider = "anthropic"
+        self._waiting[id(history)] = call
+        self._describe(call, identity, events)
+
+    def _describe(self, call: Call, identity: str, events: list[Event]) -> None:
+        why = self._requests.describe(call, identity)
+        if why is not None:
+            events.append(Missing(what=f"the exact messages of request {identity}", why=why, time=call.time))
+
+    def _fail(self, history: AgentHistory, error: Members, time: str) -> None:
+        """State that a call failed: the one that waits for its answer, or one whose request is not in the file."""
+        call = self._waiting.pop(id(history), None) or history.failed_call(time, error)
+        call.provider, call.error = "anthropic", error
 
     def _read_result(self, line: Members, events: list[Event], time: str) -> None:
         """Read the SDK's last message, which says how the run ended, and what it cost."""

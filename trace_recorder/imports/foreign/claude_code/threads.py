@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.imports.foreign.agent_history import AgentHistory, Position
 from trace_recorder.imports.foreign.claude_code.lines import Entry
-from trace_recorder.imports.foreign.run import Agent, Event, ToolRun
+from trace_recorder.imports.foreign.run import Agent, Event, Members, ToolRun
 from trace_recorder.values.messages import Payload, ToolCall
 
 _SUMMARIZER = "acompact"
@@ -51,6 +51,7 @@ class Threads:
     tasks: dict[str, Task] = field(default_factory=dict)
     started: dict[str, str] = field(default_factory=dict)
     """The tool's call of each sub-agent, by the id of the agent."""
+    _parents: dict[str, str | None] = field(default_factory=dict)
     _by_prompt: dict[str, deque[str]] = field(default_factory=dict)
     _side: dict[str, AgentHistory] = field(default_factory=dict)
     _has_parents: bool = False
@@ -75,6 +76,12 @@ class Threads:
             self._side[identity] = AgentHistory(events, agent)
         return self._side[identity]
 
+    def introduce(self, identity: str, about: Members) -> None:
+        """Note which call started a sub-agent, and which agent made that call, as the meta file of the agent says."""
+        if call_id := as_text(about.get("toolUseId")):
+            self.started[identity] = call_id
+            self._parents[identity] = as_text(about.get("parentAgentId"))
+
     def agent(self, identity: str, first: Entry) -> Agent:
         """Return the sub-agent with this id; `first` is its first line."""
         task = self.started.get(identity) or self._task_with_prompt(first)
@@ -89,7 +96,7 @@ class Threads:
     def _started_by(self, identity: str, call_id: str | None, name: str | None) -> Agent:
         task = self.tasks.get(call_id or "")
         if task is None or call_id is None:
-            return Agent(name=name, agent_id=identity)
+            return Agent(name=name, agent_id=identity, parent_agent_id=self._parents.get(identity))
         self.started[identity] = call_id
         kind = as_text(as_dict(task.call.arguments).get("subagent_type"))
         return Agent(

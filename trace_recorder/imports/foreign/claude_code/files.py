@@ -1,0 +1,78 @@
+"""The files next to a session: those of its sub-agents, and results that were too large for the session.
+
+<session>/subagents/agent-<id>.jsonl, agent-<id>.meta.json
+<session>/subagents/workflows/<id>/agent-<id>.jsonl
+<session>/tool-results/<name>.txt
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from trace_recorder.dialects.json_access import as_dict, as_int
+from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.imports.foreign.run import Members
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.foreign.zstd import opened
+from trace_recorder.values.messages import Payload
+
+_SAVED = re.compile(r"<persisted-output>[^<]{0,200}saved to: [^\n]{0,4096}[/\\]tool-results[/\\]([\w.-]+)")
+_META = ".meta.json"
+
+
+@dataclass(slots=True)
+class SubAgentFile:
+    """The file of a sub-agent. `about` is what its meta file says, such as its type and the call that started it."""
+
+    source: Source
+    about: Members
+
+    @property
+    def agent_id(self) -> str:
+        """The id of the agent."""
+        return self.source.path.stem.removeprefix("agent-")
+
+
+def sub_agents(session: Source) -> list[SubAgentFile]:
+    """Return the files of a session's sub-agents, those that started others before these."""
+    place = session.path.parent / session.path.stem / "subagents"
+    paths = sorted([*place.glob("agent-*.jsonl"), *place.glob("workflows/*/agent-*.jsonl")])
+    found = [SubAgentFile(session.neighbour(path), _about(session, path.with_suffix(_META))) for path in paths]
+    session.read_too |= {path for path in paths if path.is_file()}
+    return sorted(found, key=lambda one: as_int(one.about.get("spawnDepth")) or 0)
+
+
+def _about(session: Source, path: Path) -> Members:
+    if not path.is_file():
+        return {}
+    session.read_too.add(path)
+    try:
+        return as_dict(session.neighbour(path).document)
+    except (OSError, TrajectoryFormatError):
+        return {}
+
+
+def saved_results(session: Source, content: Payload) -> Iterator[tuple[str, str | None]]:
+    """Yield the name of the file that a tool's result refers to, and its text; None if it cannot be read.
+
+    Only files in the directory of the session's results are read, wherever the result says that they were.
+    """
+    parts = content if isinstance(content, list) else [{"text": content}]
+    texts = (part.get("text") for part in parts if isinstance(part, dict))
+    for text in texts:
+        if isinstance(text, str) and (match := _SAVED.match(text)):
+            path = session.path.parent / session.path.stem / "tool-results" / match[1]
+            yield match[1], _text_of(session, path)
+
+
+def _text_of(session: Source, path: Path) -> str | None:
+    try:
+        with opened(path) as file:
+            data = file.read(session.max_line_bytes + 1)
+    except (OSError, TrajectoryFormatError):
+        return None
+    session.read_too.add(path)
+    return None if len(data) > session.max_line_bytes else data.decode(errors="replace")
