@@ -52,7 +52,7 @@ class Importing:
         source = Source(path)
         try:
             if not (is_named or _is_foreign(source)):
-                self.counts["passed over"] += 1
+                self.counts["passed over"] += not path.name.startswith(".")
                 return
             for done in _readable(import_file(source, self._directory), path):
                 self._note(done, str(path), progress)
@@ -124,9 +124,14 @@ def _files(sources: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
         if not source.is_dir():
             yield source, True
             continue
-        found = [path for path in source.rglob("*") if path.is_file() and not path.name.startswith(".")]
+        found = [path for path in source.rglob("*") if path.is_file() and not _is_temporary(path.name)]
         for path in sorted(found, key=lambda path: (len(path.parts), path)):
             yield path, False
+
+
+def _is_temporary(name: str) -> bool:
+    """Whether a file has the name of one that is about to take the place of another (`storage/atomic_write.py`)."""
+    return name.startswith(".") and name.endswith(".tmp")
 
 
 def _is_foreign(source: Source) -> bool:

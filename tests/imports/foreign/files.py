@@ -1,6 +1,8 @@
-"""Real files of other tools, read where they lie, and what holds of every run that is read from one.
+"""Files of other tools, and what holds of every run that is read from one.
 
-They are no part of the project: where they are absent, the tests that need them skip, and say so.
+Real files are no part of the project: where they are absent, the tests that need them skip, and say so. Those in
+`tests/data/foreign` were produced for it, each in a folder with the name of its format: by the tool itself with a
+scripted provider, or by hand as the format is described.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +22,7 @@ from trace_recorder.imports.loader import load_lines
 from trace_recorder.storage.journal_reader import Record, read
 from trace_recorder.values.trajectory import Trajectory
 
+PRODUCED = Path(__file__).parents[2] / "data" / "foreign"
 DIRECTORY = Path(os.environ.get("TRACE_RECORDER_FOREIGN", Path(__file__).parents[4] / "shared" / "foreign"))
 
 
@@ -30,6 +34,11 @@ def real_files(pattern: str) -> list[Path]:
     return found
 
 
+def produced_files(pattern: str = "*/**/*") -> list[Path]:
+    """Return the produced files that match, in order."""
+    return sorted(path for path in PRODUCED.glob(pattern) if path.is_file())
+
+
 def runs_of(path: Path) -> list[ForeignRun]:
     """Read the runs of a file as its format's module describes them."""
     return [*read_runs(Source(path))]
@@ -39,6 +48,25 @@ def loaded(path: Path) -> Iterator[Trajectory]:
     """Load each run of a file."""
     for run in runs_of(path):
         yield load_lines(journal_lines(run), path)
+
+
+def said_in(run: Trajectory) -> list[dict[str, Any]]:
+    """Return what each call of a run has: how many messages it saw, and what is known of its answer."""
+    return [
+        {
+            "saw": len(call.input_messages),
+            "text": call.response.content,
+            **({"asked": [(one.name, one.arguments) for one in asked]} if (asked := call.response.tool_calls) else {}),
+            **({"usage": usage} if (usage := call.response.usage.to_document()) else {}),
+        }
+        for call in run.llm_interactions
+    ]
+
+
+def results_in(run: Trajectory) -> list[tuple[str, str | None, bool | None, Any]]:
+    """Return the results of tools: the id of the call, the tool, whether it succeeded, and the result or the error."""
+    results = [result for step in run.agent_steps for result in step.tool_results]
+    return [(one.call_id, one.name, one.success, one.error or one.result) for one in results]
 
 
 def check_run(run: ForeignRun, directory: Path) -> Trajectory:

@@ -17,7 +17,7 @@ from itertools import count
 from pathlib import Path
 from random import Random
 
-from tests.imports.foreign.files import DIRECTORY
+from tests.imports.foreign.files import DIRECTORY, produced_files
 from tests.secrets.corpus import Key, keys
 from trace_recorder import TrajectoryFormatError
 from trace_recorder.imports.foreign.any_file import recognized, runs_in
@@ -35,8 +35,9 @@ _DEEP = b"[" * 3000
 
 
 def corpus() -> list[Path]:
-    """Return the real files in a format that is read, as far as they are small enough."""
-    files = sorted(path for path in DIRECTORY.glob("**/*") if path.is_file() and path.stat().st_size < MAX_BYTES)
+    """Return the real and the produced files in a format that is read, as far as they are small enough."""
+    real = sorted(path for path in DIRECTORY.glob("**/*") if path.is_file())
+    files = [path for path in (*real, *produced_files()) if path.stat().st_size < MAX_BYTES]
     return [path for path in files if path.suffix != ".md" and recognized(Source(path)) is not None]
 
 

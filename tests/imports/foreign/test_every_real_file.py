@@ -39,11 +39,11 @@ def test_each_run_is_valid_and_can_be_exported(tool: str, tmp_path: Path) -> Non
             continue
         for run in runs_in(Source(path)):
             read += 1
-            _check_exports(check_run(run, tmp_path), tmp_path / "exports")
+            check_exports(check_run(run, tmp_path), tmp_path / "exports")
     assert read
 
 
-def _check_exports(trajectory: Trajectory, directory: Path) -> None:
+def check_exports(trajectory: Trajectory, directory: Path) -> None:
     for name, format_ in FORMATS.items():
         try:
             pieces, _ = outputs_of(name, format_.view(None), trajectory, Names("run", directory))

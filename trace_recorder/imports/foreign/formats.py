@@ -28,6 +28,8 @@ from trace_recorder.storage.redaction.text_masking import default_redactor
 __all__ = ("FORMATS", "Format", "Source", "format_of", "journal_lines", "read_runs")
 
 FORMATS = {
+    "aider": "aider_chat",
+    "aider-llm": "aider_llm",
     "managed-agents": "managed_agents",
     "qwen": "qwen",
     "iflow": "iflow",

@@ -82,8 +82,24 @@ class Source:
 
     def lines(self) -> Iterator[Line]:
         """Yield the lines of a file with one run. What is beyond the limit of a run is one line that says so."""
+        return self._within_limit(self.each_line())
+
+    def text_lines(self) -> Iterator[Line]:
+        """Yield the lines of a file that is no JSON, blank ones too, each as its text, within the limit of a run."""
+        return self._within_limit(self._each_text_line())
+
+    def _each_text_line(self) -> Iterator[Line]:
+        with opened(self.path) as file:
+            for number, data in enumerate(self._raw_lines(file), start=1):
+                if data is None:
+                    yield Line(number, None, f"it is longer than {self.max_line_bytes} bytes", LINE_BYTES)
+                else:
+                    text = data.decode("utf-8-sig" if number == 1 else "utf-8", "replace").rstrip("\r\n")
+                    yield Line(number, text, None, LINE_BYTES + len(data))
+
+    def _within_limit(self, lines: Iterator[Line]) -> Iterator[Line]:
         left = self.max_run_bytes
-        for line in self.each_line():
+        for line in lines:
             left -= line.size
             if left < 0:
                 why = (

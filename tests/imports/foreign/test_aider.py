@@ -1,0 +1,97 @@
+"""aider: the chats of a directory as people read them, and the requests to the model with their answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.cli.invoking import invoke
+from tests.imports.foreign.files import PRODUCED, loaded, said_in
+from trace_recorder import load
+
+_CHATS = PRODUCED / "aider" / ".aider.chat.history.md"
+_REQUESTS = PRODUCED / "aider-llm" / ".aider.llm.history"
+_EDIT = """I will greet by name.
+
+greet.py
+```python
+<<<<<<< SEARCH
+def greet():
+    print("hello")
+=======
+def greet(name):
+    print(f"hello {name}")
+>>>>>>> REPLACE
+```"""
+_EXPLAINED = "> A quoted line of the answer.\n\n#### A heading of the answer\n\nThe function takes a name now."
+"""What the scripted provider answered."""
+
+
+def test_each_chat_is_a_run_with_the_answers_and_the_counts_that_are_exact() -> None:
+    rounded: dict[str, Any] = {"cost": 0.0066, "extra": {"rounded": {"input_tokens": "2.5k"}}}
+    assert [said_in(run) for run in loaded(_CHATS)] == [
+        [
+            {"saw": 1, "text": _EDIT, "usage": {"output_tokens": 42} | rounded},
+            {"saw": 3, "text": _EXPLAINED, "usage": {"output_tokens": 22} | rounded},
+        ],
+        [{"saw": 1, "text": None}],
+        [{"saw": 1, "text": "Done.", "usage": {"input_tokens": 720, "output_tokens": 3, "cost": 0.0018}}],
+    ]
+
+
+def test_a_chat_has_its_task_its_model_and_its_time_and_a_request_that_failed_its_error() -> None:
+    first, second, third = loaded(_CHATS)
+    assert [run.task for run in (first, second, third)] == ["Greet by name.", "Fail,\nplease.", "Anything left?"]
+    assert [call.model for call in first.llm_interactions] == ["openai/gpt-4o"] * 2
+    assert first.start_time == "2026-11-25T10:12:09.000000+00:00"
+    [failed] = second.llm_interactions
+    assert failed.error is not None
+    assert failed.error.to_document() == {
+        "type": "BadRequestError",
+        "message": "OpenAIException - the model is not there",
+    }
+
+
+def test_the_requests_have_the_prompts_that_were_sent() -> None:
+    run = load(_REQUESTS)
+    assert said_in(run) == [
+        {"saw": 5, "text": _EDIT},
+        {"saw": 9, "text": _EXPLAINED},
+        {"saw": 5, "text": None},
+        {"saw": 5, "text": "Done."},
+    ]
+    second = run.llm_interactions[1]
+    assert second.timestamp == "2026-11-25T10:12:21.000000+00:00"
+    assert [(message.role, message.content) for message in second.input_messages][1:5] == [
+        ("user", "Greet by name."),
+        ("assistant", _EDIT),
+        ("user", "I committed the changes with git hash 7ee4bb5 & commit msg: feat: greet by name"),
+        ("assistant", "Ok."),
+    ]
+
+
+def test_an_empty_answer_is_a_call_that_is_not_complete() -> None:
+    failed = load(_REQUESTS).llm_interactions[2]
+    assert (failed.complete, failed.ended_by) == (False, "the answer is empty")
+
+
+def test_a_chat_whose_lines_were_trimmed_is_read_alike(tmp_path: Path) -> None:
+    """Editors and hooks remove the spaces at the ends of lines."""
+    path = tmp_path / "history.md"
+    path.write_text("\n".join(line.rstrip() for line in _CHATS.read_text(encoding="utf-8").splitlines()))
+    first, *others = loaded(_CHATS)
+    trimmed, *others_trimmed = loaded(path)
+    assert said_in(trimmed)[0] == said_in(first)[0]
+    assert list(map(said_in, others_trimmed)) == list(map(said_in, others))
+
+
+def test_a_file_without_a_word_is_one_run_that_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "history.md"
+    path.write_text("\n# aider chat started at 2026-01-01 10:00:00\n\n> Aider v0.86.2  \n" * 3)
+    [run] = loaded(path)
+    assert [gap.why for gap in run.gaps] == ["none was found in this file, read as aider"]
+
+
+def test_the_files_are_found_in_a_directory_although_they_are_hidden(tmp_path: Path) -> None:
+    invoke("import", PRODUCED / "aider", "-o", tmp_path)
+    assert len([*tmp_path.glob("aider-*.json")]) == 3

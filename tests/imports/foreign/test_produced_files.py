@@ -1,0 +1,46 @@
+"""The files that were produced for the project: each is recognised as what its folder says, whole, and safe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.imports.foreign.files import PRODUCED, check_run, produced_files, real_files
+from tests.imports.foreign.fuzzing import one
+from tests.imports.foreign.test_every_real_file import check_exports
+from trace_recorder.imports.foreign.any_file import recognized, runs_in
+from trace_recorder.imports.foreign.source import Source
+
+FOLDERS = sorted({path.relative_to(PRODUCED).parts[0] for path in produced_files()})
+
+
+def test_each_file_is_recognised_as_what_its_folder_says() -> None:
+    found = {path.relative_to(PRODUCED).as_posix(): recognized(Source(path)) for path in produced_files()}
+    assert found == {name: name.partition("/")[0] for name in found}
+
+
+def test_no_real_file_is_taken_for_one_of_these_formats() -> None:
+    taken = {path.as_posix(): recognized(Source(path)) for path in real_files("**/*")}
+    assert {path: name for path, name in taken.items() if name in FOLDERS} == {}
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_each_run_is_valid_and_can_be_exported(folder: str, tmp_path: Path) -> None:
+    for path in produced_files(f"{folder}/**/*"):
+        for run in runs_in(Source(path)):
+            trajectory = check_run(run, tmp_path)
+            assert trajectory.llm_interactions
+            check_exports(trajectory, tmp_path / "exports")
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_damaged_copies_are_read_or_refused_and_keys_are_masked(folder: str, tmp_path: Path) -> None:
+    files = produced_files(f"{folder}/**/*")
+    found: list[str] = []
+    for number in range(12):
+        place = tmp_path / f"{number}"
+        place.mkdir()
+        found += one(number, Random(folder).randrange(1000), files, place)
+    assert found == []

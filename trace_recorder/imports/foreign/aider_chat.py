@@ -1,0 +1,160 @@
+"""aider's `.aider.chat.history.md`: the chats in a directory, one after another, as people read them. Each is a run.
+
+Source: `aider/io.py` (`append_chat_history`, `user_input`, `ai_output`), and `show_usage_report`. A line of the user
+begins with `#### `, a line that aider printed with `> `, and both end with two spaces. All other lines are the model's.
+The counts of tokens that aider prints are rounded from a thousand on. A rounded count is kept as text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import groupby, pairwise
+
+from trace_recorder.dialects.json_access import as_text
+from trace_recorder.imports.foreign.agent_history import AgentHistory
+from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.run import Call, ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.source import Line, Source
+from trace_recorder.values.messages import LLMResponse, Message, without_none
+
+_START = "# aider chat started at "
+_USER, _PRINTED, _END = "#### ", "> ", "  "
+_MODEL = re.compile(r"(?:Main model|Model): (\S+)")
+_VERSION = re.compile(r"Aider (v\S+)")
+_FAILED = re.compile(r"litellm\.(\w+): (.*)", re.DOTALL)
+_USAGE = re.compile(
+    r"Tokens: ([\d.]+[kM]?) sent(.*?), ([\d.]+[kM]?) received\.(?:\s+Cost: \$([\d.]+) message)?", re.DOTALL
+)
+_CACHE = re.compile(r", ([\d.]+[kM]?) cache (write|hit)")
+
+
+def recognizes(source: Source) -> bool:
+    """Whether the file begins with the heading of a chat."""
+    return source.head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(_START.encode())
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield the run of each chat in which something was said; of a file without any, the first chat's."""
+    first: ForeignRun | None = None
+    is_any = False
+    for number, chat in enumerate(_chats(source), start=1):
+        run = _run(f"{source.path.parent.absolute().name or 'aider'}-{number}", chat)
+        first = first or run
+        if chat.has_words:
+            is_any = True
+            yield run
+    if first is not None and not is_any:
+        yield first
+
+
+@dataclass(slots=True)
+class _Chat:
+    """The lines of one chat, and the time in its heading. `has_words` is whether the user said something."""
+
+    started: str
+    lines: list[str] = field(default_factory=list)
+    missing: list[Missing] = field(default_factory=list)
+    has_words: bool = False
+
+    def add(self, line: Line) -> None:
+        if line.why is not None:
+            self.missing.append(Missing(what=f"line {line.number}", why=line.why))
+            return
+        text = as_text(line.value) or ""
+        self.lines.append(text)
+        self.has_words = self.has_words or text.startswith(_USER)
+
+
+def _chats(source: Source) -> Iterator[_Chat]:
+    chat = _Chat("")
+    for line in source.text_lines():
+        text = as_text(line.value) or ""
+        if text.startswith(_START) and (started := stated_time(text.removeprefix(_START).strip())):
+            if chat.lines and chat.started:
+                yield chat
+            chat = _Chat(started)
+        else:
+            chat.add(line)
+    yield chat
+
+
+def _run(name: str, chat: _Chat) -> ForeignRun:
+    run = ForeignRun(identity=f"{name}-{chat.started[:19]}", start_time=chat.started, events=[*chat.missing])
+    reading = _Reading(run)
+    blocks = [*_blocks(chat.lines), ("", "")]
+    for (kind, text), (following, _) in pairwise(blocks):
+        if kind == "user" and text.startswith(("/", "!")) and following != "answer":
+            run.events.append(Kept(what="command", value=text))
+        elif kind == "user":
+            reading.history.add(Message("user", text), "")
+            run.task = run.task or text or None
+        elif kind == "answer":
+            reading.answered = reading.history.call("", LLMResponse(text, model=run.model))
+        else:
+            reading.read_printed(text)
+    reading.history.finish()
+    return run
+
+
+def _blocks(lines: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield what the user, the model and aider said, one after another, with who said it."""
+    is_trimmed = not any(line.endswith(_END) and line.startswith((_USER, _PRINTED)) for line in lines)
+    said = False
+    kinds: list[tuple[str, str]] = []
+    for line in lines:
+        kind = "answer"
+        if line.endswith(_END) or is_trimmed:
+            kind = "user" if line.startswith(_USER) else "printed" if line.startswith(_PRINTED) else kind
+        said = said or kind == "user"
+        kinds.append((kind if said else "printed", line))
+    for kind, group in groupby(kinds, key=lambda pair: pair[0]):
+        texts = [_text(kind, line) for _, line in group]
+        text = "\n".join(texts).strip("\n")
+        if kind != "answer" or text.strip():
+            yield kind, text
+
+
+def _text(kind: str, line: str) -> str:
+    prefix = {"user": _USER, "printed": _PRINTED}.get(kind)
+    return line if prefix is None else line.removesuffix(_END).removeprefix(prefix)
+
+
+class _Reading:
+    """One chat while it is read. `answered` is the last call, as long as its usage was not printed."""
+
+    def __init__(self, run: ForeignRun) -> None:
+        self.run = run
+        self.history = AgentHistory(run.events)
+        self.answered: Call | None = None
+
+    def read_printed(self, text: str) -> None:
+        """Read what aider printed: about itself, the usage of the last answer, and requests that failed."""
+        run = self.run
+        if (model := _MODEL.search(text)) and run.model is None:
+            run.model = model[1]
+        if version := _VERSION.search(text):
+            run.source.setdefault("version", version[1])
+        if text.strip():
+            run.events.append(Kept(what="printed", value=text))
+        for line in text.split("\n"):
+            if failed := _FAILED.match(line):
+                self.history.failed_call("", {"type": failed[1], "message": failed[2]}).model = run.model
+        if usage := _USAGE.search(text):
+            if self.answered is not None and self.answered.response is not None:
+                self.answered.response["usage"] = _usage(usage)
+            self.answered = None
+
+
+def _usage(found: re.Match[str]) -> Members:
+    """Return the counts that are exact as numbers, and rounded ones as they are printed."""
+    printed = {"input_tokens": found[1], "output_tokens": found[3]}
+    names = {"write": "cache_creation_input_tokens", "hit": "cache_read_input_tokens"}
+    printed |= {names[kind]: count for count, kind in _CACHE.findall(found[2])}
+    exact = {name: int(count) for name, count in printed.items() if count.isdecimal() and len(count) < 10}
+    rounded = {name: count for name, count in printed.items() if name not in exact}
+    cost = found[4]
+    return {**exact, **without_none(cost=float(cost) if cost and cost.count(".") < 2 and cost != "." else None)} | (
+        {"extra": {"rounded": rounded}} if rounded else {}
+    )
