@@ -99,7 +99,8 @@ def test_the_parts_of_a_run_are_as_described(answers: dict[str, Payload]) -> Non
     assert members(step["tool_calls"][0]["result"]) == members(found_step["tool_calls"][0]["result"])
     assert members(example("## Following a run")) == members(answers["since"])
     assert members(example("## Comparing")) == members(answers["compare"])
-    assert members(json.loads(re.findall(r'^\{"kind": "file".*\}$', PAGE, re.MULTILINE)[0])) == members(answers["file"])
+    sections = json.loads(re.findall(r'^\{"kind": "file".*\}$', PAGE, re.MULTILINE)[0])["sections"]
+    assert members(sections) == {*answers["file"], "texts"}
 
 
 def test_every_address_is_described(answers: dict[str, Payload]) -> None:

@@ -9,12 +9,14 @@ import json
 import re
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import httpx
 from typer.testing import CliRunner
 
-from tests.viewer.recorded import TASK, growing, record
+from tests.viewer.packed import unpacked
+from tests.viewer.recorded import TASK, gave, growing, record
 from trace_recorder import load
 from trace_recorder.cli.commands import app
 from trace_recorder.viewer.one_file import one_file, run_data
@@ -55,8 +57,10 @@ def test_hostile_text_stays_data(tmp_path: Path) -> None:
     assert kinds == [(tag, attributes) for tag, attributes, _ in plain.found]
     assert [text for _, _, text in page.found[1:]][-1] == [text for _, _, text in plain.found[1:]][-1]
     [data] = [json.loads(text) for _, attributes, text in page.found if attributes.get("type") == "application/json"]
-    assert data["messages"][0]["parts"] == [{"type": "text", "text": HOSTILE}]
-    assert data["run"]["run"]["metadata"] == {HOSTILE: HOSTILE}
+    run = unpacked(data["sections"])
+    assert data["id"] == run["run"]["id"] == HOSTILE
+    assert run["messages"][0]["parts"] == [{"type": "text", "text": HOSTILE}]
+    assert run["run"]["run"]["metadata"] == {HOSTILE: HOSTILE}
 
 
 def test_the_policy_allows_the_code_of_the_page_only(tmp_path: Path) -> None:
@@ -85,6 +89,18 @@ def test_the_file_has_all_of_the_run(tmp_path: Path) -> None:
     assert len(data["items"]) == data["run"]["counts"]["items"]
 
 
+def test_a_tool_result_takes_its_compressed_size_once(tmp_path: Path) -> None:
+    """Messages, steps and raw requests have the same result: in the file it is once, and compressed."""
+    output = "".join(f"{number} {number * 7919 % 1_000_003}\n" for number in range(60_000))
+    plain = one_file(load(record(tmp_path / "plain.json", growing(3))))
+    [task, *others] = growing(3)
+    prompts = [task, *([*prompt[:3], gave(1, output), *prompt[4:]] for prompt in others)]
+    page = one_file(load(record(tmp_path / "run.json", prompts)))
+
+    compressed = len(base64.b64encode(zlib.compress(output.encode())))
+    assert len(page) - len(plain) < 1.3 * compressed < len(output)
+
+
 def test_the_command_writes_the_file(tmp_path: Path) -> None:
     """`view FILE -o` writes the page, and says where and how large it is."""
     path = record(tmp_path / "run.json", growing(1))
@@ -103,13 +119,9 @@ def test_the_command_writes_two_runs_side_by_side(tmp_path: Path) -> None:
 
     [data] = [json.loads(text) for _, _, text in _Page((tmp_path / "both.html").read_text()).found if text[:1] == "{"]
     assert done.exit_code == 0
-    assert (data["kind"], data["a"]["run"]["id"], data["b"]["run"]["id"]) == (
-        "comparison",
-        "1: run.json",
-        "2: run.json",
-    )
-    assert data["compare"]["parts_at"] is not None
-    assert len(data["b"]["interactions"]) == 3
+    assert (data["kind"], data["a"]["id"], data["b"]["id"]) == ("comparison", "1: run.json", "2: run.json")
+    assert unpacked(data["sections"])["compare"]["parts_at"] is not None
+    assert len(unpacked(data["b"]["sections"])["interactions"]) == 3
     assert CliRunner().invoke(app, ["view", *places]).exit_code == 2
 
 

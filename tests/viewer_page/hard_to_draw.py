@@ -47,7 +47,7 @@ def hard_to_draw(directory: Path) -> Path:
             agent.messages.append({"role": "tool", "tool_call_id": "call_1_1", "content": NESTED})
         agent.turn()
         agent.turn()
-        recorder.finalize(success=True, final_result={"page": PAGE})
+        recorder.finalize(success=True, final_result={"page": PAGE, "sign": "\u00010"})
         return recorder.trajectory_path
 
 

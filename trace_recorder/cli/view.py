@@ -86,12 +86,12 @@ def _write(places: list[Path], output: Path, *, force: bool) -> None:
         fail(f"{output} exists: give another -o, or --force to replace it")
     files = [*map(run_at, places)]
     runs = [*map(read, files)]
-    html = process(files[-1], partial(_html, runs, [file.name for file in files]), "shown")
+    html = process(files[-1], partial(_html, runs, [file.name for file in files]), "shown").encode()
     try:
-        output.write_text(html, encoding="utf-8")
+        output.write_bytes(html)
     except OSError as error:
         fail(error_message(output, error, "written"))
-    print_lines(console(), [f"wrote {output} ({len(html.encode()) / 1e6:.1f} MB)"])
+    print_lines(console(), [f"wrote {output} ({len(html) / 1e6:.1f} MB)"])
 
 
 def _html(runs: list[Trajectory], names: list[str]) -> str:

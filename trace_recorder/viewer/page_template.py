@@ -18,7 +18,8 @@ from trace_recorder.values.messages import Payload
 
 _DATA = '<script type="application/json" id="trace-recorder-data">{}</script>'
 _POLICY = '<meta http-equiv="Content-Security-Policy" content="{}">'
-_ESCAPES = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026", 0x2028: "\\u2028", 0x2029: "\\u2029"}
+_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
+"""JSON in ASCII has no other character that could end its element."""
 
 
 def json_text(value: Payload) -> str:
@@ -71,4 +72,7 @@ def _hash_of(begin: str, end: str) -> str:
 def page_with(data: Payload, policy: str | None = None) -> str:
     """Return the page with its data. `policy` is written into it, for a page that no server sends with its headers."""
     page = template().replace(_POLICY.format(""), _POLICY.format(policy) if policy else "", 1)
-    return page.replace(_DATA.format("null"), _DATA.format(json_text(data).translate(_ESCAPES)), 1)
+    text = json_text(data)
+    for character, escape in _ESCAPES.items():
+        text = text.replace(character, escape)
+    return page.replace(_DATA.format("null"), _DATA.format(text), 1)

@@ -73,6 +73,20 @@ export function safetyTests(test, setup) {
     await closed(page);
   });
 
+  test("one file says so where the browser cannot open it, or it is damaged", async () => {
+    const file = join(setup().directory, "run.html");
+    const page = await setup().page({ at: "about:blank" });
+    await page.addInitScript(() => delete globalThis.DecompressionStream);
+    await page.goto(pathToFileURL(file).href);
+    await page.getByText("this browser is too old to open it").waitFor();
+    await closed(page);
+    const damaged = join(setup().directory, "damaged.html");
+    writeFileSync(damaged, readFileSync(file, "utf8").replace(/"run": "[^"]{100}/, '"run": "'));
+    const other = await setup().page({ at: pathToFileURL(damaged).href });
+    await other.getByText("This file is damaged:").waitFor();
+    await closed(other);
+  });
+
   test("one file works in a sandboxed frame without an address, as a notebook has it", async () => {
     const file = join(setup().directory, "run.html");
     const text = readFileSync(file, "utf8").replaceAll("&", "&amp;").replaceAll('"', "&quot;");

@@ -57,6 +57,13 @@ export function unusualTests(test, setup) {
       await closed(page);
     });
 
+    test(`a text that begins with a control character is drawn as it is: ${kind}`, async () => {
+      const page = await opened(setup().unusual.hardToDraw, "step/1");
+      await page.keyboard.press("3");
+      await page.locator(".about", { hasText: "⟨U+0001⟩0" }).waitFor();
+      await closed(page);
+    });
+
     test(`JSON that is nested deeply is a tree that opens: ${kind}`, async () => {
       const page = await opened(setup().unusual.hardToDraw, "step/2");
       const result = page.locator(".row.selected .result").first();

@@ -15,8 +15,8 @@ import { startTheme } from "./ui/theme";
 import { TopBar } from "./ui/top_bar";
 
 function firstRoute(data: PageData): Route | null {
-  if (data.kind === "file") return { page: "run", run: data.run.id };
-  if (data.kind === "comparison") return { page: "compare", a: data.a.run.id, b: data.b.run.id };
+  if (data.kind === "file") return { page: "run", run: data.id };
+  if (data.kind === "comparison") return { page: "compare", a: data.a.id, b: data.b.id };
   return data.run ? { page: "run", run: data.run } : null;
 }
 

@@ -1,6 +1,7 @@
 /** Where the data come from: the server's JSON addresses, or the run that is inside this one file. */
+import { PackedData } from "./packed";
 import type {
-  Answer, Changes, Comparison, FileData, Item, Message, Outline, PageData, PairDifferences, Ranges, Raw, RunList, StepDetail,
+  Answer, Changes, Comparison, FileData, Item, Message, Outline, PageData, PairDifferences, Ranges, Raw, RunData, RunList, StepDetail,
 } from "./types";
 
 export class RefusedError extends Error {
@@ -126,20 +127,20 @@ function refusal(text: string): string | undefined {
 /** The runs that are inside this page. Lists are dense: a number is a place, counted from `first`. */
 class OneFile implements Source {
   readonly live = false;
-  private readonly messagesByNumber: Map<string, Map<number, Message>> = new Map();
+  private readonly runsById: Map<string, PackedData>;
+  private readonly messagesById: Map<string, Promise<Map<number, Message>>> = new Map();
 
   constructor(
-    private readonly files: FileData[],
-    private readonly comparison: Comparison | null = null,
-    private readonly pairs: PairDifferences[] = [],
+    files: FileData[],
+    private readonly compared: PackedData | null = null,
   ) {
-    for (const file of files) this.messagesByNumber.set(file.run.id, new Map(file.messages.map((one) => [one.number, one])));
+    this.runsById = new Map(files.map((file) => [file.id, new PackedData(file.sections)]));
   }
 
-  private file(run: string): FileData {
-    const file = this.files.find((one) => one.run.id === run);
+  private async section<Name extends keyof RunData>(run: string, name: Name): Promise<RunData[Name]> {
+    const file = this.runsById.get(run);
     if (!file) throw new RefusedError(404, `${run} is not in this file.`);
-    return file;
+    return file.section<RunData[Name]>(name);
   }
 
   async runs(): Promise<RunList> {
@@ -147,7 +148,7 @@ class OneFile implements Source {
   }
 
   async outline(run: string) {
-    return this.file(run).run;
+    return this.section(run, "run");
   }
 
   async since(): Promise<Changes> {
@@ -155,8 +156,10 @@ class OneFile implements Source {
   }
 
   async messages(run: string, numbers: number[]) {
-    this.file(run);
-    return numbers.flatMap((number) => this.messagesByNumber.get(run)?.get(number) ?? []);
+    const known = this.messagesById.get(run) ?? this.section(run, "messages").then((all) => new Map(all.map((one) => [one.number, one])));
+    this.messagesById.set(run, known);
+    const messages = await known;
+    return numbers.flatMap((number) => messages.get(number) ?? []);
   }
 
   async message(run: string, number: number) {
@@ -164,7 +167,7 @@ class OneFile implements Source {
   }
 
   async answers(run: string, from: number, to: number) {
-    return between(this.file(run).interactions, from, to);
+    return between(await this.section(run, "interactions"), from, to);
   }
 
   async answer(run: string, number: number) {
@@ -172,7 +175,7 @@ class OneFile implements Source {
   }
 
   async steps(run: string, from: number, to: number) {
-    return between(this.file(run).steps, from, to);
+    return between(await this.section(run, "steps"), from, to);
   }
 
   async step(run: string, number: number) {
@@ -180,11 +183,11 @@ class OneFile implements Source {
   }
 
   async raw(run: string, number: number) {
-    return found(this.file(run).raw[String(number)]);
+    return found((await this.section(run, "raw"))[String(number)]);
   }
 
   async items(run: string, from: number, to: number) {
-    return between(this.file(run).items, from, to);
+    return between(await this.section(run, "items"), from, to);
   }
 
   async add(): Promise<Changes> {
@@ -192,11 +195,11 @@ class OneFile implements Source {
   }
 
   async compare() {
-    return found(this.comparison ?? undefined);
+    return found(await this.compared?.section<Comparison>("compare"));
   }
 
   async differences(_a: string, _b: string, pair: number) {
-    return found(this.pairs.find((one) => one.pair === pair));
+    return found((await this.compared?.section<PairDifferences[]>("pairs"))?.find((one) => one.pair === pair));
   }
 }
 
@@ -216,7 +219,7 @@ export function pageData(): PageData {
 
 export function sourceOf(data: PageData): Source {
   if (data.kind === "file") return new OneFile([data]);
-  if (data.kind === "comparison") return new OneFile([data.a, data.b], data.compare, data.pairs);
+  if (data.kind === "comparison") return new OneFile([data.a, data.b], new PackedData(data.sections));
   return new Server();
 }
 

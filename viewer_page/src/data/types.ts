@@ -352,8 +352,17 @@ export interface PairDifferences {
   differences: { kind: Difference; changes: ValueChange[] }[];
 }
 
+/** Compressed JSON as base64, by name. */
+export type Sections = Record<string, string>;
+
+/** A run in one file; `sections` are those of RunData, and `texts`. */
 export interface FileData {
   kind: "file";
+  id: string;
+  sections: Sections;
+}
+
+export interface RunData {
   run: Outline;
   messages: Message[];
   interactions: Answer[];
@@ -365,4 +374,4 @@ export interface FileData {
 export type PageData =
   | { kind: "server"; run: string | null; writable: boolean }
   | FileData
-  | { kind: "comparison"; a: FileData; b: FileData; compare: Comparison; pairs: PairDifferences[] };
+  | { kind: "comparison"; a: FileData; b: FileData; sections: Sections };
