@@ -40,6 +40,7 @@ FORMATS = {
     "droid": "droid",
     "kimi": "kimi",
     "copilot": "copilot",
+    "copilot-chat": "copilot_chat",
     "hermes": "hermes",
     "cursor": "cursor",
     "grok": "grok",

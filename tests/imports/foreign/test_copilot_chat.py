@@ -1,0 +1,80 @@
+"""Copilot's chats in VS Code: one document, or lines that change an object."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.imports.foreign.files import produced_files, results_in, said_in
+from trace_recorder import load
+
+_FILE = "/home/dev/weather/greet.py"
+_EDIT = {"filePath": _FILE, "oldString": "def greet():", "newString": "def greet(name):"}
+_READ = {"filePath": _FILE, "startLine": 1}
+
+
+@pytest.mark.parametrize("path", produced_files("copilot-chat/*"), ids=lambda path: path.suffix)
+def test_each_round_is_a_call_and_a_document_and_lines_are_read_alike(path: Path) -> None:
+    run = load(path)
+    assert said_in(run) == [
+        {
+            "saw": 2,
+            "text": "I read the file. ",
+            "asked": [("read_file", _READ), ("list_dir", {"path": "/home/dev/weather"})],
+        },
+        {"saw": 5, "text": None, "asked": [("replace_string_in_file", _EDIT)]},
+        {"saw": 7, "text": "Done: `greet.py` takes a name."},
+        {"saw": 9, "text": "It is greet.py.", "usage": {"input_tokens": 2300, "output_tokens": 8}},
+        {"saw": 11, "text": "I run it.", "asked": [("run_in_terminal", {"command": "python greet.py"})]},
+    ]
+    assert results_in(run) == [
+        ("toolu_1__vscode-1", "read_file", None, "def greet():\n    print('hello')"),
+        ("toolu_2__vscode-2", "list_dir", None, "greet.py"),
+        ("toolu_3__vscode-3", "replace_string_in_file", None, f"The file was edited:\n{_FILE}"),
+        ("7e2a", "run_in_terminal", None, "hello"),
+    ]
+    assert run.annotations == {"usage_of_request_2": {"input_tokens": 2210, "output_tokens": 31}}
+
+
+@pytest.mark.parametrize("path", produced_files("copilot-chat/*"), ids=lambda path: path.suffix)
+def test_a_session_has_its_times_its_models_and_its_end(path: Path) -> None:
+    run = load(path)
+    times = [call.timestamp[14:23] for call in run.llm_interactions]
+    assert times == ["46:40.500", "46:43.000", "46:46.000", "47:00.000", "47:10.000"]
+    models = [(call.provider, call.model) for call in run.llm_interactions]
+    assert models == [("copilot", "claude-sonnet-4-5-20250929")] * 3 + [("copilot", "gpt-4.1")] * 2
+    assert (run.status, run.task, run.gaps) == ("failed", "Say hello by name", ())
+    last = run.llm_interactions[-1]
+    assert last.error is not None
+    assert (last.error.type, last.error.message) == ("rateLimited", "Sorry, you have exceeded your rate limit.")
+
+
+def test_the_user_s_message_is_the_one_that_was_sent() -> None:
+    [path] = produced_files("copilot-chat/*.json")
+    context, message = load(path).llm_interactions[0].input_messages
+    assert context.content == "<environment_info>\nLinux\n</environment_info>\n"
+    assert message.content == "<userRequest>\nSay hello by name\n</userRequest>\n"
+    assert message.extra == {"typed": "Say hello by name"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kind": 1, "k": ["requests", 7, "result"], "v": {}},
+        {"kind": 1, "k": ["requests", -1], "v": {}},
+        {"kind": 2, "k": ["customTitle"], "v": [1]},
+        {"kind": 9, "k": ["customTitle"], "v": 1},
+        {"kind": 1, "k": [], "v": 1},
+        {"kind": 3, "k": [["requests"], {}]},
+    ],
+)
+def test_a_line_that_changes_nothing_is_a_gap_and_the_others_count(change: dict[str, Any], tmp_path: Path) -> None:
+    [original] = produced_files("copilot-chat/*.jsonl")
+    path = tmp_path / "session.jsonl"
+    path.write_text(original.read_text(encoding="utf-8") + json.dumps(change) + "\n")
+    run = load(path)
+    assert said_in(run) == said_in(load(original))
+    assert [(gap.what, gap.why) for gap in run.gaps] == [("line 14", "it changes nothing that is there")]
