@@ -54,6 +54,7 @@ FORMATS = {
     "langfuse": "langfuse",
     "langsmith": "langsmith",
     "llm": "llm.logs",
+    "chatgpt": "chatgpt",
     "mini-swe-agent": "mini_swe_agent",
     "swe-agent": "swe_agent",
     "openhands-v0": "openhands_v0",

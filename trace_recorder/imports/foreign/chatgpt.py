@@ -1,0 +1,189 @@
+"""ChatGPT's export, `conversations.json`: a list of conversations, each a tree of messages. Each conversation is a run.
+
+`mapping` has the nodes by their ids, with `parent`, `children` and `message`. A node with several children is where an
+answer was made again, or a message was edited: each further child continues a fork. Messages of the assistant that
+follow one another are one answer. A `recipient` other than "all" is the tool that the message calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trace_recorder.dialects.json_access import (
+    arguments_of,
+    as_dict,
+    as_list,
+    as_text,
+    content_of,
+    is_nonempty,
+    join_texts,
+    text_part,
+)
+from trace_recorder.imports.foreign.agent_history import AgentHistory, Position
+from trace_recorder.imports.foreign.block_messages import first_text
+from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, without_none
+
+_THOUGHTS = ("thoughts", "reasoning_recap")
+_TEXTS = ("text", "result", "content")
+"""Under which names content that is no list of parts has its text."""
+_EXTRA = ("status", "end_turn", "channel")
+
+
+def recognizes(source: Source) -> bool:
+    """Whether the document is such a conversation, or a list that begins with one."""
+    if source.head.lstrip()[:1] not in (b"[", b"{"):
+        return False
+    document = source.document
+    return any(_is_conversation(one) for one in [document, *as_list(document)[:1]])
+
+
+def _is_conversation(value: Payload) -> bool:
+    members = as_dict(value)
+    nodes = [as_dict(node) for node in as_dict(members.get("mapping")).values()]
+    return bool(nodes) and {"title", "current_node"} <= members.keys() and all("children" in node for node in nodes)
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield the run of each conversation."""
+    document = source.document
+    name = source.path.name.partition(".")[0]
+    for number, conversation in enumerate(document if isinstance(document, list) else [document], start=1):
+        yield _Reading(as_dict(conversation), f"{name}-{number}").run
+
+
+class _Reading:
+    """One conversation, from its first node to the last leaf."""
+
+    def __init__(self, members: Members, name: str) -> None:
+        self.nodes = {key: as_dict(node) for key, node in as_dict(members.get("mapping")).items()}
+        self.run = ForeignRun(
+            identity=as_text(members.get("conversation_id")) or as_text(members.get("id")) or name,
+            provider="openai",
+            model=as_text(members.get("default_model_slug")),
+            start_time=stated_time(members.get("create_time")),
+            end_time=stated_time(members.get("update_time")),
+            source=without_none(title=members.get("title"), current_node=members.get("current_node")),
+        )
+        self.history = AgentHistory(self.run.events)
+        self._read_nodes()
+        self.history.finish()
+        rest = {key: value for key, value in members.items() if key != "mapping"}
+        self.run.events.append(Kept(what="conversation", value=rest))
+
+    def _read_nodes(self) -> None:
+        roots = [key for key, node in self.nodes.items() if node.get("parent") not in self.nodes]
+        left: list[tuple[str, Position, str | None]] = [(key, self.history.position, None) for key in reversed(roots)]
+        seen: set[str] = set()
+        while left:
+            key, position, asked = left.pop()
+            if key in seen or key not in self.nodes:
+                self._miss(f"node {key}", "it is in the tree twice" if key in seen else "it is not in the file")
+                continue
+            self.history.return_to(position)
+            last, asked = self._read_node(key, asked, seen)
+            position = self.history.position
+            left += [(child, position, asked) for child in reversed(self._children(last))]
+        if unread := len(self.nodes) - len(seen):
+            self._miss(f"{unread} nodes", "no path leads to them")
+
+    def _miss(self, what: str, why: str) -> None:
+        self.run.events.append(Missing(what=what, why=why))
+
+    def _children(self, key: str) -> list[str]:
+        return [child for child in as_list(self.nodes[key].get("children")) if isinstance(child, str)]
+
+    def _read_node(self, key: str, asked: str | None, seen: set[str]) -> tuple[str, str | None]:
+        """Read a node, or all nodes of an answer; return the last of them, and the call that a tool may answer now."""
+        seen.add(key)
+        message = self._message(key)
+        role = _role(message)
+        if role == "assistant":
+            return self._read_answer(key, seen)
+        content, time = _content(message), stated_time(message.get("create_time"))
+        if role == "tool":
+            name = as_text(as_dict(message.get("author")).get("name"))
+            self.history.add(Message("tool", content, call_id=asked, name=name), time)
+            return key, asked
+        if is_nonempty(content):
+            self.history.add(Message(role or "system", content), time)
+            if role == "user":
+                self.run.task = self.run.task or first_text(content) or None
+        return key, None
+
+    def _message(self, key: str) -> Members:
+        return as_dict(self.nodes[key].get("message"))
+
+    def _read_answer(self, key: str, seen: set[str]) -> tuple[str, str | None]:
+        """Read the assistant's messages that follow one another as one answer; a call of a tool ends it."""
+        keys = [key]
+        while not _is_call(self._message(key)) and len(children := self._children(key)) == 1:
+            key = children[0]
+            if key in seen or key not in self.nodes or _role(self._message(key)) != "assistant":
+                break
+            seen.add(key)
+            keys.append(key)
+        messages = [self._message(one) for one in keys]
+        calls = tuple(
+            _tool_call(message, one) for one, message in zip(keys, messages, strict=True) if _is_call(message)
+        )
+        last = messages[-1]
+        metadata = as_dict(last.get("metadata"))
+        texts = [_text(message) for message in messages if not _is_call(message) and _kind(message) not in _THOUGHTS]
+        response = LLMResponse(
+            join_texts((text for text in texts if text), "\n\n"),
+            join_texts((thought for message in messages if (thought := _thought(message))), "\n\n"),
+            calls,
+            as_text(as_dict(metadata.get("finish_details")).get("type")),
+            model=as_text(metadata.get("model_slug")),
+            id=as_text(last.get("id")),
+            extra={name: last[name] for name in _EXTRA if last.get(name) is not None},
+        )
+        call = self.history.call(stated_time(messages[0].get("create_time")), response)
+        call.provider, call.model = "openai", response.model or self.run.model
+        if as_text(last.get("status")) in ("in_progress", "finished_partial_completion"):
+            call.complete, call.ended_by = False, as_text(last.get("status"))
+        self.run.model = self.run.model or response.model
+        return keys[-1], calls[-1].call_id if calls else None
+
+
+def _role(message: Members) -> str | None:
+    return as_text(as_dict(message.get("author")).get("role"))
+
+
+def _kind(message: Members) -> str | None:
+    return as_text(as_dict(message.get("content")).get("content_type"))
+
+
+def _is_call(message: Members) -> bool:
+    return (as_text(message.get("recipient")) or "all") != "all"
+
+
+def _tool_call(message: Members, key: str) -> ToolCall:
+    return ToolCall(
+        as_text(message.get("id")) or key, as_text(message.get("recipient")) or "", arguments_of(_text(message))
+    )
+
+
+def _content(message: Members) -> str | list[Payload] | None:
+    """Return the content of a message: its texts, and parts that are no texts as they are."""
+    content = as_dict(message.get("content"))
+    if isinstance(parts := content.get("parts"), list):
+        return content_of([text_part(part) if isinstance(part, str) else part for part in parts if part != ""])
+    text = next((text for name in _TEXTS if (text := as_text(content.get(name))) is not None), None)
+    return [content] if text is None and len(content) > 1 else text
+
+
+def _text(message: Members) -> str | None:
+    content = _content(message)
+    parts = content if isinstance(content, list) else []
+    return (
+        content if isinstance(content, str) else join_texts((as_text(as_dict(one).get("text")) for one in parts), "\n")
+    )
+
+
+def _thought(message: Members) -> str | None:
+    thoughts = as_list(as_dict(message.get("content")).get("thoughts"))
+    return join_texts((as_text(as_dict(one).get("content")) for one in thoughts), "\n\n")
