@@ -21,14 +21,16 @@ from tests.isolation.outcomes import KINDS
 from tests.limits import AT_ONCE, limited
 from trace_recorder import TrajectoryRecorder, guard
 from trace_recorder.attach.lifecycle import Lifecycle
-from trace_recorder.capture import body_encoding, exchange, headers, stream_flusher, transport
+from trace_recorder.capture import exchange, stream_flusher, transport
 from trace_recorder.derive.call_records import CallRecords
 from trace_recorder.derive.live_document.writer import DocumentWriter
 from trace_recorder.guard import Guard
 from trace_recorder.recording.limits import Limits
 from trace_recorder.recording.run import Run
+from trace_recorder.storage import body_encoding
 from trace_recorder.storage.items.encoder import ItemEncoder
 from trace_recorder.storage.journal import Journal
+from trace_recorder.storage.redaction import headers
 from trace_recorder.storage.redaction.redactor import Redaction
 
 Payload = Any

@@ -20,16 +20,18 @@ from functools import partial
 from weakref import ref
 
 from trace_recorder.background_work import Event
-from trace_recorder.capture import attempts, background_responses, headers, stream_flusher, usage_advice
+from trace_recorder.capture import attempts, background_responses, stream_flusher, usage_advice
 from trace_recorder.capture.background_responses import BackgroundCall
-from trace_recorder.capture.body_encoding import body_member, error_text, joined_bytes, text_member
 from trace_recorder.capture.decoding import decoder_of
 from trace_recorder.capture.event_loops import run_in_thread
 from trace_recorder.capture.response_parts import LARGE_BODY, PART, SHORT, ResponseParts
 from trace_recorder.derive.live_document.writer import When
 from trace_recorder.dialects.background import APIS as BACKGROUND_APIS
+from trace_recorder.dialects.endpoints import is_stream
 from trace_recorder.dialects.readers import join_stream, why_incomplete
 from trace_recorder.guard import is_recording, try_call
+from trace_recorder.storage.body_encoding import body_member, error_text, joined_bytes, text_member
+from trace_recorder.storage.redaction import headers
 from trace_recorder.storage.redaction.urls import clean_url
 from trace_recorder.values.json_text import NotJsonError
 from trace_recorder.values.jsonable import describe_error, dump_members, members_to_json, to_json
@@ -37,7 +39,6 @@ from trace_recorder.values.messages import JoinedStream, Payload, without_none
 
 __records__ = True  # `guard.is_recording` looks for this name
 
-STREAM_TYPES = ("text/event-stream", "application/x-ndjson", "application/jsonl", "application/stream+json")
 REDIRECTS = (307, 308)
 """The redirects after which the client sends the same request again."""
 LONG_STREAM = 32 * 1024
@@ -121,12 +122,13 @@ class Exchange(ResponseParts):
                 self._remember_failure()
             elif status in REDIRECTS:
                 attempts.remember_redirect(self.run, self.interaction_id, self._attempt, self._sent, raw)
-            media = self._headers.get("content-type", "").split(";")[0].strip().lower()
-            self._streams = media in STREAM_TYPES or (status < 400 and media != "application/json" and self._asked())
+            media = self._headers.get("content-type", "")
+            self._streams = is_stream(self._sent.endpoint, self._sent.body, status, media)
             self._due = self._limits.flush_bytes if self._streams else LARGE_BODY
             if self._streams and self._sent.endpoint.api in BACKGROUND_APIS:
                 background_responses.streams.add(self)
-            self._decode = decoder_of(self._headers.get("content-encoding", ""))
+            encoding = self._headers.get("content-encoding")
+            self._decode = decoder_of(encoding) if encoding else None
 
     def watch_body(self, body: object) -> None:
         """Watch the object through which the caller reads the response: if it is dropped, the response ends."""
@@ -135,10 +137,6 @@ class Exchange(ResponseParts):
     def abandoned_by_caller(self) -> None:
         """Record the end of a response that the caller dropped."""
         self.closed("it was abandoned")
-
-    def _asked(self) -> bool:
-        """Whether the request asked for a stream."""
-        return self._sent.endpoint.streams or b'"stream":true' in self._sent.body.replace(b" ", b"")
 
     def _remember_failure(self) -> None:
         attempts.remember_failure(self.run, self.interaction_id, self._attempt, self._sent)

@@ -9,14 +9,15 @@ from __future__ import annotations
 import math
 from typing import NoReturn
 
-from trace_recorder.capture import attempts, background_responses, headers
+from trace_recorder.capture import attempts, background_responses
 from trace_recorder.capture.attempts import SentRequest
 from trace_recorder.capture.background_responses import BackgroundCall
-from trace_recorder.capture.body_encoding import body_member, joined_bytes
 from trace_recorder.capture.exchange import Exchange
 from trace_recorder.dialects.background import is_final, tells_all
 from trace_recorder.dialects.readers import join_stream
 from trace_recorder.recording.run import Run
+from trace_recorder.storage.body_encoding import body_member, joined_bytes
+from trace_recorder.storage.redaction import headers
 from trace_recorder.values.json_text import parse_leniently
 from trace_recorder.values.jsonable import dump_members, to_json
 from trace_recorder.values.messages import Payload

@@ -16,11 +16,11 @@ from functools import partial
 from trace_recorder.background_work import yield_to_others
 from trace_recorder.capture import attempts
 from trace_recorder.capture.attempts import SentRequest
-from trace_recorder.capture.body_encoding import first_pieces, joined_bytes, packed
 from trace_recorder.capture.decoding import Decoder
 from trace_recorder.dialects.background import APIS as BACKGROUND_APIS
 from trace_recorder.recording.run import Run
 from trace_recorder.storage import stream_chunks
+from trace_recorder.storage.body_encoding import first_pieces, joined_bytes, packed
 from trace_recorder.storage.redaction.body_parts import LARGEST, BodyPart
 from trace_recorder.values.jsonable import dump_members
 from trace_recorder.values.messages import Payload, without_none

@@ -89,6 +89,9 @@ _OLLAMA_PORT = 11434
 _STREAMING_PATH = re.compile(r":(?:streamGenerateContent|streamRawPredict)$")
 
 
+STREAM_TYPES = ("text/event-stream", "application/x-ndjson", "application/jsonl", "application/stream+json")
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """An LLM call by its address: the dialect, who serves it, and what the path says about it.
@@ -113,6 +116,15 @@ def endpoint_of(method: str, host: str, path: str, port: int | None = None) -> E
             streams = _STREAMING_PATH.search(path) is not None
             return Endpoint(api, provider_of(host, path, api, port), model[1] if model else None, streams)
     return None
+
+
+def is_stream(endpoint: Endpoint, request: bytes, status: int, content_type: str) -> bool:
+    """Whether a response is a stream: by its type, or because the request asked for one and no plain JSON came."""
+    media = content_type.split(";", maxsplit=1)[0].strip().lower()
+    if media in STREAM_TYPES:
+        return True
+    asked = endpoint.streams or b'"stream":true' in request.replace(b" ", b"")
+    return status < 400 and media != "application/json" and asked
 
 
 def with_model(path: str, model: str) -> str:

@@ -16,7 +16,6 @@ from types import TracebackType
 from typing import Any, Self
 
 from trace_recorder.attach.recorder import RecorderTarget, TrajectoryRecorder
-from trace_recorder.capture.headers import secrets
 from trace_recorder.capture.transport import Binding
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.errors import ReplayMismatchError
@@ -29,6 +28,7 @@ from trace_recorder.rerun.outgoing import Changes, Edit, Outgoing
 from trace_recorder.rerun.recorded import RecordedExchange, RecordedTool
 from trace_recorder.rerun.replayer import Replay, not_asked_for, report_unused
 from trace_recorder.rerun.transport import Answer
+from trace_recorder.storage.redaction.headers import secrets
 from trace_recorder.storage.redaction.redactor import Redactor
 from trace_recorder.storage.redaction.text_masking import default_redactor
 

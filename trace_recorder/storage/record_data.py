@@ -1,41 +1,15 @@
-"""The data of records, from its members; and what the first record says of the process."""
+"""The data of records, from its members, which are JSON text already or become JSON here."""
 
 from __future__ import annotations
 
-import platform
-import socket
-import sys
-import time
 from collections.abc import Mapping, Sequence
 
-from trace_recorder.recording import process
 from trace_recorder.storage.items.item_lists import NewItem
 from trace_recorder.storage.journal_lines import Data
-from trace_recorder.storage.journal_reader import SCHEMA, VERSION
 from trace_recorder.values.json_text import make_json_writer
-from trace_recorder.values.messages import Payload, without_none
-from trace_recorder.version import __version__
 
 Records = Sequence[tuple[str, Data]]
 """Records to be written: the kind of each, and its data."""
-
-_STARTED = time.time()
-
-
-def process_facts(trajectory_id: str, pid: int, parent: str | None) -> dict[str, Payload]:
-    """Describe the process that records a run; `parent` is the run that it was forked in, if any."""
-    return {
-        "schema": SCHEMA,
-        "version": VERSION,
-        "trajectory_id": trajectory_id,
-        "host": socket.gethostname(),
-        "pid": pid,
-        "process_start": _STARTED,
-        "recorder": __version__,
-        "python": platform.python_version(),
-        "platform": sys.platform,
-        **without_none(parent=parent or process.parent_run()),
-    }
 
 
 def record_data(about: Mapping[str, object], said: str, redacted: int = 0) -> str:
