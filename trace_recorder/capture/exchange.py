@@ -27,7 +27,7 @@ from trace_recorder.capture.event_loops import run_in_thread
 from trace_recorder.capture.response_parts import LARGE_BODY, PART, SHORT, ResponseParts
 from trace_recorder.derive.live_document.writer import When
 from trace_recorder.dialects.background import APIS as BACKGROUND_APIS
-from trace_recorder.dialects.endpoints import is_stream
+from trace_recorder.dialects.endpoints import asks_for_stream, is_stream_type
 from trace_recorder.dialects.readers import join_stream, why_incomplete
 from trace_recorder.guard import is_recording, try_call
 from trace_recorder.storage.body_encoding import body_member, error_text, joined_bytes, text_member
@@ -122,13 +122,13 @@ class Exchange(ResponseParts):
                 self._remember_failure()
             elif status in REDIRECTS:
                 attempts.remember_redirect(self.run, self.interaction_id, self._attempt, self._sent, raw)
-            media = self._headers.get("content-type", "")
-            self._streams = is_stream(self._sent.endpoint, self._sent.body, status, media)
+            stated = is_stream_type(self._headers.get("content-type", ""))
+            asked = stated is None and status < 400 and asks_for_stream(self._sent.endpoint, self._sent.body)
+            self._streams = asked if stated is None else stated
             self._due = self._limits.flush_bytes if self._streams else LARGE_BODY
             if self._streams and self._sent.endpoint.api in BACKGROUND_APIS:
                 background_responses.streams.add(self)
-            encoding = self._headers.get("content-encoding")
-            self._decode = decoder_of(encoding) if encoding else None
+            self._decode = decoder_of(self._headers.get("content-encoding", ""))
 
     def watch_body(self, body: object) -> None:
         """Watch the object through which the caller reads the response: if it is dropped, the response ends."""

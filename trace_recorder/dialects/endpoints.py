@@ -118,13 +118,16 @@ def endpoint_of(method: str, host: str, path: str, port: int | None = None) -> E
     return None
 
 
-def is_stream(endpoint: Endpoint, request: bytes, status: int, content_type: str) -> bool:
-    """Whether a response is a stream: by its type, or because the request asked for one and no plain JSON came."""
+@lru_cache(maxsize=64)
+def is_stream_type(content_type: str) -> bool | None:
+    """Whether a response of this type is a stream; None if its request decides that (`asks_for_stream`)."""
     media = content_type.split(";", maxsplit=1)[0].strip().lower()
-    if media in STREAM_TYPES:
-        return True
-    asked = endpoint.streams or b'"stream":true' in request.replace(b" ", b"")
-    return status < 400 and media != "application/json" and asked
+    return True if media in STREAM_TYPES else False if media == "application/json" else None
+
+
+def asks_for_stream(endpoint: Endpoint, request: bytes) -> bool:
+    """Whether a request asks for a stream."""
+    return endpoint.streams or b'"stream":true' in request.replace(b" ", b"")
 
 
 def with_model(path: str, model: str) -> str:
