@@ -60,7 +60,7 @@ def _run(name: str, line: Line) -> ForeignRun:
         history.add(Message("system", system), "")
     for number, message in enumerate(messages_of(line.value), start=1):
         if as_text(as_dict(message).get("role")) in _ROLES:
-            _read_message(run, history, as_dict(message), as_list(members.get("tools")))
+            read_message(run, history, as_dict(message), as_list(members.get("tools")))
         else:
             run.events.append(Missing(what=f"message {number}", why="it has no role"))
     history.finish()
@@ -69,7 +69,8 @@ def _run(name: str, line: Line) -> ForeignRun:
     return run
 
 
-def _read_message(run: ForeignRun, history: AgentHistory, message: Members, tools: list[Payload]) -> None:
+def read_message(run: ForeignRun, history: AgentHistory, message: Members, tools: list[Payload]) -> None:
+    """Add a message to a history; one of the assistant is a call."""
     time, content = stated_time(message.get("ts")), message.get("content")
     role = as_text(message.get("role"))
     if role == "assistant":

@@ -62,6 +62,7 @@ FORMATS = {
     "tau-bench": "tau_bench",
     "opencode": "opencode.sessions",
     "openhands-completions": "openhands_completions",
+    "cline": "cline",
     "anthropic-history": "anthropic_history",
     "chat-messages": "chat_messages",  # the last: other formats have such lists in them
 }

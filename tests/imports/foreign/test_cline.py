@@ -1,0 +1,98 @@
+"""Tasks of Cline and Roo: what was sent to the model and what was shown, together or alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.invoking import invoke
+from tests.imports.foreign.files import PRODUCED, results_in, said_in
+from trace_recorder import load
+
+_TASK = PRODUCED / "cline" / "1795602841448"
+"""Produced by Cline 2.18 with a scripted provider; its own texts are shortened."""
+_ROO = PRODUCED / "cline" / "0b7c2f5e-roo"
+_FILES = ("api_conversation_history.json", "ui_messages.json")
+
+
+@pytest.mark.parametrize("name", _FILES)
+def test_a_task_is_one_run_whichever_of_its_files_is_named(name: str) -> None:
+    run = load(_TASK / name)
+    assert said_in(run) == [
+        {
+            "saw": 1,
+            "text": "I look at the file first.",
+            "asked": [("read_file", {"path": "greet.py"})],
+            "usage": {"input_tokens": 5000, "output_tokens": 41, "cache_read_input_tokens": 0},
+        },
+        {
+            "saw": 3,
+            "text": None,
+            "asked": [("execute_command", {"command": "echo hello && exit 3", "requires_approval": False})],
+            "usage": {"input_tokens": 5200, "output_tokens": 30, "cache_read_input_tokens": 0},
+        },
+        {
+            "saw": 5,
+            "text": None,
+            "asked": [("attempt_completion", {"result": "The file prints hello."})],
+            "usage": {"input_tokens": 5400, "output_tokens": 25, "cache_read_input_tokens": 0},
+        },
+    ]
+    assert results_in(run) == [
+        ("call_1", "read_file", None, '1 | def greet():\n2 |     print("hello")\n\n(File has 2 lines total.)'),
+        ("call_2", "execute_command", None, "Command failed with exit code 3.\nOutput:\nhello"),
+    ]
+    assert [call.timestamp[11:23] for call in run.llm_interactions] == ["10:34:06.282", "10:34:08.066", "10:34:09.425"]
+    assert (run.status, run.final_result, run.task) == (
+        "completed",
+        "The file prints hello.",
+        "What does greet.py print?",
+    )
+    assert {(call.provider, call.model) for call in run.llm_interactions} == {("openai", "scripted-1")}
+
+
+def test_tokens_failures_and_tools_in_xml_are_those_of_both_files() -> None:
+    """The history of a model without tools has neither tokens, nor the request that failed."""
+    run = load(_ROO / _FILES[0])
+    first, failed, last = said_in(run)
+    assert first["usage"] == {
+        "input_tokens": 812,
+        "output_tokens": 64,
+        "cache_creation_input_tokens": 700,
+        "cache_read_input_tokens": 0,
+        "cost": 0.0041,
+    }
+    assert (failed["saw"], failed["text"], last["saw"]) == (3, None, 3)
+    error = run.llm_interactions[1].error
+    assert error is not None
+    assert error.message == "502 Bad Gateway"
+    [result] = results_in(run)
+    assert result[1:] == ("list_files", None, "greet.py")
+    [tool] = [call for step in run.agent_steps for call in step.tool_calls]
+    assert tool.arguments == {"path": ".", "recursive": "false"}
+
+
+def test_what_was_shown_is_a_run_of_its_own_where_nothing_else_is_known() -> None:
+    run = load(PRODUCED / "cline" / "shown-only" / "ui_messages.json")
+    assert [said["text"] for said in said_in(run)] == ["I list them.", None, None]
+    assert [call.error.message for call in run.llm_interactions if call.error] == ["502 Bad Gateway"]
+    assert [result[1:] for result in results_in(run)] == [("execute_command", None, ".\ngreet.py\n")]
+    assert run.final_result == "There is greet.py."
+
+
+def test_a_directory_of_tasks_has_one_run_for_each(tmp_path: Path) -> None:
+    invoke("import", PRODUCED / "cline", "-o", tmp_path)
+    assert sorted(path.name for path in tmp_path.glob("*.json")) == [
+        "cline-0b7c2f5e-roo.json",
+        "cline-1795602841448.json",
+        "cline-shown-only.json",
+    ]
+
+
+def test_a_parameter_that_is_not_closed_ends_the_arguments(tmp_path: Path) -> None:
+    path = tmp_path / "api_conversation_history.json"
+    path.write_text((_ROO / _FILES[0]).read_text(encoding="utf-8").replace("</recursive>", ""))
+    run = load(path)
+    [tool] = [call for step in run.agent_steps for call in step.tool_calls]
+    assert tool.arguments == {"path": "."}
