@@ -16,3 +16,11 @@ def parse_time(timestamp: str | None) -> datetime | None:
         return datetime.fromisoformat(timestamp or "")
     except (ValueError, TypeError):
         return None
+
+
+def seconds_between(begin: str | None, end: str | None) -> float | None:
+    """Return the seconds from one ISO 8601 time to another; None if one is unknown, or if only one has an offset."""
+    begun, ended = parse_time(begin), parse_time(end)
+    if begun is None or ended is None or (begun.tzinfo is None) is not (ended.tzinfo is None):
+        return None
+    return (ended - begun).total_seconds()

@@ -33,7 +33,7 @@ run.jsonl
   status     unknown
   model      openai, gpt-4o
   time       2025-06-12 22:05:46 +0200
-  calls      4 LLM calls (5 attempts, 1 min 18 s), 1 tool call, 4 steps
+  calls      4 LLM calls (5 attempts, 1 min 20 s), 1 tool call, 4 steps
   tokens     1,200 in, 30 out, 1,000 read from the cache
   metadata   seed: 7
 
@@ -49,9 +49,9 @@ step 1, llm_1, calling_tool, 22:05:49
                exit()
 
 step 2, llm_2, completed, 22:05:53
-  call       openai gpt-4o (as gpt-4o-2024-08-06), openai-chat, 1 min 15 s, stop
-  attempt    0, 20 ms, HTTP 429, rate_limit: later
-  attempt    1, 1 min 15 s, inferred, HTTP 200
+  call       openai gpt-4o (as gpt-4o-2024-08-06), openai-chat, 1 min 17 s in 2 attempts, stop
+  attempt    1, 20 ms, HTTP 429, rate_limit: later
+  attempt    2, after a pause of 1.98 s, 1 min 15 s, inferred, HTTP 200
   prompt     4 messages: 2 as in llm_1, its answer, 1 result shown above
   answer     It prints nothing.
 

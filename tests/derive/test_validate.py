@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.data.recorded import ASK, by_hand, captured, chunks, client_of, in_deltas, in_flight, poisoned, streamed
 from tests.data.written import Writing, asked, change, said
-from trace_recorder import TrajectoryRecorder
+from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.document import from_document
 from trace_recorder.derive.validate import Finding, Report, validate
 from trace_recorder.errors import TrajectoryFormatError
@@ -60,6 +60,25 @@ def test_a_recorded_run_has_no_findings(run: Callable[[Path], Path], suffix: str
 
     lines = path.with_suffix(".jsonl").read_bytes().count(b"\n")
     assert report == Report(path, (), records=lines, interactions=report.interactions)
+
+
+def test_a_document_with_the_time_of_newest_attempts_is_whole_and_read_right(tmp_path: Path) -> None:
+    """Earlier versions wrote as the duration of a retried call that of its newest attempt, and counted it as that."""
+    writing = Writing(tmp_path / "run.jsonl")
+    for attempt in (0, 1):
+        writing.request(1, asked(ASK), attempt=attempt)
+        writing.response(1, attempt, body=said("hi"), status=200 if attempt else 500)
+    writing.add("finalize", status="completed", success=True, final_result=None, execution_time=9.0)
+    writing.journal.close()
+    document = json.loads(json.dumps(load(tmp_path / "run.jsonl").to_document()))
+    [call] = document["llm_interactions"]
+    assert (call["duration_seconds"], document["metrics"]["llm_seconds"]) == (3.5, 3.5)
+
+    call["duration_seconds"] = document["metrics"]["llm_seconds"] = 1.5
+    (tmp_path / "run.json").write_text(json.dumps(document))
+
+    assert validate(tmp_path / "run.json").findings == ()
+    assert from_document(document, "run.json").to_document() == load(tmp_path / "run.jsonl").to_document()
 
 
 def test_what_was_not_recorded_is_a_note(tmp_path: Path) -> None:

@@ -18,9 +18,12 @@ import pytest
 import tenacity
 from google import genai
 
+from tests.agreement import agrees_when_saved
 from tests.capture.server import CHAT, DROP, GENERATED, MESSAGE, Answer, Server, plain, serving
 from tests.versions.shapes import of_the_sdks
 from trace_recorder import LLMInteraction, TrajectoryRecorder, load
+from trace_recorder.values.llm_interaction import pause_between
+from trace_recorder.views.stats import time_of
 
 pytestmark = of_the_sdks
 Payload = Any
@@ -153,6 +156,30 @@ def test_attempts_that_repeat_the_key_do_so_on_no_file(tmp_path: Path) -> None:
     assert one.error is not None
     assert one.error.message.startswith("wrong key [REDACTED")
     assert key not in path.read_text() + path.with_suffix(".jsonl").read_text()
+
+
+def test_the_pause_before_a_retry_is_time_of_the_call_and_not_of_the_tool_before(tmp_path: Path) -> None:
+    """An SDK that is told to wait 300 ms: the call has them, in both files; the tool has the time that it ran."""
+    path = tmp_path / "run.json"
+    busy = plain({"error": {"type": "rate_limit"}}, 429, **{"retry-after-ms": "300"})
+    with serving(plain(CHAT), busy, plain(CHAT)) as server, TrajectoryRecorder(path, strict=True) as recorder:
+        with openai.OpenAI(api_key="k", base_url=f"{server.url}/v1", max_retries=1) as client:
+            create(recorder.wrap(client))
+            recorder.tool(print, name="look")("found")
+            create(client, OTHER)
+        assert agrees_when_saved(recorder)
+
+    run = load(path)
+    _, retried = run.llm_interactions
+    failed, answered = retried.attempts
+    [result] = [result for step in run.agent_steps for result in step.tool_results]
+    pause = pause_between(failed, answered)
+    parts = [failed.duration_seconds, pause, answered.duration_seconds]
+    assert pause is not None
+    assert pause >= 0.3
+    assert retried.duration_seconds == pytest.approx(sum(part for part in parts if part is not None), abs=1e-5)
+    assert time_of(run)["tool"] == pytest.approx(result.duration_seconds, abs=1e-6)
+    assert run.metrics["llm_seconds"] == pytest.approx(sum(one.duration_seconds or 0 for one in run.llm_interactions))
 
 
 def test_a_call_that_is_cancelled_between_its_attempts_has_those_that_were_made(tmp_path: Path) -> None:

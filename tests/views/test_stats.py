@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from datetime import datetime
 
 import pytest
@@ -12,7 +11,7 @@ from tests.views.made import Payload, call, run, use
 from trace_recorder.values.token_counts import Counts
 from trace_recorder.views.conversations.call_chains import turns_of
 from trace_recorder.views.cost import Cost, cost_of, table
-from trace_recorder.views.stats import Stats, time_of, tool_spans
+from trace_recorder.views.stats import Stats, time_of
 
 LS = use("c1", command="ls")
 FAILED = {"response": {}, "error": {"type": "rate_limit", "message": "later"}}
@@ -124,61 +123,61 @@ def test_tools_are_counted_by_use_and_failure() -> None:
     figures.add(run(call(["q"], None, *calls), agent_steps=[{**step, "tool_calls": calls, "tool_results": results}]))
 
     assert figures.to_json()["tools"] == [
-        {"name": "bash", "calls": 2, "failed": 1, "unanswered": 0, "outcome_unknown": 1},
+        {"name": "bash", "calls": 2, "failed": 1, "unanswered": 0, "outcome_unknown": 1, "calls_without_time": 2},
         {"name": "search", "calls": 1, "failed": 0, "unanswered": 1, "outcome_unknown": 0},
     ]
 
 
+def executed(second: float, duration: float | None = None) -> Payload:
+    """A result of a tool that ran at this second of the minute, or of which only the next request tells."""
+    known = {"timestamp": f"2025-06-12T20:00:{second:06.3f}+00:00", "duration_seconds": duration}
+    return {"call_id": "c1", "name": "bash", "result": "x"} | (known if duration is not None else {})
+
+
+def used_tools(*results: Payload) -> Payload:
+    """The members of a run with a step that has these results."""
+    step = {"timestamp": "2025-06-12T20:00:02+00:00", "state": "calling_tool", "step_number": 1}
+    times = {"start_time": "2025-06-12T20:00:00+00:00", "end_time": "2025-06-12T20:00:05+00:00"}
+    return {**times, "agent_steps": [{**step, "tool_calls": [LS], "tool_results": [*results]}]}
+
+
 def test_time_is_that_of_the_clock() -> None:
-    """Models that work at once are counted once; tools had the time between an answer and the next request."""
+    """Models that work at once are counted once; of a tool's execution, the part in which no model was at work."""
     made = run(
-        call(["q"], None, LS, duration_seconds=0.5),  # 20:00:01 to 01.5, then its tool until 20:00:03
+        call(["q"], None, LS, duration_seconds=0.5),  # 20:00:01 to 01.5
         call(["other"], "x", agent="other", duration_seconds=1.25),  # 20:00:02 to 03.25
         call(["q2"], "done", duration_seconds=1.0),  # 20:00:03 to 04
-        start_time="2025-06-12T20:00:00+00:00",
-        end_time="2025-06-12T20:00:05+00:00",
+        **used_tools(executed(1.75, 0.5)),  # to 02.25
     )
 
-    assert time_of(made) == {"total": 5.0, "llm": 2.5, "tool": 0.5, "idle": 2.0}
+    assert time_of(made) == {"total": 5.0, "llm": 2.5, "tool": 0.25, "idle": 2.25}
+
+
+def test_the_time_between_two_calls_is_no_tool_s() -> None:
+    """Of a tool that nobody timed, neither its time nor the idle time is known, although its result came."""
+    made = run(call(["q"], None, LS, duration_seconds=0.5), call(["q2"], "done"), **used_tools(executed(0)))
+    figures = Stats()
+    figures.add(made)
+
+    assert time_of(made) == {"total": 5.0, "llm": 0.75}
+    assert figures.to_json()["tools"] == [
+        {"name": "bash", "calls": 1, "failed": 0, "unanswered": 0, "outcome_unknown": 1, "calls_without_time": 1}
+    ]
+
+
+def test_the_pauses_between_attempts_are_time_of_the_call() -> None:
+    """A call takes from its first attempt to the end of its last one."""
+    times = ({"timestamp": f"2025-06-12T20:00:0{second}+00:00", "duration_seconds": 0.25} for second in (1, 4))
+    tried = [{"number": number, **time} for number, time in enumerate(times)]
+    made = run(call(["q"], None, LS, attempts=tried), **used_tools(executed(4.5, 0.25)))
+
+    assert time_of(made) == {"total": 5.0, "llm": 3.25, "tool": 0.25, "idle": 1.5}
 
 
 def test_a_run_without_calls_has_its_length_alone() -> None:
     """How its time was spent is not known; where not even its length is, nothing is said."""
     assert time_of(run(execution_time=7.5)) == {"total": 7.5}
     assert time_of(run()) == {}
-
-
-def test_the_time_of_tools_ends_with_the_next_call_of_the_agent() -> None:
-    """It is the first later call that began after the answer, also where calls overlap or are not in order."""
-    chance = random.Random(7)
-    for _ in range(50):
-        begins = [chance.randrange(60) for _ in range(12)]
-        agents = [chance.choice(("a", "b")) for _ in begins]
-        durations = [chance.choice((None, 0.0, 3.0, 20.0)) for _ in begins]
-        told = zip(begins, agents, durations, strict=True)
-        made = run(
-            *(
-                call(["q"], None, LS, agent=agent, duration_seconds=duration, timestamp=f"2025-06-12T20:00:{begin:02}Z")
-                for begin, agent, duration in told
-            ),
-            end_time="2025-06-12T21:00:00+00:00",
-        )
-
-        expected = {
-            (begin + duration, following[0])
-            for place, (begin, agent, duration) in enumerate(zip(begins, agents, durations, strict=True))
-            if duration is not None
-            and (
-                following := [
-                    other
-                    for other, who in zip(begins[place + 1 :], agents[place + 1 :], strict=True)
-                    if who == agent and other >= begin + duration
-                ]
-            )
-        }
-        spans = tool_spans([(one, datetime.fromisoformat(one.timestamp).second) for one in made.llm_interactions])
-
-        assert set(spans) == expected
 
 
 def test_the_time_of_tools_is_found_in_linear_work() -> None:

@@ -13,7 +13,7 @@ from trace_recorder.cli.new_messages import Prompt, Prompts
 from trace_recorder.cli.run_header import error_of, tokens_of
 from trace_recorder.cli.text_layout import Entry, compact, heading, local_time, seconds, text_of
 from trace_recorder.dialects.stream_usage import USAGE_ADVICE
-from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
+from trace_recorder.values.llm_interaction import Attempt, LLMInteraction, pause_between
 from trace_recorder.values.messages import LLMResponse, Payload, ToolCall, ToolResult
 from trace_recorder.values.structs import asdict
 from trace_recorder.values.token_counts import prompt_tokens
@@ -87,7 +87,8 @@ class Show:
         response = call.response
         yield Entry("call", _about(call))
         if len(call.attempts) > 1:
-            yield from (Entry("attempt", _attempt(attempt)) for attempt in call.attempts)
+            pairs = zip(call.attempts, [None, *call.attempts], strict=False)
+            yield from (Entry("attempt", _attempt(attempt, before)) for attempt, before in pairs)
         if call.api == "embeddings":
             yield Entry("input", text_of(_embedded(call), full=self._full))
         else:
@@ -210,10 +211,11 @@ def _about(call: LLMInteraction) -> str:
     """Describe a call on one line: the provider and model, the dialect, the duration, the finish reason."""
     response, first = call.response, call.time_to_first_token_seconds
     served = response.model if response.model != call.model else None
+    attempts = f" in {len(call.attempts)} attempts" if len(call.attempts) > 1 else ""
     words = [
         " ".join(filter(None, (text_of(call.provider), call.model))) + (f" (as {served})" if served else ""),
         call.api or "recorded by hand",
-        seconds(call.duration_seconds),
+        f"{seconds(call.duration_seconds)}{attempts}".strip(),
         f"first token after {seconds(first)}" if first is not None else "",
         response.finish_reason or _status_without_answer(response),
     ]
@@ -240,8 +242,10 @@ def _unread(call: LLMInteraction) -> str:
     return raw if isinstance(raw, str) else ""
 
 
-def _attempt(attempt: Attempt) -> str:
-    """Describe one HTTP exchange: its number, its duration, whether it is inferred, and its status or error."""
+def _attempt(attempt: Attempt, before: Attempt | None) -> str:
+    """Describe one HTTP exchange: its number from 1 on, the pause before it, its duration, and how it ended."""
     status = f"HTTP {attempt.status}" if attempt.status else "no answer"
-    words = [str(attempt.number), seconds(attempt.duration_seconds), "inferred" if attempt.inferred else ""]
+    pause = before and pause_between(before, attempt)
+    words = [str(attempt.number + 1), f"after a pause of {seconds(pause)}" if pause else ""]
+    words += [seconds(attempt.duration_seconds), "inferred" if attempt.inferred else ""]
     return ", ".join(filter(None, [*words, error_of(attempt.error) or status]))

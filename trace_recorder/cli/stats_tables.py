@@ -50,6 +50,8 @@ def _summary(figures: Mapping[str, Payload]) -> Iterator[str]:
         spent = [f"{name} {seconds(value)}" for name, value in figures["seconds"].items()]
         unknown = llm.get("calls_without_time")
         spent += [f"not stated by {pluralize(unknown, 'call')}"] if unknown else []
+        untimed = sum(one.get("calls_without_time", 0) for one in figures["tools"])
+        spent += [f"not known of {pluralize(untimed, 'tool call')}"] if untimed else []
         yield f"time    {', '.join(spent)}"
 
 
@@ -91,8 +93,8 @@ def _model(one: Mapping[str, Payload]) -> Row:
 
 def _tool_rows(tools: Iterable[Mapping[str, Payload]]) -> list[Row]:
     names = ("calls", "failed", "unanswered", "outcome_unknown")
-    rows = [[one["name"], *(number(one[name]) for name in names)] for one in tools]
-    return [("tool", "calls", "failed", "no answer", "outcome unknown"), *rows]
+    rows = [[one["name"], *(number(one[name]) for name in names), seconds(one.get("mean_seconds"))] for one in tools]
+    return [("tool", "calls", "failed", "no answer", "outcome unknown", "per call"), *rows]
 
 
 def _reward_rows(rewards: Iterable[Mapping[str, Payload]]) -> list[Row]:

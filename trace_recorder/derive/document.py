@@ -21,7 +21,7 @@ from trace_recorder.dialects import manual
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.values.checked_types import check_types
 from trace_recorder.values.jsonable import is_description
-from trace_recorder.values.llm_interaction import Attempt, ErrorInfo, LLMInteraction, WithoutRawData
+from trace_recorder.values.llm_interaction import Attempt, ErrorInfo, LLMInteraction, WithoutRawData, call_seconds
 from trace_recorder.values.messages import (
     NO_RESPONSE,
     LLMResponse,
@@ -91,9 +91,13 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
 
 
 def _metrics(stated: Mapping[str, Payload], interactions: Sequence[LLMInteraction]) -> dict[str, Payload]:
-    """Return the metrics that are numbers. An older document does not have all: these are counted."""
+    """Return the metrics that are numbers. What older documents lack or count in another way is counted again."""
     numbers = {name: value for name, value in stated.items() if isinstance(value, int | float)}
-    return metrics_of(interactions, ()) | numbers if are_of_older_version(numbers) else numbers
+    if are_of_older_version(numbers):
+        numbers = metrics_of(interactions, ()) | numbers
+    if "llm_seconds" in numbers and any(len(one.attempts) > 1 for one in interactions):
+        numbers["llm_seconds"] = metrics_of(interactions, ()).get("llm_seconds", numbers["llm_seconds"])
+    return numbers
 
 
 def _reward(document: dict[str, Payload]) -> Reward:
@@ -185,16 +189,17 @@ def _interaction(identity: str, document: Mapping[str, Payload], messages: Seque
     tools = [check_types(replace(manual.read_tool(raw), name=name)) for name, raw in zip(names, raws, strict=False)]
     parameters, instructions = request.get("parameters") or {}, request.get("instructions") or 0
     reading = RequestReading(messages, tools, parameters, document.get("model"), instructions)
+    attempts = tuple(_attempt(attempt) for attempt in document.get("attempts") or ())
     one = LLMInteraction(
         interaction_id=identity,
         timestamp=document["timestamp"],
         source=_DocumentSource(check_types(reading)),
         **_texts(document, _TEXTS_OF_INTERACTION),
         step_number=document.get("step_number"),
-        duration_seconds=document.get("duration_seconds"),
+        duration_seconds=call_seconds(attempts, document.get("duration_seconds")),
         response=_response(document["response"]) if document.get("response") else NO_RESPONSE,
         error=_error(document.get("error")),
-        attempts=tuple(_attempt(attempt) for attempt in document.get("attempts") or ()),
+        attempts=attempts,
         time_to_first_token_seconds=document.get("time_to_first_token_seconds"),
         stream=document.get("stream", False),
         complete=document.get("complete", True),

@@ -16,8 +16,9 @@ from trace_recorder.values.checked_types import text_of_member
 from trace_recorder.values.jsonable import is_description
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload
-from trace_recorder.values.metrics import COMPUTED, are_of_older_version
+from trace_recorder.values.metrics import COMPUTED, are_of_older_version, metrics_of
 from trace_recorder.values.shared_sequence import SharedSequence
+from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 
 Part = TypeVar("Part")
@@ -35,13 +36,18 @@ def first_difference(document: Mapping[str, Payload], trajectory: Trajectory) ->
         **trajectory.tail("inline"),
         "history": document["history"],
     }
+    interactions = trajectory.llm_interactions
+    if any(map(_has_time_of_newest_attempt, document[_INTERACTIONS])):
+        interactions = [_with_time_of_newest_attempt(one) for one in interactions]
+        sums = metrics_of(interactions, ()).items()
+        expected["metrics"] = {**trajectory.metrics, **{name: sum_ for name, sum_ in sums if name == "llm_seconds"}}
     if are_of_older_version(document.get("metrics") or {}):
-        expected["metrics"] = {name: value for name, value in trajectory.metrics.items() if name not in COMPUTED}
+        expected["metrics"] = {name: value for name, value in expected["metrics"].items() if name not in COMPUTED}
     if list(document) != list(expected):
         return "it"
     for name, value in document.items():
         if name == _INTERACTIONS:
-            place = _Interactions(name).first_difference(value, trajectory.llm_interactions)
+            place = _Interactions(name).first_difference(value, interactions)
         elif name == _STEPS:
             place = _Steps(name).first_difference(value, trajectory.agent_steps)
         else:
@@ -49,6 +55,16 @@ def first_difference(document: Mapping[str, Payload], trajectory: Trajectory) ->
         if place is not None:
             return place
     return None
+
+
+def _has_time_of_newest_attempt(document: Mapping[str, Payload]) -> bool:
+    """Whether the time of a retried call is that of its newest attempt alone, as earlier versions wrote it."""
+    attempts = document.get("attempts") or ()
+    return len(attempts) > 1 and document.get("duration_seconds") == attempts[-1].get("duration_seconds")
+
+
+def _with_time_of_newest_attempt(one: LLMInteraction) -> LLMInteraction:
+    return replace(one, duration_seconds=one.attempts[-1].duration_seconds) if len(one.attempts) > 1 else one
 
 
 @dataclass(slots=True)

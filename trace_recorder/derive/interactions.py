@@ -19,7 +19,7 @@ from trace_recorder.dialects.error_body import read_error
 from trace_recorder.dialects.readers import join_stream, why_incomplete
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.checked_types import MAX_SECONDS, text_of_member, texts_of_members
-from trace_recorder.values.llm_interaction import Attempt, ErrorInfo, LLMInteraction
+from trace_recorder.values.llm_interaction import Attempt, ErrorInfo, LLMInteraction, call_seconds
 from trace_recorder.values.messages import JoinedStream, Payload
 
 MAX_REMEMBERED_IDS = 4096
@@ -31,7 +31,6 @@ def interaction_of(call: CallRecords) -> LLMInteraction:
     request_data, ending = call.request_data, call.ending
     end: Mapping[str, Payload] = request_data if call.is_manual else ending.data if ending else {}
     first_token: Payload = (call.last_part if not end or "polled" in end else end).get("time_to_first_token_seconds")
-    duration: Payload = end.get("duration_seconds")
     asked = asked_of(request_data)
     model = asked.get("model") or request_data.get("model")
     ending_error = None
@@ -39,6 +38,7 @@ def interaction_of(call: CallRecords) -> LLMInteraction:
         ending_error = _ending_error(ending, call.body_in_parts if call.streams else {})
     stream_error = _stream_error(call, end) if call.streams and "polled" not in end else None
     complete, ended_by = _how_it_ended(call, end)
+    attempts = () if call.is_manual else _attempts(call, ending_error)
     return LLMInteraction(
         interaction_id=call.interaction_id,
         timestamp=call.first.time,
@@ -47,11 +47,9 @@ def interaction_of(call: CallRecords) -> LLMInteraction:
         step_number=request_data.get("step_number"),
         response=call.read_response(),
         error=stated_error(request_data.get("error")) if call.is_manual else stream_error or ending_error,
-        attempts=() if call.is_manual else _attempts(call, ending_error),
-        duration_seconds=duration if type(duration) in _NUMBERS and abs(duration) < MAX_SECONDS else None,
-        time_to_first_token_seconds=first_token
-        if type(first_token) in _NUMBERS and abs(first_token) < MAX_SECONDS
-        else None,
+        attempts=attempts,
+        duration_seconds=_seconds(call_seconds(attempts, _seconds(end.get("duration_seconds")))),
+        time_to_first_token_seconds=_seconds(first_token),
         stream=bool(end["stream"] if "stream" in end else asks_for_stream(request_data, asked)),
         complete=complete,
         ended_by=ended_by,
@@ -140,19 +138,23 @@ def _attempts(call: CallRecords, ending_error: ErrorInfo | None) -> tuple[Attemp
             error = _ending_error(ending, call.body_of_attempt(number) if call.streams else {}) if ending else None
         data = ending.data if ending else parts.get(number, {})
         status, headers = data.get("status"), data.get("headers")
-        duration: Payload = data.get("duration_seconds")
         attempts.append(
             Attempt(
                 number=number,
                 timestamp=request.time,
                 status=status if type(status) is int else None,
                 error=error,
-                duration_seconds=duration if type(duration) in _NUMBERS and abs(duration) < MAX_SECONDS else None,
+                duration_seconds=_seconds(data.get("duration_seconds")),
                 headers=headers if isinstance(headers, dict) else {},
                 inferred="inferred" in about and about["inferred"] is True,
             )
         )
     return tuple(attempts)
+
+
+def _seconds(value: Payload) -> float | None:
+    """A duration that a record states; None for anything else, and for one that leaves the range of dates."""
+    return value if type(value) in _NUMBERS and abs(value) < MAX_SECONDS else None
 
 
 @dataclass(slots=True)

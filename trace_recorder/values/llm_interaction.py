@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from trace_recorder.clocks import parse_time
+from trace_recorder.clocks import parse_time, seconds_between
 from trace_recorder.values.messages import (
     NO_RESPONSE,
     LLMResponse,
@@ -65,6 +65,27 @@ class Attempt(Struct, frozen=True, gc=False):
         if self.inferred:
             document["inferred"] = True
         return document
+
+
+def call_seconds(attempts: Sequence[Attempt], stated: float | None) -> float | None:
+    """Return how many seconds a call took with all its attempts and the pauses between them.
+
+    It is `stated` for fewer than two attempts, and if the newest one does not say how long it took. Where the clock was
+    set back between two attempts, their durations are added.
+    """
+    newest = attempts[-1].duration_seconds if len(attempts) > 1 else None
+    if newest is None:
+        return stated
+    apart = seconds_between(attempts[0].timestamp, attempts[-1].timestamp) or 0.0
+    return round(newest + max(apart, sum(one.duration_seconds or 0.0 for one in attempts[:-1])), 6)
+
+
+def pause_between(before: Attempt, attempt: Attempt) -> float | None:
+    """Return the seconds from the end of an attempt to the beginning of the next one; None where they are not known."""
+    apart = seconds_between(before.timestamp, attempt.timestamp)
+    if apart is None or before.duration_seconds is None:
+        return None
+    return max(0.0, round(apart - before.duration_seconds, 6))
 
 
 class InteractionSource(Protocol):
@@ -123,6 +144,8 @@ class LLMInteraction(Struct, frozen=True, gc=False):
 
     `api` is the wire dialect ("openai-chat", …), None if it was recorded by hand. `complete` is False while the call is
     in progress, if the process died during it, and if its stream ended early; `ended_by` is the reason, if known.
+    `duration_seconds` is the time of all `attempts` and of the pauses between them; `time_to_first_token_seconds` is
+    that of the newest attempt.
     `parent_execution_id` is the execution of a tool in which its sub-agent was started.
     What a run repeats, such as the messages of a conversation, is shared by its interactions: do not change it.
     """

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.messages import Choice, LLMResponse, Payload, ToolCall, ToolResult, without_none
+from trace_recorder.values.llm_interaction import Attempt, LLMInteraction, pause_between
+from trace_recorder.values.messages import Choice, LLMResponse, ToolCall, ToolResult, without_none
 from trace_recorder.values.trajectory import AgentStep
 from trace_recorder.viewer.outline import calls_with_results
 from trace_recorder.viewer.parts import (
@@ -23,12 +23,13 @@ def interaction_detail(number: int, one: LLMInteraction, limits: Limits) -> Json
         "number": number,
         "response": response_json(one.response, limits) if one.answered else None,
         "error": one.error and one.error.to_document(),
-        "attempts": [_attempt(attempt.to_document()) for attempt in one.attempts],
+        "attempts": [_attempt(*pair) for pair in zip(one.attempts, [None, *one.attempts], strict=False)],
     }
 
 
-def _attempt(document: dict[str, Payload]) -> Json:
-    return {"status": None, "error": None, "duration_seconds": None, "headers": {}, "inferred": False, **document}
+def _attempt(attempt: Attempt, before: Attempt | None) -> Json:
+    unknown: Json = {"status": None, "error": None, "duration_seconds": None, "headers": {}, "inferred": False}
+    return {**unknown, "pause_seconds": before and pause_between(before, attempt), **attempt.to_document()}
 
 
 def response_json(response: LLMResponse, limits: Limits) -> Json:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
-from trace_recorder.clocks import parse_time
+from trace_recorder.clocks import seconds_between
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
 from trace_recorder.values.messages import ToolCall, ToolResult
 from trace_recorder.values.token_counts import counts_of
@@ -52,19 +51,17 @@ def run_facts(trajectory: Trajectory, limits: Limits = CUT) -> Json:
 class Clock:
     """Times as seconds since the run began."""
 
-    start: datetime | None
+    start: str | None
 
     @classmethod
     def of(cls, trajectory: Trajectory) -> Clock:
         """Return the clock of a run."""
-        return cls(parse_time(trajectory.start_time))
+        return cls(trajectory.start_time)
 
     def seconds(self, timestamp: str | None) -> float | None:
         """Return how long after the start of the run a time is; None where that is not known."""
-        at = parse_time(timestamp)
-        if at is None or self.start is None or (at.tzinfo is None) is not (self.start.tzinfo is None):
-            return None
-        return round((at - self.start).total_seconds(), 6)
+        after = seconds_between(self.start, timestamp)
+        return None if after is None else round(after, 6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +148,7 @@ def step_entry(number: int, step: AgentStep, numbers: Mapping[str, int], clock: 
         "error": step.error,
         "reflection": excerpt(step.reflection),
         "summary": step.extra.get("lakeview_summary"),
-        "tool_calls": [_tool_entry(call, result, agents) for call, result in calls_with_results(step)],
+        "tool_calls": [_tool_entry(call, result, clock, agents) for call, result in calls_with_results(step)],
     }
 
 
@@ -166,13 +163,14 @@ def calls_with_results(step: AgentStep) -> list[tuple[ToolCall | None, ToolResul
     return pairs + [(None, result) for results in left.values() for result in results]
 
 
-def _tool_entry(call: ToolCall | None, result: ToolResult | None, agents: Agents) -> Json:
+def _tool_entry(call: ToolCall | None, result: ToolResult | None, clock: Clock, agents: Agents) -> Json:
     named, given = call or result, result or ToolResult("")
     entry: Json = {
         "call_id": named and named.call_id,
         "name": named and named.name,
         "answered": result is not None,
         "success": given.success,
+        "start_seconds": clock.seconds(given.timestamp),
         "duration_seconds": given.duration_seconds,
         "error": excerpt(given.error),
         "excerpt": excerpt(call.arguments) if call else None,

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import json
 import math
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.messages import Payload, ToolResult, without_none
 from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.conversations.chained_call import agent_key
 from trace_recorder.views.cost import Costs, Price, cost_of
 from trace_recorder.views.rewards import rewards_of
 from trace_recorder.views.tokens import is_usage_left_out
@@ -102,19 +100,19 @@ class Calls:
                 calls_without=self.counted["without_tokens"] or None,
                 streams_without_include_usage=self.counted["streams_without_include_usage"] or None,
             ),
-            **self._time(),
+            **_times(self.seconds, self.counted["timed"], self.counted["calls"]),
             **without_none(mean_time_to_first_token_seconds=None if first is None else round(first, 6)),
             "cost": self.costs.to_json(),
         }
 
-    def _time(self) -> dict[str, Payload]:
-        """The seconds of the calls of which they are known, their mean, and how many others there are."""
-        timed = self.counted["timed"]
-        return without_none(
-            seconds=round(self.seconds, 6) if timed else None,
-            mean_seconds=round(self.seconds / timed, 6) if timed else None,
-            calls_without_time=self.counted["calls"] - timed or None,
-        )
+
+def _times(seconds: float, timed: int, calls: int) -> dict[str, Payload]:
+    """Return the seconds of the calls of which they are known, their mean, and how many others there are."""
+    return without_none(
+        seconds=round(seconds, 6) if timed else None,
+        mean_seconds=round(seconds / timed, 6) if timed else None,
+        calls_without_time=max(0, calls - timed) or None,
+    )
 
 
 @dataclass(slots=True)
@@ -207,6 +205,9 @@ class Stats:
                 tool["calls"] += result.call_id not in names
                 tool["failed"] += result.success is False
                 tool["outcome_unknown"] += result.success is None
+                if result.duration_seconds is not None:
+                    tool["timed"] += 1
+                    tool["seconds"] += result.duration_seconds  # type: ignore[assignment]  # a Counter adds floats as well
 
     def _tool(self, name: str) -> Counter[str]:
         return self.tools.setdefault(name, Counter())
@@ -220,7 +221,12 @@ class Stats:
             "runs": {**self.runs, **accuracy_of(self.runs["succeeded"], self.runs["not_succeeded"])},
             "llm": self.every.to_json(),
             "models": [{"provider": of[0], "model": of[1], **calls.to_json()} for of, calls in by_calls],
-            "tools": [{"name": name} | {key: tool[key] for key in counted} for name, tool in tools],
+            "tools": [
+                {"name": name}
+                | {key: tool[key] for key in counted}
+                | _times(tool["seconds"], tool["timed"], tool["calls"] - tool["unanswered"])
+                for name, tool in tools
+            ],
             "rewards": [{"name": name, **self.rewards[name].to_json()} for name in sorted(self.rewards)],
             "seconds": {name: round(seconds, 6) for name, seconds in self.time.items()},
         }
@@ -235,26 +241,37 @@ def _name(given: Payload) -> str:
 
 
 def time_of(trajectory: Trajectory) -> dict[str, float]:
-    """Return the seconds of a run by the clock: `total`, of which `llm`, `tool`, and `idle`; only `total` where no call
-    says how long it took, and nothing where not even that is known. `idle` is known where all calls say so.
+    """Return the seconds of a run by the clock: `total`, of which `llm`, `tool`, and `idle`. Unknown ones are absent.
 
-    Tools had the time from an answer that asked for some to the agent's next request, models at work meanwhile taken
-    off; what the agent did itself in that time is part of it, as nothing distinguishes it.
+    The time of a tool is that of its execution, less what models worked meanwhile. `idle` is known if all calls and all
+    tools with a result say how long they took.
     """
-    calls = [(one, begin) for one in trajectory.llm_interactions if (begin := _seconds(one.timestamp)) is not None]
-    llm = _joined((begin, begin + one.duration_seconds) for one, begin in calls if one.duration_seconds is not None)
-    tool = _joined(tool_spans(calls))
+    results = [result for step in trajectory.agent_steps for result in step.tool_results]
+    llm, all_calls = _spans(trajectory.llm_interactions)
+    tool, all_tools = _spans(results)
     total = _total_seconds(trajectory, llm)
     if total is None:
         return {}
-    if not llm:
-        return {"total": total}
     of_llm = _length(llm)
-    of_tools = _length(_joined([*llm, *tool])) - of_llm
-    found = {"total": total, "llm": of_llm, "tool": of_tools}
-    if any(one.duration_seconds is None for one, _ in calls):
-        return found
-    return found | {"idle": max(0.0, total - of_llm - of_tools)}
+    of_both = _length(_joined([*llm, *tool]))
+    return without_none(
+        total=total,
+        llm=of_llm if llm else None,
+        tool=of_both - of_llm if tool or (llm and all_tools) else None,
+        idle=max(0.0, total - of_both) if llm and all_calls and all_tools else None,
+    )
+
+
+def _spans(timed: Iterable[LLMInteraction | ToolResult]) -> tuple[list[Span], bool]:
+    """Return when calls or tools were at work, spans that overlap merged, and whether that is known of all of them."""
+    spans, all_known = [], True
+    for one in timed:
+        begin = _seconds(one.timestamp)
+        if begin is None or one.duration_seconds is None:
+            all_known = False
+        else:
+            spans.append((begin, begin + one.duration_seconds))
+    return _joined(spans), all_known
 
 
 def _total_seconds(trajectory: Trajectory, llm: Sequence[Span]) -> float | None:
@@ -263,22 +280,6 @@ def _total_seconds(trajectory: Trajectory, llm: Sequence[Span]) -> float | None:
     if trajectory.execution_time is not None or begin is None:
         return trajectory.execution_time
     return max([end or begin, *(finish for _, finish in llm)]) - begin
-
-
-def tool_spans(calls: Sequence[tuple[LLMInteraction, float]]) -> list[Span]:
-    """Return the time from each answer with tool calls to the first later call of its agent that began after it."""
-    spans = []
-    later: dict[Payload, list[float]] = {}
-    for one, begin in reversed(calls):
-        begins = later.setdefault(agent_key(one), [])
-        if one.response.tool_calls and one.duration_seconds is not None:
-            answered = begin + one.duration_seconds
-            place = bisect_right(begins, -answered)
-            spans += [(answered, -begins[place - 1])] if place else []
-        while begins and begins[-1] >= -begin:  # nothing asks for a later call that began no later than this one
-            begins.pop()
-        begins.append(-begin)
-    return spans
 
 
 def _joined(spans: Iterable[Span]) -> list[Span]:

@@ -138,7 +138,7 @@ export function readingTests(test, setup) {
     await setup().picture(page, "stream-light-1400");
     await panel.getByRole("tab", { name: "Timing" }).click();
     await panel.locator(".attempt-view.bad", { hasText: "HTTP 503" }).waitFor();
-    await panel.getByText("Attempt 2").waitFor();
+    await panel.locator(".attempt-view", { hasText: "Attempt 2" }).getByText(/^after a pause of /).waitFor();
     await page.getByRole("tab", { name: "Timing" }).press("ArrowLeft");
     assert.equal(await panel.getByRole("tab", { name: "Stream" }).getAttribute("aria-selected"), "true");
     await closed(page);

@@ -130,9 +130,10 @@ def test_a_call_takes_its_time() -> None:
     assert _seconds(to_atif(run(call(["q"], "a")))) == [0.25]
 
 
-def test_the_last_attempt_is_the_one_that_was_answered() -> None:
-    """The duration of a call is that of its last attempt."""
-    tried = [{"number": number, "timestamp": f"2025-06-12T20:00:0{number + 1}+00:00"} for number in (0, 1)]
+def test_a_call_takes_the_time_of_all_its_attempts() -> None:
+    """The answer had come at the end of the last one, also where a document states the duration of that one alone."""
+    times = ({"timestamp": f"2025-06-12T20:00:0{second}+00:00", "duration_seconds": 0.25} for second in (1, 2))
+    tried = [{"number": number, **time} for number, time in enumerate(times)]
 
     assert _seconds(to_atif(run(call(["q"], "a", attempts=tried)))) == [1.25]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from trace_recorder import clocks
 from trace_recorder.clocks import parse_time
 from trace_recorder.values.messages import Payload
 
@@ -47,5 +48,5 @@ def _from_text(text: str) -> str:
 
 def seconds_between(start: str, end: str) -> float | None:
     """Return how many seconds are between two times, at least 0; None if one of them is not known."""
-    begun, ended = parse_time(stated_time(start)), parse_time(stated_time(end))
-    return None if begun is None or ended is None else max(0.0, (ended - begun).total_seconds())
+    seconds = clocks.seconds_between(stated_time(start), stated_time(end))
+    return None if seconds is None else max(0.0, seconds)

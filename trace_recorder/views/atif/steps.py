@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from trace_recorder.clocks import parse_time
 from trace_recorder.imports.atif.extra_members import EXTRA_KEY, kept_in
 from trace_recorder.values.messages import Payload, ToolResult, without_none
 from trace_recorder.values.trajectory import AgentStep
@@ -133,8 +132,7 @@ def _timestamp_of(line: ConversationLine) -> str | None:
         return (one.timestamp or None) if line.answer else None
     if not line.answer:
         return one.timestamp or None
-    began = one.attempts[-1].timestamp if one.attempts else one.timestamp
-    start = parse_time(began)
+    start = one.started_at
     if one.duration_seconds is None or start is None:
         return None
     return (start + timedelta(seconds=one.duration_seconds)).isoformat()

@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 
-from trace_recorder.clocks import parse_time
+from trace_recorder.clocks import seconds_between
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.values.trajectory import Reward, Trajectory
@@ -168,36 +168,17 @@ def _token_counts(trajectory: Trajectory) -> list[Counts]:
 
 
 def _execution(trajectory: Trajectory, turns: Sequence[AnsweredTurn]) -> dict[str, Payload]:
-    """Times in seconds: with models, between a model's tool calls and the request with their answers, and in all."""
+    """Times in seconds: in tools whose execution was timed, with models, and in all."""
     total = trajectory.execution_time
-    if total is None and trajectory.start_time and trajectory.end_time:
-        total = _seconds_between(trajectory.start_time, trajectory.end_time)
-    waits = [_wait(one) for one in turns]
+    if total is None:
+        total = seconds_between(trajectory.start_time, trajectory.end_time)
+    results = (result for step in trajectory.agent_steps for result in step.tool_results)
     return {
-        "env_time": sum_known(waits),
+        "env_time": sum_known(result.duration_seconds for result in results),
         "llm_time": sum_known(one.duration_seconds for one in trajectory.llm_interactions),
         "total_time": total,
         "termination_reason": _termination(trajectory, turns),
     }
-
-
-def _wait(one: AnsweredTurn) -> float | None:
-    """How long it took from a turn's tool calls to the request that answers them."""
-    before = one.turn.previous
-    if before is None or not before.answer(one.turn.choice).tool_calls:
-        return None
-    call = before.interaction
-    began = call.attempts[-1].timestamp if call.attempts else call.timestamp
-    if call.duration_seconds is None:
-        return None
-    waited = _seconds_between(began, one.interaction.timestamp)
-    return None if waited is None else max(0.0, waited - call.duration_seconds)
-
-
-def _seconds_between(begin: str, end: str) -> float | None:
-    """Return the seconds between two times; None where one is not known."""
-    start, stop = parse_time(begin), parse_time(end)
-    return None if start is None or stop is None else (stop - start).total_seconds()
 
 
 def _termination(trajectory: Trajectory, turns: Sequence[AnsweredTurn]) -> str:

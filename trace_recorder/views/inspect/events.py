@@ -102,7 +102,7 @@ class Events:
             **without_none(
                 retries=len(one.attempts) - 1 if len(one.attempts) > 1 else None,
                 error=one.error and f"{one.error.type}: {one.error.message}",
-                working_time=one.duration_seconds,
+                working_time=one.attempts[-1].duration_seconds if one.attempts else one.duration_seconds,
             ),
         }
         self._add(start, 5, self.tree.parent_of_call(one), event)

@@ -53,10 +53,9 @@ def times_of(one: LLMInteraction | AgentStep) -> tuple[int | None, int | None]:
     start = nanoseconds(one.timestamp)
     if start is None:
         return None, None
-    if isinstance(one, LLMInteraction) and one.attempts:
+    if isinstance(one, LLMInteraction) and one.attempts and one.duration_seconds is None:
         last = one.attempts[-1]
-        seconds = one.duration_seconds if one.duration_seconds is not None else last.duration_seconds
-        return start, max(start, after(nanoseconds(last.timestamp) or start, seconds))
+        return start, max(start, after(nanoseconds(last.timestamp) or start, last.duration_seconds))
     if isinstance(one, AgentStep) and one.duration_seconds is None and one.interaction is not None:
         return start, max(start, times_of(one.interaction)[1] or start)
     return start, after(start, one.duration_seconds)

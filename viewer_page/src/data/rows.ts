@@ -108,19 +108,10 @@ export function agentName(outline: Outline, key: string | null): string | null {
   return outline.agents.find((one) => one.key === key)?.name ?? key;
 }
 
-/** How long a call took, with the attempts that failed before and the pauses between them. */
-export function callSeconds(call: Call): number | null {
-  const starts = call.attempts.map((one) => one.start_seconds);
-  const first = starts[0];
-  const last = call.attempts.at(-1);
-  if (call.duration_seconds === null || starts.length < 2 || first == null || last?.start_seconds == null) return call.duration_seconds;
-  return Math.max(call.duration_seconds, last.start_seconds + (last.duration_seconds ?? call.duration_seconds) - first);
-}
-
 /** How long a row took: its step, or its calls and tools; null where none of them is known, as in some imported runs. */
 export function rowSeconds(row: StepRow): number | null {
   if (row.step?.duration_seconds != null) return row.step.duration_seconds;
-  const parts = [...row.calls.map(callSeconds), ...(row.step?.tool_calls ?? []).map((tool) => tool.duration_seconds)];
+  const parts = [...row.calls.map((call) => call.duration_seconds), ...(row.step?.tool_calls ?? []).map((tool) => tool.duration_seconds)];
   const known = parts.filter((seconds) => seconds != null);
   return known.length > 0 ? known.reduce((sum, seconds) => sum + seconds, 0) : null;
 }

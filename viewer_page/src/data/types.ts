@@ -159,6 +159,7 @@ export interface ToolOutline {
   success: boolean | null;
   answered?: boolean;
   unrequested?: boolean;
+  start_seconds: number | null;
   duration_seconds: number | null;
   error: string | null;
   excerpt: string | null;
@@ -271,6 +272,8 @@ export interface Attempt {
   timestamp: string | null;
   status?: number | null;
   duration_seconds?: number | null;
+  /** Since the attempt before had ended. */
+  pause_seconds?: number | null;
   error?: ErrorInfo | null;
   headers?: Record<string, string> | null;
   inferred?: boolean;

@@ -1,6 +1,5 @@
 /** When a call was made, how long it took, and every attempt of it. */
 import { visible } from "../content/visible";
-import { callSeconds } from "../data/rows";
 import type { Call } from "../data/types";
 import { useRun } from "../run/context";
 import { dateTime, duration } from "../ui/format";
@@ -9,12 +8,11 @@ export function TimingTab({ call }: { call: Call }) {
   const { store } = useRun();
   const attempts = store.answer(call.number)?.attempts ?? [];
   const output = call.completion_tokens ?? 0;
-  const writing = (call.duration_seconds ?? 0) - (call.time_to_first_token_seconds ?? 0);
+  const writing = (attempts.at(-1)?.duration_seconds ?? call.duration_seconds ?? 0) - (call.time_to_first_token_seconds ?? 0);
   const rows: [string, string][] = [
     ["Sent", dateTime(call.timestamp)],
     ["Since the run began", duration(call.start_seconds)],
-    ["Duration", duration(call.duration_seconds)],
-    ["With all attempts", call.attempts.length > 1 ? duration(callSeconds(call)) : ""],
+    [attempts.length > 1 ? "Duration, with all attempts" : "Duration", duration(call.duration_seconds)],
     ["First token after", duration(call.time_to_first_token_seconds)],
     ["Speed", call.stream && output > 0 && writing > 0.001 ? `${(output / writing).toFixed(0)} tokens a second` : ""],
     ["Stream", call.stream ? (call.complete ? "complete" : "incomplete") : "no"],
@@ -37,6 +35,7 @@ export function TimingTab({ call }: { call: Call }) {
             <strong>Attempt {attempt.number + 1}</strong>
             <span>{attempt.status ? `HTTP ${attempt.status}` : ""}</span>
             <span>{duration(attempt.duration_seconds)}</span>
+            {attempt.pause_seconds != null && <span class="muted">after a pause of {duration(attempt.pause_seconds)}</span>}
             <span class="muted">{dateTime(attempt.timestamp)}</span>
             {attempt.inferred && <span class="muted">inferred</span>}
           </header>

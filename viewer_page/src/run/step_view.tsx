@@ -4,7 +4,7 @@ import { MessageBody, roleClass } from "../content/message_view";
 import { PartView } from "../content/parts";
 import { visible } from "../content/visible";
 import { hashOf } from "../data/route";
-import { agentName, callSeconds, ownCall, rowNumber, type StepRow } from "../data/rows";
+import { agentName, ownCall, rowNumber, type StepRow } from "../data/rows";
 import type { Answer, Call, Part, StepDetail, ToolOutline } from "../data/types";
 import { Fold } from "../ui/elements";
 import { clock, count, duration, percent } from "../ui/format";
@@ -90,7 +90,7 @@ function CallFigures({ call }: { call: Call | undefined }) {
   return (
     <span class="figures">
       <span title="model">{visible(call.model ?? call.provider ?? "")}</span>
-      {call.duration_seconds !== null && <span title={failed > 0 ? "duration, with all attempts" : "duration"}>{duration(callSeconds(call))}</span>}
+      {call.duration_seconds !== null && <span title={failed > 0 ? "duration, with all attempts" : "duration"}>{duration(call.duration_seconds)}</span>}
       {isWaiting && <span class="live">waiting…</span>}
       {call.prompt_tokens !== null && (
         <span title="tokens: prompt → answer">
@@ -196,7 +196,7 @@ function Tools({ row, detail, call }: { row: StepRow; detail: StepDetail | undef
 }
 
 function unanswered(call: { call_id: string; name: string }): ToolOutline {
-  const unknown = { duration_seconds: null, error: null, excerpt: null, result_excerpt: null };
+  const unknown = { start_seconds: null, duration_seconds: null, error: null, excerpt: null, result_excerpt: null };
   return { ...call, ...unknown, success: null, answered: false };
 }
 

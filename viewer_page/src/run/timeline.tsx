@@ -68,7 +68,7 @@ function Legend({ timeline, zoom, setZoom }: { timeline: Timeline; zoom: number;
   return (
     <div class="legend">
       <span class="swatch llm">model {timeline.llm === null ? "(times of calls are not known)" : duration(timeline.llm)}</span>
-      <span class="swatch tool">tools {duration(timeline.tool)}</span>
+      <span class="swatch tool">tools {toolTime(timeline)}</span>
       {timeline.idle !== null && <span class="swatch idle">idle {duration(timeline.idle)}</span>}
       <span class="swatch bad">failed</span>
       <span class="spacer" />
@@ -81,6 +81,11 @@ function Legend({ timeline, zoom, setZoom }: { timeline: Timeline; zoom: number;
       </button>
     </div>
   );
+}
+
+function toolTime({ tool, untimed }: Timeline): string {
+  if (tool === null) return "(their times are not known)";
+  return untimed > 0 ? `${duration(tool)} (not known of ${untimed} more)` : duration(tool);
 }
 
 const Drawing = memo(function Drawing({ timeline, width }: { timeline: Timeline; width: number }) {
@@ -125,7 +130,7 @@ function LaneBars({ lane, y, x, drawn, first }: LaneProps) {
         const width = Math.max(x(bar.end) - x(bar.start), bar.open ? OPEN : 1.5);
         const left = Math.min(x(bar.start), drawn - width);
         const attempts = bar.call && bar.call.attempts.length > 1 ? bar.call.attempts : [];
-        const isFaint = bar.open || bar.inferred || attempts.length > 0;
+        const isFaint = bar.open || attempts.length > 0;
         const look = `${bar.kind} ${bar.failed ? "bad" : ""} ${isFaint ? "open" : ""}`;
         return (
           <g key={at} class="bar">
@@ -156,7 +161,7 @@ function Tip({ bar, x, y }: { bar: Bar; x: number; y: number }) {
     <div class="tip" role="presentation" style={{ left: `${left}px`, top: `${y + 14}px` }}>
       <strong>{tool ? visible(tool.name ?? "tool") : visible(call?.model ?? "model")}</strong>
       <div>
-        Step {rowNumber(bar.row)}, {bar.open ? "" : `${bar.inferred ? "at most " : ""}${duration(bar.end - bar.start)}, `}from {duration(bar.start)}
+        Step {rowNumber(bar.row)}, {bar.open ? "" : `${duration(bar.end - bar.start)}, `}from {duration(bar.start)}
       </div>
       {call?.time_to_first_token_seconds != null && <div>first token after {duration(call.time_to_first_token_seconds)}</div>}
       {call?.incomplete && <div>{visible(call.incomplete)}</div>}

@@ -9,8 +9,6 @@ export interface Bar {
   failed: boolean;
   /** No end is on file: it is in progress, or its process was killed. It reaches to the end of what is on file. */
   open: boolean;
-  /** Nobody timed the tools: they ran at most from the answer to the next call. */
-  inferred: boolean;
   row: StepRow;
   call: Call | null;
   tool: ToolOutline | null;
@@ -25,10 +23,13 @@ export interface Lane {
 export interface Timeline {
   lanes: Lane[];
   end: number;
-  /** Seconds in which neither a model nor a tool was at work; null where the times of calls are not known. */
+  /** Seconds in which neither a model nor a tool was at work; null if the time of a call or a tool is not known. */
   idle: number | null;
   llm: number | null;
-  tool: number;
+  /** Seconds of the tools whose execution was timed; null if others ran and none was timed. */
+  tool: number | null;
+  /** How many tools ran whose time is not known. */
+  untimed: number;
 }
 
 export function timelineOf(outline: Outline, tree: RowTree): Timeline {
@@ -39,7 +40,6 @@ export function timelineOf(outline: Outline, tree: RowTree): Timeline {
     lanes.set(row.agent, lane);
     lane.bars.push(...barsOf(row));
   }
-  for (const lane of lanes.values()) addUntimedTools(lane);
   const all = [...lanes.values()].flatMap((lane) => lane.bars);
   const end = Math.max(outline.run.execution_time_seconds ?? 0, ...[0, ...all.map((bar) => bar.end)]);
   for (const bar of all) {
@@ -47,12 +47,16 @@ export function timelineOf(outline: Outline, tree: RowTree): Timeline {
   }
   const seconds = (bars: Bar[]) => bars.reduce((sum, bar) => sum + bar.end - bar.start, 0);
   const timed = all.length === 0 || outline.interactions.some((call) => call.duration_seconds !== null || call.attempts.length > 0);
+  const tools = all.filter((bar) => bar.kind === "tool");
+  const answered = tree.all.flatMap((row) => (row.step?.tool_calls ?? []).filter((tool) => tool.answered));
+  const untimed = answered.filter((tool) => tool.duration_seconds === null).length;
   return {
     lanes: [...lanes.values()],
     end: Math.max(end, 1e-6),
-    idle: timed ? Math.max(0, end - covered(all)) : null,
+    idle: timed && untimed === 0 ? Math.max(0, end - covered(all)) : null,
     llm: timed ? seconds(all.filter((bar) => bar.kind === "llm")) : null,
-    tool: seconds(all.filter((bar) => bar.kind === "tool")),
+    tool: tools.length > 0 || untimed === 0 ? seconds(tools) : null,
+    untimed,
   };
 }
 
@@ -62,30 +66,19 @@ function barsOf(row: StepRow): Bar[] {
   for (const call of row.calls) {
     const start = call.start_seconds ?? at;
     const ends = call.attempts.map((one) => (one.start_seconds ?? start) + (one.duration_seconds ?? 0));
-    const end = Math.max(start + (call.attempts.length > 1 ? 0 : (call.duration_seconds ?? 0)), ...ends);
+    const end = Math.max(start + (call.duration_seconds ?? 0), ...ends);
     const open = call.duration_seconds === null && call.incomplete !== null;
-    bars.push({ kind: "llm", start, end, failed: call.error !== null, open, inferred: false, row, call, tool: null });
+    bars.push({ kind: "llm", start, end, failed: call.error !== null, open, row, call, tool: null });
     at = end;
   }
   for (const tool of row.step?.tool_calls ?? []) {
-    if (tool.duration_seconds == null) continue;
-    const end = at + tool.duration_seconds;
-    bars.push({ kind: "tool", start: at, end, failed: tool.success === false, open: false, inferred: false, row, call: null, tool });
+    if (tool.duration_seconds === null) continue;
+    const start = tool.start_seconds ?? at;
+    const end = start + tool.duration_seconds;
+    bars.push({ kind: "tool", start, end, failed: tool.success === false, open: false, row, call: null, tool });
     at = end;
   }
   return bars;
-}
-
-function addUntimedTools(lane: Lane): void {
-  const calls = lane.bars.filter((bar) => bar.kind === "llm");
-  for (const [at, bar] of calls.entries()) {
-    const next = calls[at + 1];
-    const tools = bar.row.step?.tool_calls ?? [];
-    const tool = tools[0];
-    if (!next || !tool || next.row === bar.row || tools.some((one) => one.duration_seconds != null) || next.start <= bar.end) continue;
-    const failed = tools.some((one) => one.success === false);
-    lane.bars.push({ kind: "tool", start: bar.end, end: next.start, failed, open: false, inferred: true, row: bar.row, call: null, tool });
-  }
 }
 
 /** The seconds that are inside at least one bar. */
