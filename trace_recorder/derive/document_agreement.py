@@ -40,7 +40,7 @@ def first_difference(document: Mapping[str, Payload], trajectory: Trajectory) ->
     if any(map(_has_time_of_newest_attempt, document[_INTERACTIONS])):
         interactions = [_with_time_of_newest_attempt(one) for one in interactions]
         sums = metrics_of(interactions, ()).items()
-        expected["metrics"] = {**trajectory.metrics, **{name: sum_ for name, sum_ in sums if name == "llm_seconds"}}
+        expected["metrics"] = {**trajectory.metrics, **{name: value for name, value in sums if name == "llm_seconds"}}
     if are_of_older_version(document.get("metrics") or {}):
         expected["metrics"] = {name: value for name, value in expected["metrics"].items() if name not in COMPUTED}
     if list(document) != list(expected):
@@ -59,7 +59,7 @@ def first_difference(document: Mapping[str, Payload], trajectory: Trajectory) ->
 
 def _has_time_of_newest_attempt(document: Mapping[str, Payload]) -> bool:
     """Whether the time of a retried call is that of its newest attempt alone, as earlier versions wrote it."""
-    attempts = document.get("attempts") or ()
+    attempts: Sequence[Payload] = document.get("attempts") or ()
     return len(attempts) > 1 and document.get("duration_seconds") == attempts[-1].get("duration_seconds")
 
 
