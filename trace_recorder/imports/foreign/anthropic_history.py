@@ -14,7 +14,7 @@ from trace_recorder.dialects.json_access import as_dict, as_list, as_text, conte
 from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.block_messages import add_answer, add_message, first_text
 from trace_recorder.imports.foreign.clocks import stated_time
-from trace_recorder.imports.foreign.conversations import begins_with, conversations, messages_of
+from trace_recorder.imports.foreign.conversations import MEMBERS, begins_with, conversations, messages_of
 from trace_recorder.imports.foreign.run import ForeignRun, Members, Missing
 from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.values.messages import Message, Payload, without_none
@@ -24,7 +24,7 @@ _BLOCKS = {"tool_use", "tool_result", "thinking", "redacted_thinking", "server_t
 """The types of blocks that only this form has."""
 _OF_OTHERS = {"session_id", "sessionId", "timestamp", "uuid"}
 """Members of the messages of a tool's session, which has a format of its own."""
-_OF_THE_RUN = {"messages", "tools", "model", "id", "sessionId", "system", "system_prompt"}
+_OF_THE_RUN = {*MEMBERS, "tools", "model", "id", "sessionId", "system", "system_prompt"}
 
 
 def recognizes(source: Source) -> bool:
@@ -32,8 +32,8 @@ def recognizes(source: Source) -> bool:
     return begins_with(source, _is_conversation)
 
 
-def _is_conversation(messages: list[Payload]) -> bool:
-    each = [as_dict(message) for message in messages]
+def _is_conversation(value: Payload) -> bool:
+    each = [as_dict(message) for message in messages_of(value)]
     if not all(as_text(message.get("role")) in _ROLES and not message.keys() & _OF_OTHERS for message in each):
         return False
     blocks = (as_dict(block).get("type") for message in each for block in as_list(message.get("content")))

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from trace_recorder.dialects import openai_chat
+from trace_recorder.dialects.call_ids import CallNumbering
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text, join_texts
-from trace_recorder.imports.foreign.conversations import begins_with, conversations, messages_of
+from trace_recorder.imports.foreign.conversations import MEMBERS, begins_with, conversations, messages_of
 from trace_recorder.imports.foreign.run import Call, Conversation, Event, ForeignRun, Members, Missing, ToolRun
 from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.values.messages import Message, Payload
@@ -25,7 +26,8 @@ def recognizes(source: Source) -> bool:
     return begins_with(source, _is_conversation)
 
 
-def _is_conversation(messages: list[Payload]) -> bool:
+def _is_conversation(value: Payload) -> bool:
+    messages = messages_of(value)
     roles = [as_text(as_dict(message).get("role")) for message in messages]
     members = [as_dict(message).keys() for message in messages]
     said = all(one & {"content", "tool_calls", "function_call"} and not one & _OF_A_SESSION for one in members)
@@ -40,7 +42,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 def _run(name: str, line: Line) -> ForeignRun:
     members = as_dict(line.value)
-    rest = {key: value for key, value in members.items() if key not in {"messages", "tools", "model", "id"}}
+    rest = {key: value for key, value in members.items() if key not in {*MEMBERS, "tools", "model", "id"}}
     events: list[Event] = [
         *events_of(messages_of(line.value), as_list(members.get("tools")), as_text(members.get("model")))
     ]
@@ -56,9 +58,10 @@ def _run(name: str, line: Line) -> ForeignRun:
 
 def events_of(messages: Iterable[Payload], tools: Sequence[Payload] = (), model: str | None = None) -> Iterator[Event]:
     """Yield the calls of a conversation, and the results of tools that no later call saw."""
-    conversation = Conversation()
+    conversation, numbering = Conversation(), CallNumbering()
     unseen: list[Members] = []
-    for message in (message for given in messages for message in openai_chat.read_message(as_dict(given))):
+    for read in (message for given in messages for message in openai_chat.read_message(as_dict(given))):
+        message = numbering.number(read)
         said = message.to_document()
         if message.role == "assistant":
             unseen.clear()

@@ -63,6 +63,8 @@ FORMATS = {
     "opencode": "opencode.sessions",
     "openhands-completions": "openhands_completions",
     "cline": "cline",
+    "sharegpt": "sharegpt",
+    "harbor-traces": "harbor_traces",
     "anthropic-history": "anthropic_history",
     "chat-messages": "chat_messages",  # the last: other formats have such lists in them
 }

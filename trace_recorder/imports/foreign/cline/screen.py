@@ -1,6 +1,7 @@
 """What Cline and Roo show of a task, `ui_messages.json`: a list of `{"ts", "type", "text"}`, each said or asked.
 
 The member that `type` names, `say` or `ask`, is the kind of a message.
+
 Source: `ClineMessage` in both projects, and `ClineApiReqInfo`. `api_req_started` is a request to the model. Its text is
 JSON with the prompt's last message, and after the answer with the counts of tokens, or with why there was none.
 """
