@@ -282,3 +282,27 @@ def test_what_tools_returned_and_what_the_agent_recorded_is_read_back(
         for run in (told, runs["tools recorded"])
     )
     assert results == before
+
+
+def test_a_document_with_sounds_is_read_and_written_again_the_same(tmp_path: Path) -> None:
+    """Version 1.8 has sounds: a reference to a file, with its duration where that is known."""
+    sound = {"type": "audio", "source": {"media_type": "audio/mpeg", "path": "images/q.mp3", "duration_sec": 2.25}}
+    steps = [
+        {"step_id": 1, "source": "user", "message": [{"type": "text", "text": "Listen."}, sound]},
+        {"step_id": 2, "source": "agent", "message": "A bell.", "model_name": "m"},
+    ]
+    document = {
+        "schema_version": "ATIF-v1.8",
+        "session_id": "s",
+        "trajectory_id": "s",
+        "agent": {"name": "x", "version": "1"},
+        "steps": steps,
+        "final_metrics": {"total_steps": 2},
+    }
+    path = tmp_path / "heard.json"
+    path.write_text(json.dumps(document))
+    run = load(path)
+
+    assert run.llm_interactions[0].input_messages[0].content == steps[0]["message"]
+    again = to_atif(run)
+    assert (again["schema_version"], again["steps"][0]["message"]) == ("ATIF-v1.8", steps[0]["message"])

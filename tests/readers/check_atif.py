@@ -1,6 +1,6 @@
 """Have Harbor and Phoenix read ATIF documents, and Harbor's converter read documents in Trae Agent's format.
 
-needs: Python >= 3.12; harbor==0.24.0 arize-phoenix-client>=3.5
+needs: Python >= 3.12; harbor==0.25.0 arize-phoenix-client>=3.5
 usage: PYTHONPATH=. python -m tests.readers.check_atif DIRECTORY
 
 Of an ATIF document: Harbor's validator (schema, references, that images are there), the conversations that Harbor makes

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,11 @@ from trace_recorder.errors import EmptyTrajectoryError
 from trace_recorder.views.atif.document import to_atif, to_atif_files
 from trace_recorder.views.conversations.call_chains import turns_of
 
+SOUND = base64.b64encode(b"RIFF\x00\x00\x00\x00WAVE").decode()
+_FILE = f"images/{hashlib.sha256(base64.b64decode(SOUND)).hexdigest()[:20]}.wav"
+_WRITTEN = {"media_type": "audio/wav", "path": _FILE}
+_WRITTEN_TIMED = _WRITTEN | {"duration_sec": 1.5}
+_ON_THE_WEB = {"media_type": "audio/mpeg", "path": "https://example.org/a.mp3"}
 A, B = use("a", "weather", city="Ulm"), use("b", "weather", city="Rome")
 
 
@@ -140,13 +147,60 @@ def test_images_without_a_directory_are_counted() -> None:
     assert left_out == {"images, for which no directory was given": 1}
 
 
+@pytest.mark.parametrize(
+    ("part", "source"),
+    [
+        ({"type": "input_audio", "input_audio": {"data": SOUND, "format": "wav"}}, _WRITTEN),
+        ({"inlineData": {"mimeType": "audio/x-wav;rate=16000", "data": SOUND}}, _WRITTEN),
+        ({"type": "audio", "source": {"media_type": "audio/wav", "data": SOUND, "duration_sec": 1.5}}, _WRITTEN_TIMED),
+        ({"type": "audio_url", "audio_url": {"url": f"data:audio/wave;base64,{SOUND}"}}, _WRITTEN),
+        ({"type": "audio_url", "audio_url": {"url": "https://example.org/a.mp3"}}, _ON_THE_WEB),
+        ({"fileData": {"mimeType": "audio/mp3", "fileUri": "https://example.org/a.mp3"}}, _ON_THE_WEB),
+    ],
+)
+def test_sounds_are_files_beside_the_document_which_is_of_version_1_8(
+    part: dict[str, Any], source: dict[str, Any], tmp_path: Path
+) -> None:
+    document = to_atif(run(call([{"role": "user", "content": [part]}], "a")), tmp_path / "images")
+
+    assert document["steps"][0]["message"] == [{"type": "audio", "source": source}]
+    assert document["schema_version"] == "ATIF-v1.8"
+    if source["path"].startswith("images/"):
+        assert (tmp_path / source["path"]).read_bytes() == base64.b64decode(SOUND)
+
+
+def test_a_document_whose_sub_agent_heard_something_is_of_version_1_8(tmp_path: Path) -> None:
+    heard = {"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": SOUND, "format": "wav"}}]}
+    trajectory = run(call(["q"], "a"), call([heard], "b", agent="ear"))
+    document = to_atif(trajectory, tmp_path / "images")
+
+    assert document["schema_version"] == "ATIF-v1.8"
+    assert to_atif(run(call(["q"], "a")))["schema_version"] == "ATIF-v1.7"
+
+
+@pytest.mark.parametrize(
+    ("format_name", "directory", "why"),
+    [("wav", None, "sounds, for which no directory was given"), ("pcm16", "images", None)],
+)
+def test_sounds_without_a_place_or_of_a_type_that_atif_does_not_know_are_texts(
+    format_name: str, directory: str | None, why: str | None, tmp_path: Path
+) -> None:
+    part = {"type": "input_audio", "input_audio": {"data": SOUND, "format": format_name}}
+    trajectory = run(call([{"role": "user", "content": [part]}], "a"))
+    document, left_out = to_atif.with_report(trajectory, directory and tmp_path / directory)
+
+    assert document["steps"][0]["message"].startswith("[audio: ")
+    assert document["schema_version"] == "ATIF-v1.7"
+    assert left_out == ({why: 1} if why else {})
+
+
 def test_a_part_of_another_kind_is_told_as_json() -> None:
-    """ATIF has texts and images; what is neither is not lost, but for long strings, which are counted."""
-    audio = {"type": "input_audio", "input_audio": {"data": "x" * 3000, "format": "wav"}}
-    document, left_out = to_atif.with_report(run(call([{"role": "user", "content": [audio]}], "a")))
+    """ATIF has texts, images and sounds; what is none of them is not lost, but for long strings, which are counted."""
+    video = {"type": "video_url", "video_url": {"data": "x" * 3000, "format": "mp4"}}
+    document, left_out = to_atif.with_report(run(call([{"role": "user", "content": [video]}], "a")))
 
     told = json.loads(document["steps"][0]["message"])
-    assert (told["type"], told["input_audio"]["format"]) == ("input_audio", "wav")
+    assert (told["type"], told["video_url"]["format"]) == ("video_url", "mp4")
     assert left_out["long strings in parts that are neither text nor image"] == 1
 
 

@@ -1,4 +1,4 @@
-"""ATIF v1.7, the Agent Trajectory Interchange Format (https://www.harborframework.com/docs/trajectory-format).
+"""ATIF v1.7 and 1.8, the Agent Trajectory Interchange Format (https://www.harborframework.com/docs/trajectory-format).
 
 A run with a rewritten history is written in two ways. `to_atif` appends the conversation after the change to the one
 before, with the messages of both as copied context. `to_atif_files` returns a document for each, linked by
@@ -16,7 +16,7 @@ from trace_recorder.errors import EmptyTrajectoryError
 from trace_recorder.imports.atif.extra_members import EXTRA_KEY, UNKNOWN_VERSION, kept_in, totals, with_costs
 from trace_recorder.values.messages import Payload, Tool, without_none
 from trace_recorder.values.trajectory import AgentStep, Trajectory
-from trace_recorder.views.atif.images import Images
+from trace_recorder.views.atif.media import Media, has_audio
 from trace_recorder.views.atif.steps import Steps
 from trace_recorder.views.atif.subagents import Parent, parents_of
 from trace_recorder.views.content.kinds import THOUGHTS
@@ -35,19 +35,21 @@ from trace_recorder.views.left_out import (
 from trace_recorder.views.view import LeftOut, view
 
 SCHEMA_VERSION = "ATIF-v1.7"
+_WITH_AUDIO = "ATIF-v1.8"
+"""The version of a document that has sounds, which 1.7 does not know. Every reader takes 1.7."""
 _SHOWN = ContentSupport.of(locations=("part", "images"))
 _SUPPORTED: FormatSupport = {
     **dict.fromkeys(SIDES, _SHOWN),
     "answers": ContentSupport.of(THOUGHTS, locations=("part", "images")),
 }
-"""Images, and other parts as text. What an answer has in addition to its text is in `extra`, which no reader uses."""
+"""Images, sounds, and other parts as text. What an answer has beside its text is in `extra`, which no reader uses."""
 
 
 @view
 def to_atif(left_out: LeftOut, trajectory: Trajectory, images_directory: Path | None = None) -> dict[str, Payload]:
     """Return a run as one ATIF document.
 
-    Images are written into `images_directory`, and named relative to the directory that holds it. Raises
+    Images and sounds are written into `images_directory`, and named relative to the directory that holds it. Raises
     EmptyTrajectoryError where there is not even a task.
     """
     writing = _Writer(trajectory, images_directory, left_out)
@@ -76,7 +78,7 @@ class _Writer:
     def __init__(self, trajectory: Trajectory, images_directory: Path | None, left_out: LeftOut) -> None:
         self.trajectory = trajectory
         count(trajectory, left_out, EMBEDDINGS)
-        self._images = Images(images_directory, left_out)
+        self._media = Media(images_directory, left_out)
         turns = turns_of(trajectory)
         count_unsupported_contents(turns, left_out, _SUPPORTED)
         self._steps_by_turn = steps_by_turn(trajectory, turns)
@@ -106,7 +108,7 @@ class _Writer:
         return _with_subs(document | without_none(extra=about or None), subs, kept)
 
     def _steps(self, of: Sequence[Conversation]) -> Steps:
-        steps = Steps(self._images, self._steps_by_turn)
+        steps = Steps(self._media, self._steps_by_turn)
         for conversation in of:
             steps.add(conversation)
         steps.add_tools(tool for tool in self._tools if (self._conversation_of(tool) in of if of else not self.mains))
@@ -144,7 +146,7 @@ class _Writer:
         copied = any(step.get("is_copied_context") for step in steps.steps)
         note = "Steps marked is_copied_context repeat what was said before; they carry no metrics."
         return {
-            "schema_version": SCHEMA_VERSION,
+            "schema_version": _WITH_AUDIO if has_audio(steps.steps) else SCHEMA_VERSION,
             **without_none(session_id=kept.get("session_id", self.trajectory.trajectory_id)),
             "trajectory_id": kept.get("trajectory_id", identity),
             "agent": _agent(of[0] if of else None, self.trajectory.model, tools, kept.get("agent", {})),
@@ -201,7 +203,9 @@ def _with_subs(
     silent = kept.get("subagent_trajectories", ())
     metrics = kept.get("final_metrics") or with_costs(document["final_metrics"], subs)
     every = [*subs, *silent]
-    return _ordered({**document, "final_metrics": metrics, **without_none(subagent_trajectories=every or None)})
+    version = max(one.get("schema_version", "") for one in (document, *subs))
+    about = {"schema_version": version, "final_metrics": metrics, **without_none(subagent_trajectories=every or None)}
+    return _ordered({**document, **about})
 
 
 def _refer(steps: Steps, parent: Parent, reference: dict[str, Payload]) -> None:

@@ -14,7 +14,7 @@ from datetime import timedelta
 from trace_recorder.imports.atif.extra_members import EXTRA_KEY, kept_in
 from trace_recorder.values.messages import Payload, ToolResult, without_none
 from trace_recorder.values.trajectory import AgentStep
-from trace_recorder.views.atif.images import Images
+from trace_recorder.views.atif.media import Media
 from trace_recorder.views.atif.step_members import (
     call_members,
     call_step_members,
@@ -33,7 +33,7 @@ from trace_recorder.views.conversations.step_matching import StepsByTurn
 class Steps:
     """Writes the steps of conversations, one conversation after the other. `at` has the step of each turn."""
 
-    images: Images
+    media: Media
     by_turn: StepsByTurn
     steps: list[dict[str, Payload]] = field(default_factory=list)
     at: dict[Turn, dict[str, Payload]] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Steps:
                 self._agent(line)
             else:
                 source = "system" if line.message.role in {"system", "developer"} else "user"
-                self._step(line, source, {"message": self.images.content(line.message)})
+                self._step(line, source, {"message": self.media.content(line.message)})
         for turn in conversation.turns:
             self._add_results(turn)
 
@@ -82,7 +82,7 @@ class Steps:
         """Write an answer of the model, or one that an agent put into its history."""
         message = line.message
         calls = [call_members(call) for call in message.tool_calls]
-        members = {"message": self.images.content(message)}
+        members = {"message": self.media.content(message)}
         members |= without_none(reasoning_content=message.reasoning, tool_calls=calls or None)
         if line.answer:
             told = self.by_turn.steps.get(line.turn, ())
@@ -103,7 +103,7 @@ class Steps:
         step = self._open.get(message.call_id or "")
         if step is None and kept.get("in_step"):
             step = next((one for one in reversed(self.steps) if one["source"] == "agent"), None)
-        result = {"content": self.images.content(message), **_only(kept, "subagent_trajectory_ref")}
+        result = {"content": self.media.content(message), **_only(kept, "subagent_trajectory_ref")}
         if step is None:
             extra = without_none(tool_call_id=message.call_id, tool_name=message.name)
             self._step(line, "system", {"message": "", "observation": {"results": [result]}, "extra": extra})
