@@ -158,16 +158,16 @@ def test_a_signal_leaves_the_summary(name: str, place: Place) -> None:
         ("sys.exit(4)", [], {}, "no LLM call went through httpx"),
         ("httpx.get(os.environ['OPENAI_BASE_URL'] + '/x')", [], {}, "no LLM call went through httpx"),
         (
-            "import requests; requests.post(os.environ['OPENAI_BASE_URL'])",
+            "import urllib.request; urllib.request.urlopen(os.environ['OPENAI_BASE_URL'], b'{}').close()",
             *([], {}),
-            "requests connected to 127.0.0.1. Only clients of httpx",
+            "urllib connected to 127.0.0.1. Clients of httpx, httpx2, aiohttp, requests and urllib3 are seen",
         ),
         ("call()", ["-I"], {}, "was started with -I"),
         ("call()", ["-S"], {}, "was started with -S"),
         ("call()", ["-sE"], {}, "was started with -E"),
         ("call()", [], {"TRACE_RECORDER_DISABLED": "1"}, "TRACE_RECORDER_DISABLED is set"),
     ],
-    ids=["no call", "no LLM", "requests", "-I", "-S", "-E", "disabled"],
+    ids=["no call", "no LLM", "urllib", "-I", "-S", "-E", "disabled"],
 )
 def test_that_nothing_was_recorded_is_said(
     code: str, options: list[str], environment: dict[str, str], reason: str, place: Place

@@ -21,7 +21,7 @@ from tests.isolation.outcomes import KINDS
 from tests.limits import AT_ONCE, limited
 from trace_recorder import TrajectoryRecorder, guard
 from trace_recorder.attach.lifecycle import Lifecycle
-from trace_recorder.capture import exchange, stream_flusher, transport
+from trace_recorder.capture import exchange, seam, stream_flusher, transport
 from trace_recorder.derive.call_records import CallRecords
 from trace_recorder.derive.live_document.writer import DocumentWriter
 from trace_recorder.guard import Guard
@@ -90,7 +90,7 @@ def no_threads_of_ours(patch: pytest.MonkeyPatch) -> None:
 
 def fresh_guard(patch: pytest.MonkeyPatch) -> None:
     """Have nothing logged yet of what belongs to no run."""
-    patch.setattr(transport, "guard", Guard())
+    patch.setattr(seam, "guard", Guard())
 
 
 @dataclass(frozen=True)
@@ -136,10 +136,10 @@ def streamed(*gaps: str, whole: str = "") -> Mapping[str, frozenset[str]]:
 
 
 HOOKS: dict[str, Hook] = {
-    "look up the address": Hook(together(failing(transport, "endpoint_of"), fresh_guard), raises=False),
+    "look up the address": Hook(together(failing(seam, "endpoint_of"), fresh_guard), raises=False),
     "begin the run": Hook(failing(Lifecycle, "begin"), always("begin the run"), has_begun=False),
     "count the interactions": Hook(failing(Run, "next_id"), always(REQUEST)),
-    "ask for the step": Hook(failing(transport, "context_of"), always(REQUEST)),
+    "ask for the step": Hook(failing(seam, "context_of"), always(REQUEST)),
     "learn the key": Hook(failing(Redaction, "learn"), always(REQUEST)),
     "choose headers": Hook(failing(headers, "kept"), always(REQUEST)),
     "encode items": Hook(failing(ItemEncoder, "encode"), always(REQUEST)),

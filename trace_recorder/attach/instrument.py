@@ -11,7 +11,7 @@ from collections.abc import Callable
 from trace_recorder.attach.current import check_recorder, following
 from trace_recorder.attach.recorder import TrajectoryRecorder, active
 from trace_recorder.capture.all_clients import client_patch
-from trace_recorder.capture.transport import guard
+from trace_recorder.capture.seam import guard
 from trace_recorder.recording.run import Run
 
 

@@ -1,9 +1,9 @@
-"""Patches httpx and httpx2 so that all HTTP clients of the process, new and existing ones, use a recording transport.
+"""Patches the HTTP libraries so that all clients of the process, new and existing ones, are recorded.
 
-Both libraries choose the transport of a request in one method, custom transports and proxies included. That method is
+httpx and httpx2 choose the transport of a request in one method, custom transports and proxies included. That method is
 replaced in their two client classes, and returns a recording transport around the chosen one; a wrapped client keeps
 its own. A library that is imported later is patched then, and none is imported for this. `remove` restores the method.
-The target of the calls is up to the caller.
+The other libraries are patched by `method_seams.py`. The target of the calls is up to the caller.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Protocol
 
+from trace_recorder.capture import method_seams
 from trace_recorder.capture.http_clients import LIBRARIES
-from trace_recorder.capture.transport import Binding, RecordingTransport, Target, guard, recording_class
+from trace_recorder.capture.method_seams import method_patch
+from trace_recorder.capture.seam import Binding, Target, guard
+from trace_recorder.capture.transport import RecordingTransport, recording_class
 from trace_recorder.capture.unseen_clients import unseen_clients
 from trace_recorder.errors import UnsupportedClientError
 
@@ -56,7 +59,7 @@ class TransportPatch:
         self._wrap: Wrap = wrap
         self._installed = False
         self._patched: list[_PatchedClass] = []
-        self._import_hook = ImportHook(self._patch_module)
+        self._import_hook = ImportHook(LIBRARIES, self._patch_module)
 
     def install(self) -> None:
         """Patch the libraries. Raises UnsupportedClientError, with nothing changed, if a library lacks the method."""
@@ -105,6 +108,7 @@ class ClientPatch:
     def __init__(self) -> None:
         self._binding: Binding | None = None
         self._transports = TransportPatch(self._recording)
+        self._import_hook = ImportHook(method_seams.LIBRARIES, self._patch_module)
 
     def install(self, target: Target) -> None:
         """Record every call to `target` from now on, instead of an earlier target.
@@ -112,14 +116,25 @@ class ClientPatch:
         Raises UnsupportedClientError, with nothing changed, if a library lacks the method.
         """
         self._transports.install()
-        self._binding = Binding(target, None)
+        self._binding = binding = Binding(target, None)
+        method_patch.install(binding)
+        if self._import_hook not in sys.meta_path:
+            sys.meta_path.insert(0, self._import_hook)
         unseen_clients.watch("instrument")
 
     def remove(self) -> None:
         """Restore what was there before `install`."""
         self._binding = None
         self._transports.remove()
+        if self._import_hook in sys.meta_path:
+            sys.meta_path.remove(self._import_hook)
+        method_patch.remove()
         unseen_clients.unwatch("instrument")
+
+    def _patch_module(self, module: ModuleType) -> None:
+        with guard.protect("record what goes through a library that is imported now"):
+            if self._binding is not None:
+                method_patch.patch(module)
 
     def _recording(self, transport: Any, library: str, *, asynchronous: bool) -> Any:
         binding = self._binding
@@ -140,16 +155,17 @@ def _clients_of(module: ModuleType) -> tuple[type, type]:
 
 
 class ImportHook:
-    """The first finder in `sys.meta_path`: calls a function when an HTTP library has been imported."""
+    """The first finder in `sys.meta_path`: calls a function when one of some libraries has been imported."""
 
-    def __init__(self, on_import: Callable[[ModuleType], None]) -> None:
+    def __init__(self, libraries: Sequence[str], on_import: Callable[[ModuleType], None]) -> None:
+        self._libraries = libraries
         self._on_import = on_import
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Find a module by the other finders; patch the loader of an HTTP library to call back when it is done."""
-        if name not in LIBRARIES:
+        if name not in self._libraries:
             return None
         finders = list(sys.meta_path)
         behind = finders[finders.index(self) + 1 :] if self in finders else finders  # another hook asks those behind it
@@ -167,7 +183,7 @@ class ImportHook:
         def executed(module: ModuleType) -> None:
             vars(loader).pop("exec_module", None)
             execute(module)
-            if module.__name__ in LIBRARIES:  # a loader of an archive may have been asked to make another one
+            if module.__name__ in self._libraries:  # a loader of an archive may have been asked to make another one
                 self._on_import(module)
 
         vars(loader)["exec_module"] = executed

@@ -47,6 +47,12 @@ async def run_in_thread(
     then()
 
 
+def start_or_run(work: Callable[[], None], name: str, is_awaited: Callable[[], bool]) -> None:
+    """Start a thread that does the work, and do not wait for it. If none can be started, do the work here."""
+    if not _start(work, name, _nothing, is_awaited, _nothing):
+        work()
+
+
 def _waker(call: Callable[[Callable[[], None]], Any], wake: Callable[[], None]) -> Callable[[], None]:
     def call_wake() -> None:
         with suppress(RuntimeError):  # the loop is closed: nobody is waiting

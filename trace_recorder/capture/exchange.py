@@ -23,7 +23,7 @@ from trace_recorder.background_work import Event
 from trace_recorder.capture import attempts, background_responses, stream_flusher, usage_advice
 from trace_recorder.capture.background_responses import BackgroundCall
 from trace_recorder.capture.decoding import decoder_of
-from trace_recorder.capture.event_loops import run_in_thread
+from trace_recorder.capture.event_loops import run_in_thread, start_or_run
 from trace_recorder.capture.response_parts import LARGE_BODY, PART, SHORT, ResponseParts
 from trace_recorder.derive.live_document.writer import When
 from trace_recorder.dialects.background import APIS as BACKGROUND_APIS
@@ -113,8 +113,8 @@ class Exchange(ResponseParts):
                 return
         self.failed(error)
 
-    def answered(self, status: int, raw: list[tuple[bytes, bytes]]) -> None:
-        """Take the status and the headers of the response."""
+    def answered(self, status: int, raw: list[tuple[bytes, bytes]], *, is_decoded: bool = False) -> None:
+        """Take the status and the headers of the response. If `is_decoded`, the library undoes its compression."""
         with self.run.guard.protect("record a response's headers"):
             self._status = status
             self._headers = headers.kept(raw)
@@ -128,7 +128,7 @@ class Exchange(ResponseParts):
             self._due = self._limits.flush_bytes if self._streams else LARGE_BODY
             if self._streams and self._sent.endpoint.api in BACKGROUND_APIS:
                 background_responses.streams.add(self)
-            self._decode = decoder_of(self._headers.get("content-encoding", ""))
+            self._decode = None if is_decoded else decoder_of(self._headers.get("content-encoding", ""))
 
     def watch_body(self, body: object) -> None:
         """Watch the object through which the caller reads the response: if it is dropped, the response ends."""
@@ -223,6 +223,17 @@ class Exchange(ResponseParts):
             await run_in_thread(self._write_rest, "response", self.is_awaited, end)
         else:
             await run_in_thread(end, "response", self.is_awaited)
+
+    def ended_without_waiting(self) -> None:
+        """Do the same where nothing may be awaited: a thread assembles a long stream. Its text is on file before."""
+        size = self._buffered + sum(map(len, self._written))
+        if self._done or self.run.abandoned or not self._streams or size < LONG_STREAM or self.run.guard.strict:
+            self.ended()
+            return
+        self._ended_at = time.perf_counter()
+        self._assembly_done = done = Event()
+        self._write_rest()
+        start_or_run(partial(self._end_in_thread, done), "response", self.is_awaited)
 
     def _write_rest(self) -> None:
         with self.run.guard.protect(PART):

@@ -13,7 +13,8 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any, Literal
 
-from trace_recorder.capture.transport import Binding, RecordingTransport, recording_class
+from trace_recorder.capture.seam import Binding
+from trace_recorder.capture.transport import RecordingTransport, recording_class
 from trace_recorder.errors import UnsupportedClientError
 
 Library = Literal["httpx", "httpx2"]

@@ -35,9 +35,9 @@ class PolledExchange(Exchange):
         self._is_stream = False
         run.unfinished.hold(self)
 
-    def answered(self, status: int, raw: list[tuple[bytes, bytes]]) -> None:
+    def answered(self, status: int, raw: list[tuple[bytes, bytes]], *, is_decoded: bool = False) -> None:
         """Take the status and the headers. A stream is kept as a plain body is, and neither is written in parts."""
-        super().answered(status, raw)
+        super().answered(status, raw, is_decoded=is_decoded)
         self._is_stream, self._streams, self._due = self._streams, False, math.inf
 
     def write_pending(self, *, last: bool = False) -> None:

@@ -23,11 +23,13 @@ from trace_recorder.capture.http_clients import (
     restore_transports,
     slots_of,
 )
-from trace_recorder.capture.transport import Binding, Target
+from trace_recorder.capture.method_seams import MethodSlot, method_slot
+from trace_recorder.capture.seam import Binding, Target
 from trace_recorder.errors import BoundClientError, UnsupportedClientError
 from trace_recorder.recording.weak_registry import WeakRegistry
 
 Client = TypeVar("Client")
+Slot = TransportSlot | MethodSlot
 
 _UNSUPPORTED_PROTOCOLS = frozenset({"AnthropicBedrock", "AsyncAnthropicBedrock"})
 _made: WeakRegistry[Any] = WeakRegistry()
@@ -44,8 +46,10 @@ def wrap(client: Client, target: Target, provider: str | None = None) -> Client:
     """
     if provider is not None and not isinstance(provider, str):
         raise TypeError(f"provider is {provider!r}, and has to be the name of a provider, such as 'vllm', or None.")
-    http_clients = http_clients_of(client)
-    slots = [slot for http_client in http_clients for slot in slots_of(http_client)]
+    own = method_slot(client)
+    http_clients = [] if own is not None else http_clients_of(client)
+    slots: list[Slot] = [slot for http_client in http_clients for slot in slots_of(http_client)]
+    slots += [own] if own is not None else []
     _check_bindings(slots, client, target)
     fresh = Binding(target, provider, ref(client))
     for slot in slots:
@@ -61,6 +65,10 @@ def unwrap(client: Client) -> Client:
 
     Raises UnsupportedClientError for what is no client.
     """
+    own = method_slot(client)
+    if own is not None:
+        own.restore()
+        return client
     http_clients = [*filter(library_of, _candidates(client))]
     if not http_clients and not isinstance(client, ModuleType):
         raise UnsupportedClientError(f"unwrap() finds no HTTP client in {_name(client)}, which was never wrapped.")
@@ -78,7 +86,7 @@ def restore_settings(client: object) -> None:
     _drop_http_client(client)
 
 
-def _check_bindings(slots: Sequence[TransportSlot], client: object, target: Target) -> None:
+def _check_bindings(slots: Sequence[Slot], client: object, target: Target) -> None:
     """Raise BoundClientError if the calls of another client would silently be recorded to a new target too."""
     bound = [binding for slot in slots if (binding := slot.binding()) is not None]
     moving = [one for one in bound if one.target != target and one.target.is_running()]
@@ -114,8 +122,8 @@ def http_clients_of(client: object) -> list[Any]:
     if not found:
         raise UnsupportedClientError(
             f"wrap() finds no HTTP client that it knows in {_name(client)}. Give it a client of openai, anthropic, "
-            "google-genai or ollama, the module openai or ollama itself, or an httpx or httpx2 client; or build the "
-            "client with http_client=trace_recorder.http_client()."
+            "google-genai or ollama, the module openai or ollama itself, or a client of httpx, httpx2, aiohttp, requests "
+            "or urllib3; or build the client with http_client=trace_recorder.http_client()."
         )
     return found
 

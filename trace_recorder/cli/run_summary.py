@@ -77,7 +77,7 @@ def _reason(ended: CommandResult, command: Sequence[str]) -> str:
     if ended.unseen:
         return advice(ended.unseen)
     if ended.imported_http_library:
-        return "no LLM call went through httpx or httpx2, to an address that is known as a model's"
+        return "no LLM call went through httpx, httpx2, aiohttp, requests or urllib3 to an address of a model"
     option = _isolating_option(command)
     if option:
         return f"Python was started with -{option}, under which it does not load what records it"

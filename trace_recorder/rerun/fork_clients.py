@@ -13,8 +13,8 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from trace_recorder.capture.http_clients import TransportSlot, newest_library, slots_of
-from trace_recorder.capture.sending import send, send_async
-from trace_recorder.capture.transport import Binding, RecordingTransport, recording_class
+from trace_recorder.capture.seam import Binding
+from trace_recorder.capture.transport import RecordingTransport, recording_class, send, send_async
 from trace_recorder.dialects.endpoints import Endpoint, with_model
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.rerun.clients import Installed, take_out

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from trace_recorder.attach.recorder import RecorderTarget, TrajectoryRecorder
-from trace_recorder.capture.transport import Binding
+from trace_recorder.capture.seam import Binding
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.recording.stand_ins import Outcome

@@ -17,7 +17,8 @@ from typing import Any, Literal, Self, get_args
 from trace_recorder.attach.lifecycle import is_disabled
 from trace_recorder.attach.recorder import RecorderTarget, TrajectoryRecorder
 from trace_recorder.capture.all_clients import TransportPatch
-from trace_recorder.capture.transport import Binding, recording_class
+from trace_recorder.capture.seam import Binding
+from trace_recorder.capture.transport import recording_class
 from trace_recorder.errors import RecorderStateError, TrajectoryFormatError
 from trace_recorder.rerun.replayer import Replay, Tools
 from trace_recorder.storage.atomic_write import replace_file

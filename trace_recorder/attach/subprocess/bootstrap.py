@@ -20,7 +20,7 @@ from trace_recorder.attach.lifecycle import ForkedFrom
 from trace_recorder.attach.recorder import TrajectoryRecorder
 from trace_recorder.attach.subprocess.handoff import Handoff
 from trace_recorder.capture.all_clients import client_patch
-from trace_recorder.capture.transport import guard
+from trace_recorder.capture.seam import guard
 from trace_recorder.capture.unseen_clients import unseen_clients
 from trace_recorder.guard import try_call
 from trace_recorder.recording import process

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from trace_recorder.attach.recorder import RecorderTarget, TrajectoryRecorder
 from trace_recorder.attach.subprocess.bootstrap import ProcessRecorder
-from trace_recorder.capture.transport import Binding
+from trace_recorder.capture.seam import Binding
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.rerun.fork_clients import InstalledFork
 from trace_recorder.rerun.forking import Fork

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from trace_recorder.capture.unseen_clients import WHAT_IS_SEEN, UnseenConnection, audit_connections
+from trace_recorder.capture.unseen_clients import WHAT_IS_ANSWERED, UnseenConnection, audit_connections
 from trace_recorder.errors import ReplayMismatchError, TraceRecorderError
 from trace_recorder.recording import process
 from trace_recorder.recording.stand_ins import Outcome, stand_in_for_tools
@@ -86,7 +86,7 @@ class ProcessAnswers(ABC, Generic[Made]):
 
     def _connecting(self, connection: UnseenConnection) -> None:
         if self._makes_calls():
-            self._reports.report_mismatch(f"{connection}: its calls are live, and not recorded. {WHAT_IS_SEEN}")
+            self._reports.report_mismatch(f"{connection}: its calls are live, and not recorded. {WHAT_IS_ANSWERED}")
             return
         raise refused_connection(self.refused(_refusal(connection, Path(self._reports.journal).name))) from None
 
@@ -102,7 +102,7 @@ class ProcessAnswers(ABC, Generic[Made]):
 def _refusal(connection: UnseenConnection, name: str) -> str:
     return (
         f"{connection.library} was kept from connecting to {connection.host}, where models are. Its calls cannot be "
-        f"answered from {name}. {WHAT_IS_SEEN} With --allow-live, others may connect."
+        f"answered from {name}. {WHAT_IS_ANSWERED} With --allow-live, others may connect."
     )
 
 

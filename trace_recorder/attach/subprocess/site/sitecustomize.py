@@ -16,7 +16,7 @@ from importlib.machinery import PathFinder
 
 HERE = os.path.dirname(os.path.realpath(__file__))  # noqa: PTH120 - pathlib is slow to import, in every process
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))  # noqa: PTH120 - as above
-LIBRARIES = ("httpx", "httpx2")
+LIBRARIES = ("httpx", "httpx2", "aiohttp", "urllib3")
 OLDEST = (3, 11)
 RECORD = "TRACE_RECORDER_RUN"
 REPLAY = "TRACE_RECORDER_REPLAY"

@@ -1,0 +1,201 @@
+"""Callers of a model by each HTTP library that is not httpx, and what such a caller gets, in every detail.
+
+aiohttp is in an environment of its own, where the other libraries are not tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from tests.isolation.outcomes import in_all
+
+Payload = Any
+Heard = Callable[[Payload], None]
+ASK = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
+TIMEOUT_SECONDS = 0.3
+
+
+@dataclass
+class Outcome:
+    """What a caller got, piece by piece with its type, and what was raised."""
+
+    got: list[Payload] = field(default_factory=list)
+    raised: Payload = None
+
+    def hear(self, piece: Payload) -> None:
+        """Take a piece."""
+        self.got.append((type(piece).__name__, piece))
+
+    def joined(self) -> Outcome:
+        """Return the outcome with all bytes as one piece: where pieces end depends on the network."""
+        others = [piece for piece in self.got if piece[0] != "bytes"]
+        return Outcome([*others, b"".join(piece for kind, piece in self.got if kind == "bytes")], self.raised)
+
+
+class Library:
+    """One library: it makes clients, and calls a model in each way in which a call can go."""
+
+    name = ""
+
+    def client(self) -> Payload:
+        """Make a client. The caller closes it."""
+        raise NotImplementedError
+
+    def close(self, client: Payload) -> None:
+        """Close a client."""
+        client.close()
+
+    def ask(self, client: Payload, url: str, way: str, hear: Heard) -> None:
+        """Call a model in one way, and tell what comes."""
+        raise NotImplementedError
+
+    def outcome(self, url: str, way: str, bind: Callable[[Payload], object] = lambda _: None) -> Outcome:
+        """Return what a caller gets by a client that was bound."""
+        outcome = Outcome()
+
+        def work() -> None:
+            client = self.client()
+            try:
+                bind(client)
+                self.ask(client, url, way, outcome.hear)
+            except Exception as error:  # noqa: BLE001 - whatever the caller would get is what is compared
+                outcome.raised = [(kind, re.sub(r"port=\d+", "port", text)) for kind, text, *_ in in_all(error)]
+            finally:
+                self.close(client)
+
+        work()
+        gc.collect()
+        return outcome
+
+
+class Requests(Library):
+    """A session of requests."""
+
+    name = "requests"
+
+    def client(self) -> Payload:
+        return import_module("requests").Session()
+
+    def ask(self, client: Payload, url: str, way: str, hear: Heard) -> None:
+        response = client.post(url, json=body_of(way), stream=way != "whole", timeout=TIMEOUT_SECONDS)
+        hear(response.status_code)
+        hear(dict(response.headers).get("Content-Type"))
+        hear(isinstance(response.raw, import_module("urllib3").HTTPResponse))
+        match way:
+            case "lines":
+                for line in response.iter_lines(chunk_size=1):
+                    hear(line)
+            case "pieces":
+                for piece in response.iter_content(None):
+                    hear(piece)
+            case "closed":
+                hear(next(response.iter_lines(chunk_size=1)))
+                response.close()
+            case "left":
+                hear(next(response.iter_lines(chunk_size=1)))
+            case _:
+                hear(response.content)
+
+
+class Urllib3(Library):
+    """A pool manager of urllib3."""
+
+    name = "urllib3"
+
+    def client(self) -> Payload:
+        library = import_module("urllib3")
+        return library.PoolManager(retries=False, timeout=TIMEOUT_SECONDS)
+
+    def close(self, client: Payload) -> None:
+        client.clear()
+
+    def ask(self, client: Payload, url: str, way: str, hear: Heard) -> None:
+        sent = json.dumps(body_of(way)).encode()
+        headers = {"content-type": "application/json", "accept-encoding": "gzip"}
+        response = client.request("POST", url, body=sent, headers=headers, preload_content=way == "whole")
+        hear(response.status)
+        hear(response.headers.get("Content-Type"))
+        hear(isinstance(response, import_module("urllib3").HTTPResponse))
+        match way:
+            case "lines":
+                for line in response:
+                    hear(line)
+            case "pieces":
+                for piece in response.stream(7):
+                    hear(piece)
+            case "closed":
+                hear(next(response.stream(4096)))
+                response.close()
+            case "left":
+                hear(next(response.stream(4096)))
+            case "read":
+                while piece := response.read(7):
+                    hear(piece)
+            case _:
+                hear(response.data)
+
+
+class Aiohttp(Library):
+    """A session of aiohttp, in a loop of its own."""
+
+    name = "aiohttp"
+
+    def client(self) -> Payload:
+        library = import_module("aiohttp")
+        runner = asyncio.Runner()
+
+        async def make() -> Payload:
+            return library.ClientSession(timeout=library.ClientTimeout(sock_read=TIMEOUT_SECONDS))
+
+        session = runner.run(make())
+        self.runner = runner
+        return session
+
+    def close(self, client: Payload) -> None:
+        self.runner.run(client.close())
+        self.runner.close()
+
+    def ask(self, client: Payload, url: str, way: str, hear: Heard) -> None:
+        self.runner.run(self._ask(client, url, way, hear))
+
+    async def _ask(self, client: Payload, url: str, way: str, hear: Heard) -> None:
+        response = await client.post(url, json=body_of(way))
+        hear(response.status)
+        hear(response.headers.get("Content-Type"))
+        hear(isinstance(response.content, import_module("aiohttp").StreamReader))
+        match way:
+            case "lines":
+                async for line in response.content:
+                    hear(line)
+            case "pieces":
+                async for piece in response.content.iter_chunked(7):
+                    hear(piece)
+            case "closed":
+                hear(await response.content.readline())
+                response.close()
+            case "left":
+                hear(await response.content.readline())
+            case "read":
+                while piece := await response.content.read(7):
+                    hear(piece)
+            case _:
+                hear(await response.read())
+
+
+def body_of(way: str) -> Payload:
+    """Return the body of a request."""
+    return ASK if way == "whole" else {**ASK, "stream": True}
+
+
+KINDS: tuple[type[Library], ...] = (Aiohttp,) if find_spec("aiohttp") else (Requests, Urllib3)
+LIBRARIES: dict[str, type[Library]] = {kind.name: kind for kind in KINDS}
+WAYS = ("whole", "lines", "pieces", "read", "closed", "left")
+"""A whole answer; a stream that is read by lines, by pieces, by reads, closed by the caller, or left."""

@@ -1,0 +1,274 @@
+"""Calls by every HTTP library that is not httpx: the caller notices nothing, and all of each call is on file."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import threading
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.capture.server import CHAT, CHAT_STREAM, DROP, GENERATED, Answer, chat_chunk, plain, serving, stream
+from tests.isolation.hooks import HOOKS, Hook
+from tests.processes import python
+from tests.seams.callers import ASK, LIBRARIES, WAYS, Library
+from trace_recorder import TrajectoryRecorder, instrument, load, uninstrument, unwrap
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # aiohttp warns of a response that its caller drops
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+Payload = Any
+PATH = "/v1/chat/completions"
+REFUSED = plain({"error": {"message": "no such model", "type": "invalid_request_error"}}, 400)
+each_library = pytest.mark.parametrize("kind", LIBRARIES.values(), ids=LIBRARIES)
+
+
+def gzipped(answer: Answer) -> Answer:
+    """Return an answer that is compressed in one piece, and sent in two."""
+    data = gzip.compress(b"".join(answer.chunks))  # type: ignore[arg-type]
+    return Answer([data[:20], data[20:]], answer.status, {**answer.headers, "content-encoding": "gzip"})
+
+
+ANSWERS = {
+    "whole": (plain(CHAT), "whole"),
+    "whole, compressed": (gzipped(plain(CHAT)), "whole"),
+    "refused": (REFUSED, "whole"),
+    **{way: (stream(*CHAT_STREAM), way) for way in WAYS[1:]},
+    "lines, compressed": (gzipped(stream(*CHAT_STREAM)), "lines"),
+    "cut off": (stream(chat_chunk("one"), 0.02, DROP), "lines"),
+    "silent": (Answer([], silent=True), "whole"),
+}
+"""What the server answers, and the way in which the caller asks."""
+
+
+def recorded(kind: type[Library], path: Path, answer: Answer, way: str) -> tuple[Payload, Payload, Any]:
+    """Return what a caller gets unrecorded and recorded, and the interaction that is on file."""
+    with serving(answer) as server:
+        alone = kind().outcome(server.url + PATH, way)
+    with serving(answer) as server, TrajectoryRecorder(path, strict=True) as recorder:
+        outcome = kind().outcome(server.url + PATH, way, recorder.wrap)
+    [call] = load(path).llm_interactions
+    return alone, outcome, call
+
+
+@each_library
+@pytest.mark.parametrize("name", ANSWERS)
+def test_a_caller_gets_the_same(tmp_path: Path, kind: type[Library], name: str) -> None:
+    """Status, headers, pieces, types and exceptions are those of an unrecorded call."""
+    alone, outcome, _ = recorded(kind, tmp_path / "a.json", *ANSWERS[name])
+
+    assert outcome.joined() == alone.joined()
+    assert len(outcome.got) == len(alone.got) or name in {"pieces", "read"}
+
+
+EXPECTED = {
+    "whole": ("hi", True),
+    "whole, compressed": ("hi", True),
+    "refused": (None, True),
+    "lines": ("Grüße", True),
+    "pieces": ("Grüße", True),
+    "read": ("Grüße", True),
+    "lines, compressed": ("Grüße", True),
+    "cut off": ("one", False),
+    "silent": (None, False),
+}
+"""The content that is on file, and whether it is complete."""
+
+
+@each_library
+@pytest.mark.parametrize("name", EXPECTED)
+def test_the_answer_is_on_file(tmp_path: Path, kind: type[Library], name: str) -> None:
+    """The content, whether it is complete, and the error that the caller got."""
+    _, outcome, call = recorded(kind, tmp_path / "a.json", *ANSWERS[name])
+
+    assert (call.response.content, call.complete) == EXPECTED[name]
+    assert [message.content for message in call.input_messages] == ["hello"]
+    if outcome.raised is not None:
+        assert call.error.type.rpartition(".")[2] in {error.__name__ for error, _ in outcome.raised}
+
+
+@each_library
+@pytest.mark.parametrize("way", ["closed", "left"])
+def test_a_stream_that_is_not_read_to_its_end(tmp_path: Path, kind: type[Library], way: str) -> None:
+    """What had come is on file, and who ended it. A generator of requests and urllib3 closes what it is dropped from."""
+    answer = stream(chat_chunk("one"), 0.05, *[chat_chunk("more")] * 2000)
+    _, _, call = recorded(kind, tmp_path / "a.json", answer, way)
+
+    assert (call.response.content[:3], call.complete) == ("one", False)
+    assert call.ended_by == ("it was abandoned" if (kind.name, way) == ("aiohttp", "left") else "the caller closed it")
+
+
+@each_library
+@pytest.mark.parametrize("hook", HOOKS.values(), ids=HOOKS)
+@pytest.mark.parametrize("name", ["whole", "lines", "cut off"])
+def test_a_caller_notices_no_failure_of_recording(tmp_path: Path, kind: type[Library], hook: Hook, name: str) -> None:
+    """Recording fails at each of its places in turn, and the caller gets what it gets unrecorded."""
+    answer, way = ANSWERS[name]
+    with serving(answer) as server:
+        alone = kind().outcome(server.url + PATH, way)
+    recorder = hook.recorder(tmp_path / "a.json")
+    with serving(answer) as server, pytest.MonkeyPatch.context() as patch:
+        hook.breaks(patch)
+        outcome = kind().outcome(server.url + PATH, way, recorder.wrap)
+    recorder.finalize()
+
+    assert outcome.joined() == alone.joined()
+
+
+class Patient:
+    """The chunks of a server that sends the next one when the caller has the last."""
+
+    def __init__(self) -> None:
+        self.heard = threading.Semaphore(0)
+        self.stalled = False
+
+    def __iter__(self) -> Iterator[object]:
+        for number in range(5):
+            yield chat_chunk(str(number))
+            self.stalled |= not self.heard.acquire(timeout=60)
+        yield b"data: [DONE]\n\n"
+
+
+@each_library
+def test_a_chunk_is_handed_on_when_it_comes(tmp_path: Path, kind: type[Library]) -> None:
+    """The server sends no further chunk before the caller has the last."""
+    chunks = Patient()
+    library = kind()
+    with serving(stream(chunks)) as server, TrajectoryRecorder(tmp_path / "a.json") as recorder:
+        server.answers[0] = Answer(chunks, 200, {"content-type": "text/event-stream"})  # type: ignore[arg-type]
+        client = library.client()
+        recorder.wrap(client)
+        library.ask(client, server.url + PATH, "lines", lambda piece: piece and chunks.heard.release())
+        library.close(client)
+
+    assert not chunks.stalled
+
+
+@each_library
+def test_an_answer_is_on_file_before_the_caller_has_its_end(tmp_path: Path, kind: type[Library]) -> None:
+    """When the last read returns, a process that is killed then has lost nothing."""
+    path = tmp_path / "a.json"
+    with serving(plain(CHAT)) as server, TrajectoryRecorder(path) as recorder:
+        seen: list[Payload] = []
+
+        def hear(piece: Payload) -> None:
+            if isinstance(piece, bytes):
+                seen.append([one.response.content for one in load(path.with_suffix(".jsonl")).llm_interactions])
+
+        library = kind()
+        client = library.client()
+        recorder.wrap(client)
+        library.ask(client, server.url + PATH, "whole", hear)
+        library.close(client)
+
+    assert seen == [["hi"]]
+
+
+@each_library
+def test_the_request_is_what_the_server_got(tmp_path: Path, kind: type[Library]) -> None:
+    """Its body is equal, its address has no key, and no header that is not on the allow-list is on file."""
+    path = tmp_path / "a.json"
+    with serving(plain(CHAT)) as server, TrajectoryRecorder(path) as recorder:
+        kind().outcome(f"{server.url}{PATH}?api-version=1&key=SECRETKEY123", "whole", recorder.wrap)
+    text = path.with_suffix(".jsonl").read_text()
+    [request] = [one for line in text.splitlines() if (one := json.loads(line))["kind"] == "llm_request"]
+
+    assert server.bodies() == [ASK]
+    assert load(path).llm_interactions[0].raw_request == ASK
+    assert "SECRETKEY123" not in text
+    assert "user-agent" not in {name.lower() for name in request["data"]["headers"]}
+
+
+@each_library
+def test_an_instrumented_process_records_any_client(tmp_path: Path, kind: type[Library]) -> None:
+    """Clients of any age are recorded once, and the library is as it was afterwards."""
+    with serving(plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "a.json") as recorder:
+        instrument()
+        try:
+            kind().outcome(server.url + PATH, "whole")
+            kind().outcome(server.url + PATH, "whole", recorder.wrap)
+        finally:
+            uninstrument()
+        kind().outcome(server.url + PATH, "whole")
+
+    assert len(load(tmp_path / "a.json").llm_interactions) == 2
+
+
+@each_library
+def test_unwrap_restores_a_client(tmp_path: Path, kind: type[Library]) -> None:
+    """An unwrapped client is not recorded, and has what it had before."""
+    with serving(plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "a.json") as recorder:
+
+        def bind(client: Payload) -> None:
+            before = dict(vars(client))
+            unwrap(recorder.wrap(client))
+            assert vars(client) == before
+
+        kind().outcome(server.url + PATH, "whole", bind)
+
+    assert load(tmp_path / "a.json").llm_interactions == []
+
+
+@each_library
+def test_a_library_that_is_imported_later(tmp_path: Path, kind: type[Library]) -> None:
+    """`instrument()` imports no library, and records those that come afterwards."""
+    code = """
+    import sys
+    from trace_recorder import TrajectoryRecorder, instrument
+    instrument()
+    assert "aiohttp" not in sys.modules and "urllib3" not in sys.modules
+    from tests.seams.callers import LIBRARIES
+    with TrajectoryRecorder(sys.argv[2]):
+        LIBRARIES[sys.argv[3]]().outcome(sys.argv[1], "whole")
+    """
+    with serving(plain(CHAT)) as server:
+        ended = python(code, server.url + PATH, tmp_path / "a.json", kind.name)
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert [one.response.content for one in load(tmp_path / "a.json").llm_interactions] == ["hi"]
+
+
+def call_openai(url: str) -> None:
+    """Call by openai's client, whose httpx sends by aiohttp."""
+
+    async def work() -> None:
+        openai = import_module("openai")
+        http_client = openai.DefaultAioHttpClient()
+        async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="k", http_client=http_client) as client:
+            await client.chat.completions.create(**ASK)
+
+    asyncio.run(work())
+
+
+def call_google(url: str) -> None:
+    """Call by google-genai's async client, which sends by aiohttp."""
+
+    async def work() -> None:
+        genai = import_module("google.genai")
+        client = genai.Client(api_key="k", http_options=genai.types.HttpOptions(base_url=url))
+        await client.aio.models.generate_content(model="m", contents="hello")
+        await client.aio.aclose()
+
+    asyncio.run(work())
+
+
+@pytest.mark.skipif("aiohttp" not in LIBRARIES, reason="aiohttp has an environment of its own")
+@pytest.mark.parametrize(("call", "answer"), [(call_openai, plain(CHAT)), (call_google, plain(GENERATED))])
+def test_libraries_on_top_of_each_other_record_once(
+    tmp_path: Path, call: Callable[[str], None], answer: Answer
+) -> None:
+    """The outermost seam that knows the call records it."""
+    with serving(answer) as server, TrajectoryRecorder(tmp_path / "a.json"):
+        instrument()
+        try:
+            call(server.url)
+        finally:
+            uninstrument()
+
+    assert [one.response.content for one in load(tmp_path / "a.json").llm_interactions] == ["hi"]

@@ -1,0 +1,217 @@
+"""The seam of aiohttp: each request of a client session, and the body of its response.
+
+`ClientSession._request` sends a request, with its redirects. It is replaced in a session that is wrapped, or for the
+whole process. The response becomes an object of a subclass of its class, and its `content` a reader that records
+what is read, decoded as aiohttp gives it. aiohttp 3 is supported.
+"""
+
+from __future__ import annotations
+
+from asyncio import CancelledError
+from collections.abc import Awaitable, Mapping
+from functools import cache
+from typing import Any, TypeVar
+
+from trace_recorder.capture.exchange import Exchange
+from trace_recorder.capture.seam import (
+    Binding,
+    Headers,
+    LibraryRequest,
+    Url,
+    begin_in_event_loop,
+    body_in_memory,
+    guard,
+    sending,
+)
+
+LIBRARY = "aiohttp"
+METHOD = "_request"
+"""The method of a session that sends a request."""
+Piece = TypeVar("Piece", bytes, tuple[bytes, bool])
+
+
+async def send(original: Any, binding: Binding, session: Any, method: str, url: object, **named: Any) -> Any:
+    """Send a request by a session, and record it if it is a call of a model."""
+    request: LibraryRequest | None = None
+    with guard.protect("read a request of aiohttp"):
+        request = _request(session, method, url, named)
+    if request is None:
+        return await original(session, method, url, **named)
+    exchange = await begin_in_event_loop(binding, request, tuple)
+    with sending(request, exchange):
+        try:
+            response = await original(session, method, url, **named)
+        except Exception as error:
+            if exchange is not None and isinstance(getattr(error, "status", None), int):  # raise_for_status=True
+                _record_refusal(error, exchange)
+            raise
+    if exchange is not None:
+        decompress = named.get("auto_decompress")
+        _record(response, exchange, is_decoded=session.auto_decompress if decompress is None else decompress)
+    return response
+
+
+def _request(session: Any, method: str, url: object, named: dict[str, Any]) -> LibraryRequest:
+    """Return a request as a session is asked to send it."""
+    address = session._build_url(url)
+    if named.get("params"):
+        address = address.update_query(named["params"])
+    raw = _raw(session._prepare_headers(named.get("headers")))
+    auth = named.get("auth") or session.auth
+    if auth is not None:
+        raw.append((b"Authorization", auth.encode().encode()))
+    return LibraryRequest(method.upper(), Url(str(address)), Headers(raw), _body(session, named))
+
+
+def _raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    pairs = ((name, str(value)) for name, value in headers.items())
+    return [(name.encode("latin-1", "replace"), value.encode("latin-1", "replace")) for name, value in pairs]
+
+
+def _body(session: Any, named: dict[str, Any]) -> tuple[bytes, ...]:
+    """Return the body of a request; nothing if it is only generated while it is sent."""
+    data = named.get("data")
+    if data is None and named.get("json") is not None:
+        data = (getattr(session, "_json_serialize_bytes", None) or session.json_serialize)(named["json"])
+    return body_in_memory(data)
+
+
+def _record_refusal(error: Any, exchange: Exchange) -> None:
+    """Record an answer that became an exception before anything of its body was read."""
+    with exchange.run.guard.protect("record a refused call"):
+        exchange.answered(error.status, _raw(error.headers or {}))
+        exchange.ended("its body was not read", error)
+
+
+def _record(response: Any, exchange: Exchange, *, is_decoded: bool) -> None:
+    """Record what is read of a response."""
+    with exchange.run.guard.protect("wrap a response"):
+        exchange.answered(response.status, [*response.raw_headers], is_decoded=is_decoded)
+        response.content = Content(response.content, exchange)
+        response.__class__ = _recorded_class(type(response))
+        exchange.watch_body(response)
+        return
+    exchange.closed("it could not be recorded")
+
+
+@cache
+def _recorded_class(kind: Any) -> type:
+    """Return a subclass of a class of responses that records how they are closed."""
+    return type(kind.__name__, (_Recorded, kind), {"__module__": kind.__module__})
+
+
+class _Recorded:
+    """The part of a response that records."""
+
+    content: Content
+
+    def close(self) -> None:
+        """Close the connection, and record what has been received."""
+        super().close()  # type: ignore[misc]
+        self.content.closed()
+
+    def release(self) -> Any:
+        """Return the connection to its pool, and record what has been received."""
+        released = super().release()  # type: ignore[misc]
+        self.content.closed()
+        return released
+
+
+class Content:
+    """The reader of a response's body. Each piece is recorded before the caller gets it."""
+
+    def __init__(self, inner: Any, exchange: Exchange) -> None:
+        self._inner = inner
+        self._exchange = exchange
+        self._cancelled: CancelledError | None = None
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """The class of the reader inside, so that `isinstance` holds for both classes."""
+        return type(self._inner)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_inner":  # of a copy that has no attributes yet: looking it up would recurse
+            raise AttributeError(name)
+        return getattr(self._inner, name)
+
+    async def read(self, n: int = -1) -> bytes:
+        """Read at most `n` bytes, or all."""
+        if n >= 0:
+            return await self._recorded(self._inner.read(n))
+        pieces: list[bytes] = []
+        while piece := await self.readany():
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    async def readany(self) -> bytes:
+        """Read what is there."""
+        return await self._recorded(self._inner.readany())
+
+    async def readexactly(self, n: int) -> bytes:
+        """Read exactly `n` bytes."""
+        return await self._recorded(self._inner.readexactly(n))
+
+    async def readline(self, **limits: Any) -> bytes:
+        """Read a line."""
+        return await self._recorded(self._inner.readline(**limits))
+
+    async def readuntil(self, separator: bytes = b"\n", **limits: Any) -> bytes:
+        """Read up to a separator."""
+        return await self._recorded(self._inner.readuntil(separator, **limits))
+
+    async def readchunk(self) -> tuple[bytes, bool]:
+        """Read a chunk, and whether it ends a chunk of the HTTP encoding."""
+        return await self._recorded(self._inner.readchunk())
+
+    def read_nowait(self, n: int = -1) -> bytes:
+        """Read at most `n` of the bytes that are there."""
+        data: bytes = self._inner.read_nowait(n)
+        self._keep(data)
+        return data
+
+    def __aiter__(self) -> Any:
+        return type(self._inner).__aiter__(self)
+
+    def iter_chunked(self, n: int) -> Any:
+        """Iterate over pieces of at most `n` bytes."""
+        return type(self._inner).iter_chunked(self, n)
+
+    def iter_any(self) -> Any:
+        """Iterate over what comes, as it comes."""
+        return type(self._inner).iter_any(self)
+
+    def iter_chunks(self) -> Any:
+        """Iterate over the chunks of the HTTP encoding."""
+        return type(self._inner).iter_chunks(self)
+
+    def closed(self) -> None:
+        """Record that the response was closed: after a read that was cancelled, by that."""
+        if self._cancelled is not None:
+            self._exchange.broken(self._cancelled)
+        self._exchange.closed("the caller closed it")
+
+    async def _recorded(self, reading: Awaitable[Piece]) -> Piece:
+        """Record what is read. A read that is cancelled does not end the response: the caller may read on.
+
+        Nothing is awaited after the read. If the caller were cancelled then, it would lose what was read.
+        """
+        try:
+            piece = await reading
+        except CancelledError as error:
+            self._cancelled = error
+            raise
+        except BaseException as error:
+            self._exchange.broken(error)
+            raise
+        self._cancelled = None
+        self._keep(piece[0] if isinstance(piece, tuple) else piece)
+        return piece
+
+    def _keep(self, data: bytes) -> None:
+        if data:
+            self._exchange.chunk(data)
+            if self._exchange.is_due():
+                self._exchange.write_due()
+        if self._inner.at_eof():
+            self._exchange.ended_without_waiting()

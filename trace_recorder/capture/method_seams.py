@@ -1,0 +1,180 @@
+"""Installs the seams that replace one method of a class: those of aiohttp and urllib3.
+
+The method asks at each call to what it is bound: to what its client is wrapped for, else to what the whole process is
+instrumented for. It is replaced while the process is instrumented or a wrapped client exists, and restored then.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import wraps
+from inspect import iscoroutinefunction
+from types import ModuleType
+from typing import Any
+from weakref import WeakSet, ref
+
+from trace_recorder.capture import aiohttp_sessions, urllib3_pools
+from trace_recorder.capture.seam import Binding
+from trace_recorder.errors import UnsupportedClientError
+
+_bound_here: ContextVar[Binding | None] = ContextVar("trace_recorder_binding", default=None)
+"""To what the client is bound that is sending a request in this context."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seam:
+    """A class of a library, its method that sends a request, and the function that sends and records instead."""
+
+    library: str
+    class_name: str
+    method: str
+    send: Callable[..., Any]
+
+
+SEAMS = (
+    Seam(aiohttp_sessions.LIBRARY, "ClientSession", aiohttp_sessions.METHOD, aiohttp_sessions.send),
+    Seam(urllib3_pools.LIBRARY, "HTTPConnectionPool", urllib3_pools.METHOD, urllib3_pools.send),
+)
+LIBRARIES = tuple(seam.library for seam in SEAMS)
+
+FUNNELS = {
+    ("aiohttp", "ClientSession"): ("aiohttp", "_request"),
+    ("urllib3", "PoolManager"): ("urllib3", "urlopen"),
+    ("urllib3", "HTTPConnectionPool"): ("urllib3", "urlopen"),
+    ("requests", "Session"): ("urllib3", "send"),
+}
+"""By the library and the name of a client's class: whose seam it uses, and its method that all its requests pass."""
+
+
+class MethodPatch:
+    """Replaces the methods of the seams. There is one instance."""
+
+    def __init__(self) -> None:
+        self.process_binding: Binding | None = None
+        self._wrapped: WeakSet[Any] = WeakSet()
+        self._restore: dict[str, Callable[[], None]] = {}
+
+    def install(self, binding: Binding) -> None:
+        """Record what passes the libraries that are imported; the caller calls `patch` for those that come later."""
+        for library in LIBRARIES:
+            if library in sys.modules:
+                self.patch(sys.modules[library])
+        self.process_binding = binding
+
+    def remove(self) -> None:
+        """Restore the methods, unless wrapped clients need them."""
+        self.process_binding = None
+        if not self._wrapped:
+            while self._restore:
+                self._restore.popitem()[1]()
+
+    def patch(self, module: ModuleType) -> None:
+        """Replace the method of a library. Raises UnsupportedClientError if its class has no such method."""
+        seam = next((seam for seam in SEAMS if seam.library == module.__name__), None)
+        if seam is None or seam.library in self._restore:
+            return
+        kind = getattr(module, seam.class_name, None)
+        original = vars(kind).get(seam.method) if kind is not None else None
+        if not callable(original):
+            raise UnsupportedClientError(
+                f"this version of {seam.library} has no {seam.class_name}.{seam.method}, by which its calls are "
+                "recorded: docs/versions.md has the versions that are known."
+            )
+        ours = self._replacement(seam, original)
+        setattr(kind, seam.method, ours)
+
+        def restore() -> None:
+            if vars(kind).get(seam.method) is ours:  # if another patch is around ours, ours stays and does nothing
+                setattr(kind, seam.method, original)
+
+        self._restore[seam.library] = restore
+
+    def keep_for(self, client: object) -> None:
+        """Keep the methods replaced as long as a wrapped client exists."""
+        self._wrapped.add(client)
+
+    def release(self, client: object) -> None:
+        """Restore the methods if nothing needs them any more."""
+        self._wrapped.discard(client)
+        if self.process_binding is None:
+            self.remove()
+
+    def _replacement(self, seam: Seam, original: Any) -> Any:
+        @wraps(original)
+        def send(owner: Any, *arguments: Any, **named: Any) -> Any:
+            binding = _bound_here.get() or self.process_binding
+            if binding is None:
+                return original(owner, *arguments, **named)
+            return seam.send(original, binding, owner, *arguments, **named)
+
+        @wraps(original)
+        async def send_async(owner: Any, *arguments: Any, **named: Any) -> Any:
+            return await send(owner, *arguments, **named)
+
+        return send_async if iscoroutinefunction(original) else send
+
+
+method_patch = MethodPatch()
+
+
+@dataclass(frozen=True, slots=True)
+class MethodSlot:
+    """A client, and its method that all its requests pass. While it is bound, they are recorded."""
+
+    client: Any
+    method: str
+    library: str
+
+    def binding(self) -> Binding | None:
+        """Return to what the client is bound."""
+        binding: Binding | None = getattr(vars(self.client).get(self.method), "trace_recorder_binding", None)
+        return binding
+
+    def bind(self, binding: Binding) -> None:
+        """Record the calls of the client."""
+        method_patch.patch(sys.modules[self.library])
+        method_patch.keep_for(self.client)
+        vars(self.client)[self.method] = _bound_method(self.client, self.method, binding)
+
+    def restore(self) -> None:
+        """Restore the method of the client."""
+        if self.binding() is not None:
+            del vars(self.client)[self.method]
+            method_patch.release(self.client)
+
+
+def method_slot(client: object) -> MethodSlot | None:
+    """Return the slot of a client of aiohttp, requests or urllib3; None for any other object."""
+    for kind in type(client).__mro__:
+        funnel = FUNNELS.get((kind.__module__.partition(".")[0], kind.__name__))
+        if funnel is not None:
+            return MethodSlot(client, funnel[1], funnel[0])
+    return None
+
+
+def _bound_method(client: object, method: str, binding: Binding) -> Any:
+    """Return a function that calls a client's method while the client's binding is known in the context."""
+    owner = ref(client)  # the client holds the function, and is to be freed when its last user drops it
+
+    def send(*arguments: Any, **named: Any) -> Any:
+        before = _bound_here.get()
+        _bound_here.set(binding)
+        try:
+            return getattr(type(owner()), method)(owner(), *arguments, **named)
+        finally:
+            _bound_here.set(before)
+
+    async def send_async(*arguments: Any, **named: Any) -> Any:
+        before = _bound_here.get()
+        _bound_here.set(binding)
+        try:
+            return await getattr(type(owner()), method)(owner(), *arguments, **named)
+        finally:
+            _bound_here.set(before)  # no reset: a coroutine may be closed in another context
+
+    bound: Any = send_async if iscoroutinefunction(getattr(type(client), method)) else send
+    bound.trace_recorder_binding = binding
+    return bound

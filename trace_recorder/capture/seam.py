@@ -1,0 +1,228 @@
+"""What the seams of all HTTP libraries share: which requests are calls, which run records them, and who sends what.
+
+A seam is one file for one HTTP library. It hands the method, the address, the headers and the body of a request to
+`begin`, gets an `Exchange` for a call, and passes it the status, the headers and the chunks of the response.
+
+Libraries lie on top of each other: httpx may send by aiohttp, requests always sends by urllib3. The outermost seam that
+knows the call records it. It marks the request in the context, and a seam further down leaves a marked request alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
+from weakref import ref
+
+from trace_recorder.capture import background_responses
+from trace_recorder.capture.attempts import SentRequest
+from trace_recorder.capture.event_loops import run_in_thread
+from trace_recorder.capture.exchange import Exchange
+from trace_recorder.capture.polled_exchange import PolledExchange
+from trace_recorder.dialects.background import polled_response
+from trace_recorder.dialects.endpoints import Endpoint, canonical_host, endpoint_of
+from trace_recorder.guard import Guard
+from trace_recorder.recording.context import context_of
+from trace_recorder.recording.run import Run
+
+guard = Guard()
+"""For failures that happen before the run of a call is known."""
+
+request_in_progress: ContextVar[tuple[Run, Any] | None] = ContextVar("trace_recorder_request_in_progress", default=None)
+"""The request that a seam is sending, and its run; a seam inside it must not record the request again."""
+
+hosts_in_use: dict[int, bytes] = {}
+"""The hosts to which transports of httpx are sending, by the ids of the requests. Single operations need no lock.
+
+So a connection to such a host is known as one of ours (`unseen_clients.py`). A context variable could not tell this:
+event loops look names up in threads that have no context, and connect in tasks of their own.
+"""
+
+hosts_only_recorded: dict[int, bytes] = {}
+"""The same for the other libraries. Their calls are recorded, but a replay cannot answer them."""
+
+
+class Target(Protocol):
+    """What calls are recorded to: one recorder, or the recorder that is current where a call is made."""
+
+    def open_run(self) -> Run | None:
+        """Return the run of a call made now; None if it is not recorded. Raises only if the recorder is strict."""
+
+    def is_running(self) -> bool:
+        """Whether a run is open."""
+
+
+@dataclass(slots=True)
+class Binding:
+    """What a seam is bound to: its target, the provider if it was stated, and the wrapped client."""
+
+    target: Target
+    provider: str | None
+    client: ref[object] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Url:
+    """An address as text, and the parts of it that tell whether it is that of a model."""
+
+    text: str
+    host: str = field(init=False)
+    path: str = field(init=False)
+    port: int | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.text)
+        for name, value in (("host", parts.hostname or ""), ("path", parts.path), ("port", parts.port)):
+            object.__setattr__(self, name, value)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Headers:
+    """Headers as pairs of bytes."""
+
+    raw: list[tuple[bytes, bytes]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LibraryRequest:
+    """A request of a library whose own objects are not like those of httpx. `begin` takes it with `tuple`."""
+
+    method: str
+    url: Url
+    headers: Headers
+    stream: tuple[bytes, ...]
+    """The body, whole; nothing if it is only generated while it is sent."""
+
+
+def body_in_memory(content: object) -> tuple[bytes, ...]:
+    """Return a body as the stream of a request; nothing if it is only generated while it is sent."""
+    if isinstance(content, str):
+        return (content.encode(),)
+    return (bytes(content),) if isinstance(content, bytes | bytearray | memoryview) else ()
+
+
+@contextmanager
+def sending(request: LibraryRequest, exchange: Exchange | None) -> Iterator[None]:
+    """Mark a request while it is sent. An exception is recorded as the end of its exchange, and passes."""
+    before = request_in_progress.get()
+    try:
+        if exchange is not None:
+            request_in_progress.set((exchange.run, request))
+        hosts_only_recorded[id(request)] = request.url.host.encode()
+        yield
+    except BaseException as error:
+        if exchange is not None:
+            exchange.failed(error)
+        raise
+    finally:
+        request_in_progress.set(before)  # no reset: a coroutine may be closed in another context
+        hosts_only_recorded.pop(id(request), None)
+
+
+def begin(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> Exchange | None:
+    """Record a request before it is sent. Return None for other traffic, and if nothing is to be recorded."""
+    run, endpoint = _run_and_endpoint(binding, request)
+    if run is None or endpoint is None:
+        return _poll(binding, request) if endpoint is None else None
+    with run.guard.protect("record a request"):
+        exchange = _exchange(run, endpoint, binding, request, plain_body)
+        exchange.begin(context_of(run))
+        return exchange
+    return None
+
+
+async def begin_in_event_loop(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> Exchange | None:
+    """Do the same for an async client: a large request is written in a thread, so that the event loop can run."""
+    run, endpoint = _run_and_endpoint(binding, request)
+    if run is None or endpoint is None:
+        return _poll(binding, request) if endpoint is None else None
+    write: Callable[[], None] | None = None
+    with run.guard.protect("record a request"):
+        exchange = _exchange(run, endpoint, binding, request, plain_body)
+        if not exchange.is_large():
+            exchange.begin(context_of(run))
+            return exchange
+        write = exchange.begin_in_thread(context_of(run))
+    if write is None:
+        return None
+    try:
+        await run_in_thread(write, "request", exchange.is_awaited)
+    except BaseException as error:
+        exchange.call_cancelled(error)
+        raise
+    return exchange
+
+
+def _run_and_endpoint(binding: Binding, request: Any) -> tuple[Run | None, Endpoint | None]:
+    """Return the run that is to record a request, and the request's endpoint; None where it is not recorded."""
+    endpoint: Endpoint | None = None
+    with guard.protect("find out whether a request is an LLM call"):
+        endpoint = endpoint_of(request.method, request.url.host, request.url.path, request.url.port)
+    run = binding.target.open_run() if endpoint else None
+    marked = request_in_progress.get()
+    return (None, None) if marked is not None and marked[0] is run and _is_same(marked[1], request) else (run, endpoint)
+
+
+def _poll(binding: Binding, request: Any) -> Exchange | None:
+    """Return the exchange of a request that polls a response of a run; None for other traffic."""
+    with guard.protect("find out whether a request polls a response"):
+        polled = polled_response(request.method, request.url.path)
+        found = background_responses.find(*polled, binding.target.open_run) if polled else None
+        marked = request_in_progress.get()
+        if found is not None and not (marked is not None and marked[0] is found[0] and _is_same(marked[1], request)):
+            run, call = found
+            endpoint = Endpoint(call.api, "", None, streams=False)
+            sent = SentRequest(endpoint, request.method, str(request.url), request.headers.raw, b"")
+            return PolledExchange(run, sent, call)
+    return None
+
+
+def _exchange(
+    run: Run, endpoint: Endpoint, binding: Binding, request: Any, plain_body: type[Iterable[bytes]]
+) -> Exchange:
+    """Return the exchange of a request, before anything of it is written."""
+    if binding.provider:
+        endpoint = replace(endpoint, provider=binding.provider)
+    body = b"".join(request.stream) if isinstance(request.stream, plain_body) else _content(request, run)
+    return Exchange(run, SentRequest(endpoint, request.method, str(request.url), request.headers.raw, body))
+
+
+def _content(request: Any, run: Run) -> bytes:
+    """Return the body of a request that is not in memory; empty if it is only generated while it is sent."""
+    with run.guard.protect("record the body of a request"):
+        content: bytes = request.content
+        return content
+    return b""
+
+
+def _is_same(outer: Any, inner: Any) -> bool:
+    """Whether a request is the one that a seam further out is sending. Two libraries have two objects for it."""
+    if outer is inner:
+        return True
+    if type(outer) is type(inner):
+        return False
+    one, other = outer.url, inner.url
+    return (outer.method, one.host, unquote(one.path)) == (inner.method, other.host, unquote(other.path))
+
+
+def is_sending_to(host: str, *, answered: bool = False) -> bool:
+    """Whether a seam is sending to a host, in whichever thread; with `answered`, one that a replay answers."""
+    sent = [*hosts_in_use.values()] if answered else [*hosts_in_use.values(), *hosts_only_recorded.values()]
+    return canonical_host(host) in [canonical_host(raw.decode("ascii", "replace")) for raw in sent]
+
+
+def after_fork() -> None:
+    """Forget what is being sent: the threads of the parent are not in the child."""
+    hosts_in_use.clear()
+    hosts_only_recorded.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=after_fork)

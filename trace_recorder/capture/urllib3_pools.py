@@ -1,0 +1,142 @@
+"""The seam of urllib3, and so of requests: each request that a connection pool sends, and the body of its response.
+
+`HTTPConnectionPool._make_request` sends one attempt; retries and redirects call it again. It is replaced for the whole
+process when the first pool is bound, and asks for each call to what its pool, or the process, is bound. The response
+becomes an object of a subclass of its class, which records what is read. urllib3 2 is supported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from trace_recorder.capture.exchange import Exchange
+from trace_recorder.capture.seam import Binding, Headers, LibraryRequest, Url, begin, body_in_memory, guard, sending
+
+LIBRARY = "urllib3"
+METHOD = "_make_request"
+"""The method of a connection pool that sends one attempt of a request."""
+
+
+def send(make_request: Any, binding: Binding, pool: Any, *arguments: Any, **named: Any) -> Any:
+    """Send one attempt by a pool, and record it if it is a call of a model."""
+    request: LibraryRequest | None = None
+    with guard.protect("read a request of urllib3"):
+        request = _request(pool, *arguments, **named)
+    if request is None:
+        return make_request(pool, *arguments, **named)
+    exchange = begin(binding, request, tuple)
+    with sending(request, exchange):
+        response = make_request(pool, *arguments, **named)
+    if exchange is not None:
+        _record(response, exchange)
+    return response
+
+
+def _request(
+    pool: Any, _connection: object, method: str, url: str, body: object = None, headers: Any = None, *_: Any, **__: Any
+) -> LibraryRequest:
+    """Return a request as a pool is asked to send it. Through a proxy, the URL has its host; otherwise the pool has."""
+    host = f"[{pool.host}]" if ":" in pool.host else pool.host
+    port = f":{pool.port}" if pool.port else ""
+    address = url if "://" in url else f"{pool.scheme}://{host}{port}{url}"
+    sent = pool.headers if headers is None else headers
+    return LibraryRequest(method, Url(address), Headers(_pairs(sent)), body_in_memory(body))
+
+
+def _pairs(headers: Mapping[Any, Any]) -> list[tuple[bytes, bytes]]:
+    return [(_bytes(name), _bytes(value)) for name, value in headers.items()]
+
+
+def _bytes(text: str | bytes) -> bytes:
+    return text if isinstance(text, bytes) else text.encode("latin-1", "replace")
+
+
+def _record(response: Any, exchange: Exchange) -> None:
+    """Record what is read of a response. A body that is in memory already is recorded at once."""
+    with exchange.run.guard.protect("wrap a response"):
+        exchange.answered(response.status, _pairs(response.headers))
+        if getattr(response, "_fp", None) is None or response.isclosed():
+            _record_whole(response, exchange)
+        else:
+            response.__class__ = _recorded_class(type(response))
+            response._trace_recorder_exchange = exchange
+            exchange.watch_body(response)
+        return
+    exchange.closed("it could not be recorded")
+
+
+def _record_whole(response: Any, exchange: Exchange) -> None:
+    if response.decode_content:
+        exchange.whole(response.data or b"")
+    else:
+        exchange.chunk(response.data or b"")
+        exchange.ended()
+
+
+@cache
+def _recorded_class(kind: Any) -> type:
+    """Return a subclass of a class of responses that records what is read."""
+    return type(kind.__name__, (_Recorded, kind), {"__module__": kind.__module__})
+
+
+class _Recorded:
+    """The part of a response that records.
+
+    urllib3 reads in two methods: of a chunked body that is iterated over one chunk, of any other body some bytes.
+    """
+
+    _trace_recorder_exchange: Exchange
+    _trace_recorder_reads = False
+
+    def _raw_read(self, *arguments: Any, **named: Any) -> Any:
+        exchange = self._trace_recorder_exchange
+        try:
+            data = super()._raw_read(*arguments, **named)  # type: ignore[misc]
+        except BaseException as error:
+            exchange.broken(error)
+            raise
+        self._keep(data)
+        if self.isclosed():  # type: ignore[attr-defined]
+            exchange.ended("the connection ended early" if self.length_remaining else None)  # type: ignore[attr-defined]
+        return data
+
+    def _handle_chunk(self, *arguments: Any) -> Any:
+        data = super()._handle_chunk(*arguments)  # type: ignore[misc]
+        self._keep(data)
+        return data
+
+    def _keep(self, data: bytes | None) -> None:
+        if data:
+            self._trace_recorder_exchange.chunk(data)
+            if self._trace_recorder_exchange.is_due():
+                self._trace_recorder_exchange.write_due()
+
+    def read_chunked(self, *arguments: Any, **named: Any) -> Iterator[bytes]:
+        """Yield the chunks of a chunked body."""
+        exchange = self._trace_recorder_exchange
+        chunks = super().read_chunked(*arguments, **named)  # type: ignore[misc]
+        try:
+            while True:
+                self._trace_recorder_reads = True  # urllib3 closes a broken response before it raises
+                chunk = next(chunks, None)
+                self._trace_recorder_reads = False
+                if chunk is None:
+                    break
+                yield chunk
+        except BaseException as error:
+            self._trace_recorder_reads = False
+            exchange.broken(error)
+            raise
+        finally:
+            chunks.close()
+        exchange.ended()
+
+    def close(self) -> None:
+        """Close the response, and record what has been received."""
+        try:
+            super().close()  # type: ignore[misc]
+        finally:
+            if not self._trace_recorder_reads:
+                self._trace_recorder_exchange.closed("the caller closed it")
