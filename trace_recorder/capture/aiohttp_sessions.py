@@ -7,7 +7,6 @@ what is read, decoded as aiohttp gives it. aiohttp 3 is supported.
 
 from __future__ import annotations
 
-from asyncio import CancelledError
 from collections.abc import Awaitable, Mapping
 from functools import cache
 from typing import Any, TypeVar
@@ -23,6 +22,7 @@ from trace_recorder.capture.seam import (
     guard,
     sending,
 )
+from trace_recorder.values.final_status import CANCELLATION_CLASSES
 
 LIBRARY = "aiohttp"
 METHOD = "_request"
@@ -88,7 +88,7 @@ def _record(response: Any, exchange: Exchange, *, is_decoded: bool) -> None:
     with exchange.run.guard.protect("wrap a response"):
         exchange.answered(response.status, [*response.raw_headers], is_decoded=is_decoded)
         response.content = Content(response.content, exchange)
-        response.__class__ = _recorded_class(type(response))
+        response.__class__ = _recorded_class(type(response))  # type: ignore[arg-type]  # a class is hashable
         exchange.watch_body(response)
         return
     exchange.closed("it could not be recorded")
@@ -123,7 +123,7 @@ class Content:
     def __init__(self, inner: Any, exchange: Exchange) -> None:
         self._inner = inner
         self._exchange = exchange
-        self._cancelled: CancelledError | None = None
+        self._cancelled: BaseException | None = None
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -198,11 +198,11 @@ class Content:
         """
         try:
             piece = await reading
-        except CancelledError as error:
-            self._cancelled = error
-            raise
         except BaseException as error:
-            self._exchange.broken(error)
+            if type(error).__name__ in CANCELLATION_CLASSES:  # asyncio is slow to import
+                self._cancelled = error
+            else:
+                self._exchange.broken(error)
             raise
         self._cancelled = None
         self._keep(piece[0] if isinstance(piece, tuple) else piece)

@@ -122,8 +122,8 @@ def http_clients_of(client: object) -> list[Any]:
     if not found:
         raise UnsupportedClientError(
             f"wrap() finds no HTTP client that it knows in {_name(client)}. Give it a client of openai, anthropic, "
-            "google-genai or ollama, the module openai or ollama itself, or a client of httpx, httpx2, aiohttp, requests "
-            "or urllib3; or build the client with http_client=trace_recorder.http_client()."
+            "google-genai or ollama, the module openai or ollama itself, or a client of httpx, httpx2, aiohttp, "
+            "requests or urllib3; or build the client with http_client=trace_recorder.http_client()."
         )
     return found
 

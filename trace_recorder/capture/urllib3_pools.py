@@ -60,7 +60,7 @@ def _record(response: Any, exchange: Exchange) -> None:
         if getattr(response, "_fp", None) is None or response.isclosed():
             _record_whole(response, exchange)
         else:
-            response.__class__ = _recorded_class(type(response))
+            response.__class__ = _recorded_class(type(response))  # type: ignore[arg-type]  # a class is hashable
             response._trace_recorder_exchange = exchange
             exchange.watch_body(response)
         return
