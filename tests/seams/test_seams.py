@@ -21,6 +21,7 @@ from trace_recorder import TrajectoryRecorder, instrument, load, uninstrument, u
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # aiohttp warns of a response that its caller drops
+    pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning"),  # google-genai's
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 Payload = Any
@@ -96,7 +97,7 @@ def test_the_answer_is_on_file(tmp_path: Path, kind: type[Library], name: str) -
 @each_library
 @pytest.mark.parametrize("way", ["closed", "left"])
 def test_a_stream_that_is_not_read_to_its_end(tmp_path: Path, kind: type[Library], way: str) -> None:
-    """What had come is on file, and who ended it. A generator of requests and urllib3 closes what it is dropped from."""
+    """What had come is on file, and who ended it. The generators of requests and urllib3 close their source."""
     answer = stream(chat_chunk("one"), 0.05, *[chat_chunk("more")] * 2000)
     _, _, call = recorded(kind, tmp_path / "a.json", answer, way)
 
@@ -260,9 +261,7 @@ def call_google(url: str) -> None:
 
 @pytest.mark.skipif("aiohttp" not in LIBRARIES, reason="aiohttp has an environment of its own")
 @pytest.mark.parametrize(("call", "answer"), [(call_openai, plain(CHAT)), (call_google, plain(GENERATED))])
-def test_libraries_on_top_of_each_other_record_once(
-    tmp_path: Path, call: Callable[[str], None], answer: Answer
-) -> None:
+def test_libraries_on_each_other_record_once(tmp_path: Path, call: Callable[[str], None], answer: Answer) -> None:
     """The outermost seam that knows the call records it."""
     with serving(answer) as server, TrajectoryRecorder(tmp_path / "a.json"):
         instrument()

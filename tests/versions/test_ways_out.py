@@ -151,7 +151,7 @@ except OSError:
 
 
 def test_aiohttp_is_recorded_and_not_replayed_and_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The async client of google-genai speaks through it: an instrumented process records it, and a replay refuses it."""
+    """google-genai's async client uses it: an instrumented process records it, and a replay refuses it."""
     pytest.importorskip("aiohttp")
     path = tmp_path / "run.json"
     with serving(plain(GENERATED)) as server:
