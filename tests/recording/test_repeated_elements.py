@@ -1,39 +1,76 @@
-"""Elements that an agent passes again are written as they are now, whatever was changed in them meanwhile."""
+"""Elements that an agent passes again are on file as they are now, whatever was edited in place; only new ones cost."""
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+import enum
+import itertools
 import json
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import Any
 
+import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.counting import calls
+from tests.counting import arguments_of, kept_by, watch
 from tests.hostile import HOLDERS, HOSTILE
 from tests.json_strategies import json_values
 from trace_recorder.recording.repeated_elements import RepeatedElements
+from trace_recorder.storage.items.encoder import Encoded, ItemEncoder
+from trace_recorder.storage.items.item_lists import Element
+from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.values import jsonable
 from trace_recorder.values.jsonable import objects_to_jsonable, to_json
 
-Element = dict[str, Any]
+Message = dict[str, Any]
 
 
-def written(value: object) -> str:
-    """What is on file of a member of a request."""
-    return to_json({"messages": objects_to_jsonable(value)})[len('{"messages":') : -1]
+class Body:
+    """The bodies of one run, each written and read again."""
+
+    def __init__(self, *, max_chars: int = 200) -> None:
+        self.elements = RepeatedElements(max_chars=max_chars)
+        self._encoder, self._table, self._seqs = ItemEncoder(), ItemTable(), itertools.count(1)
+
+    def encode(self, value: object) -> tuple[str | list[Element], Encoded]:
+        """Take a list apart."""
+        found = self.elements.elements_of(value)
+        return found, self._encoder.encode_lists({"messages": found})
+
+    def written(self, value: object) -> str:
+        """What is on file of a list."""
+        found, encoded = self.encode(value)
+        for crc, new in enumerate(encoded.new):
+            self._table.add_item(json.loads(f"{{{new.about},{new.members_to_mask}}}"), crc)
+        record = {"body": json.loads(encoded.body), "items": json.loads(encoded.items)}
+        record["check"] = json.loads(encoded.check(range(len(encoded.new))))
+        assert self._table.check(record)
+        encoded.mark_written(seq := next(self._seqs))
+        self._table.add_base(seq, record["items"])
+        self.elements.remember([found])
+        return to_json(self._table.expand(record)["messages"])
 
 
-def call() -> Element:
+def expected(value: object) -> str:
+    """What has to be on file of a list."""
+    return to_json(objects_to_jsonable(copy.deepcopy(value)))
+
+
+def call() -> Message:
     """A message with parts in parts."""
     return {"role": "assistant", "content": None, "tool_calls": [{"id": "a", "arguments": {"n": 1, "l": [1, (2, 3)]}}]}
 
 
-CHANGES: dict[str, Callable[[Element], object]] = {
+CHANGES: dict[str, Callable[[Message], object]] = {
     "a text": lambda one: one.update(role="user"),
     "a number that is equal": lambda one: one["tool_calls"][0]["arguments"].update(n=1.0),
     "true, which is equal to 1": lambda one: one["tool_calls"][0]["arguments"].update(n=True),
+    "minus zero": lambda one: one["tool_calls"][0]["arguments"].update(n=-0.0),
     "an element of a list": lambda one: one["tool_calls"][0]["arguments"]["l"].__setitem__(0, 5),
     "a longer list": lambda one: one["tool_calls"].append("more"),
     "a list that is another one": lambda one: one.update(tool_calls=[{"id": "b"}]),
@@ -47,33 +84,131 @@ CHANGES: dict[str, Callable[[Element], object]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_a_change_is_written(change: Callable[[Element], object]) -> None:
+def test_a_change_is_written(change: Callable[[Message], object]) -> None:
     """A message that was changed since the last call, at any depth, is written as it is now."""
-    elements, messages = RepeatedElements(), [call(), call()]
-    elements.to_json(messages)
+    body, messages = Body(), [call(), call()]
+    body.written(messages)
 
     change(messages[1])
 
-    assert elements.to_json(messages) == written(messages)
+    assert body.written(messages) == to_json(objects_to_jsonable(messages))
+
+
+class Role(enum.Enum):
+    """Whose message it is."""
+
+    USER = "user"
+    TOOL = "tool"
+
+
+@dataclasses.dataclass
+class DataMessage:
+    """A message as agents have it."""
+
+    role: Any = "user"
+    content: Any = ""
+    tool_call: Any = None
+
+
+class Model(pydantic.BaseModel):
+    """A message as SDKs have it."""
+
+    model_config = pydantic.ConfigDict(extra="allow")
+    role: Any = "user"
+    content: Any = ""
+
+
+class Shouting(Model):
+    """A model that says something else than its fields."""
+
+    @pydantic.computed_field  # type: ignore[prop-decorator]
+    @property
+    def loud(self) -> str:
+        return str(self.content).upper()
+
+
+class Computed:
+    """An object with an attribute that is computed."""
+
+    def __init__(self, role: object, content: object) -> None:
+        self.role, self.text = role, content
+
+    @property
+    def content(self) -> object:
+        return [self.text]
+
+    @content.setter
+    def content(self, value: object) -> None:
+        self.text = value
+
+
+NUMBERS = (0, 0.0, -0.0, False, 1, 1.0, True, "1", None, Role.USER, Role.TOOL, "user")
+KINDS: tuple[Callable[..., Any], ...] = (dict, DataMessage, Model, Shouting, Computed, types.SimpleNamespace)
+values = st.sampled_from(NUMBERS) | st.builds(list, st.lists(st.sampled_from(NUMBERS), max_size=2)) | json_values
+messages = st.builds(
+    lambda kind, role, content: kind(role=role, content=content), st.sampled_from(KINDS), values, values
+)
+
+
+def _set(one: Any, name: str, value: object) -> None:
+    one.__setitem__(name, value) if isinstance(one, dict) else setattr(one, name, value)
+
+
+def _content(one: Any) -> Any:
+    return one.get("content") if isinstance(one, dict) else one.content
+
+
+def _edit_inside(one: Any, value: object) -> None:
+    inner = _content(one)
+    if isinstance(inner, list):
+        inner.append(value)
+    elif isinstance(inner, dict):
+        inner["more"] = value
+
+
+EDITS: tuple[Callable[[list[Any], int, object], object], ...] = (
+    lambda history, at, value: _set(history[at], "content", value),
+    lambda history, at, value: (
+        _set(history[at], "tool_call", {"arguments": value}) if not isinstance(history[at], Computed) else None
+    ),
+    lambda history, at, value: _edit_inside(history[at], value),
+    lambda history, at, value: history.__setitem__(at, copy.deepcopy(history[at])),
+    lambda history, at, value: history.insert(at, {"role": "user", "content": value}),
+    lambda history, at, value: history.append(history[at]),
+    lambda history, at, value: history.pop(at),
+    lambda history, at, value: history.reverse(),
+)
+
+
+@given(
+    st.lists(messages, min_size=1, max_size=5), st.lists(st.tuples(st.sampled_from(EDITS), st.integers(0, 9), values))
+)
+def test_random_edits_in_place(history: list[Any], edits: Sequence[tuple[Callable[..., object], int, Any]]) -> None:
+    """After any edits in place, of messages of any classes, the file has what a deep copy at the call would have."""
+    body = Body()
+    for edit, at, value in edits:
+        if history:
+            edit(history, at % len(history), value)
+        assert body.written(history) == expected(history)
 
 
 @given(st.lists(st.lists(json_values, max_size=4), max_size=4))
 def test_any_values(histories: list[list[Any]]) -> None:
     """Lists of any values, one after another, each passed twice, are written as a whole value is."""
-    elements = RepeatedElements(max_chars=200)
+    body = Body()
     for history in histories:
-        assert [elements.to_json(history), elements.to_json(tuple(history))] == [written(history)] * 2
+        assert [body.written(history), body.written(tuple(history))] == [expected(history)] * 2
 
 
 @pytest.mark.parametrize("holder", HOLDERS.values(), ids=HOLDERS)
 @pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_values(make: Callable[[], object], holder: Callable[[object], object]) -> None:
-    """Whatever a message contains, its text is JSON."""
-    elements = RepeatedElements()
-    value = [holder(make())]
+    """Whatever a message contains, its text is JSON, the second time as well."""
+    body, value = Body(), [holder(make()), call()]
 
-    json.loads(elements.to_json(value))
-    json.loads(elements.to_json(value))
+    first = body.written(value)
+
+    assert json.loads(first)[1:] == json.loads(expected([call()])) == json.loads(body.written(value))[1:]
 
 
 def test_many_parts_are_cut_as_a_whole() -> None:
@@ -81,26 +216,54 @@ def test_many_parts_are_cut_as_a_whole() -> None:
     half = [0] * (jsonable.MAX_NODES // 2)
     messages = [{"content": half}, {"content": half}]
 
-    found = json.loads(RepeatedElements().to_json(messages))
+    found = json.loads(Body().written(messages))
 
     assert sum(len(one["content"]) for one in found) < jsonable.MAX_NODES
 
 
 def test_little_is_kept() -> None:
-    """The texts of what is not passed any more are dropped."""
-    elements = RepeatedElements(max_chars=1000)
+    """What is not passed any more is forgotten."""
+    body = Body(max_chars=10_000)
     for number in range(100):
-        elements.to_json([{"content": f"{number:090}"}])
+        body.written([{"content": f"{number:090}"}])
+    kept = kept_by(body.elements)
 
-    assert elements.known_chars <= 1200
+    for number in range(100, 1000):
+        body.written([{"content": f"{number:090}"}])
+
+    assert kept_by(body.elements).characters <= kept.characters + 10_000
 
 
-def test_what_is_repeated_costs_little() -> None:
-    """Of a history that is passed again, each element is looked at, and not copied."""
-    messages = [{"role": "user", "content": f"{number}" * 200, "extra": {"a": [number]}} for number in range(300)]
-    elements = RepeatedElements()
+def test_a_history_that_is_longer_than_the_limit_is_found() -> None:
+    """However long a history is, its elements are found by the next call."""
+    body, history = Body(max_chars=1000), [{"content": f"{number:090}"} for number in range(100)]
+    body.written(history)
 
-    first = calls(lambda: elements.to_json(messages))
-    again = calls(lambda: elements.to_json([*messages, call()]))
+    for _ in range(3):
+        copied = arguments_of(lambda: body.written(history), jsonable.element_to_json, len)
 
-    assert again < first / 5
+        assert copied == []
+
+
+def _history(steps: int) -> list[Message]:
+    return [part for number in range(steps) for part in ({"role": "user", "content": f"{number}" * 200}, call())]
+
+
+def test_a_step_costs_what_is_new() -> None:
+    """Of a history that is passed again, the key of each message is read. Everything else happens for what is new."""
+
+    def work(steps: int) -> tuple[int, int]:
+        body, counted = Body(max_chars=10**6), [0, 0]
+        body.written(_history(steps))
+        history = [*_history(steps), call()]  # none of the objects is one that was written before
+
+        def count(frame: FrameType) -> None:
+            counted[frame.f_code.co_filename.endswith(("content_key.py", "guard.py"))] += 1
+
+        watch(lambda: body.encode(history), count)
+        return counted[0], counted[1]
+
+    (few, few_keys), (many, many_keys) = work(100), work(400)
+
+    assert many == few
+    assert (many_keys - few_keys) / 600 <= 13

@@ -22,7 +22,8 @@ from trace_recorder.errors import AlreadyFinalizedError, RecorderStateError, Tra
 from trace_recorder.guard import Guard, logger, try_call
 from trace_recorder.recording import process
 from trace_recorder.recording.limits import Limits
-from trace_recorder.recording.run import NOT_PICKLED, Run
+from trace_recorder.recording.process import NOT_PICKLED
+from trace_recorder.recording.run import Run
 from trace_recorder.storage.paths import RunPaths, is_wrong_argument
 from trace_recorder.storage.redaction.redactor import Redaction, Redactor
 from trace_recorder.values.final_status import FinalStatus, status_of_process

@@ -18,6 +18,7 @@ from trace_recorder.values.jsonable import (
     json_key,
     members_to_json,
     object_to_json,
+    objects_to_jsonable,
     to_json,
     to_jsonable,
     to_jsonable_of_type,
@@ -56,8 +57,7 @@ def interaction(  # noqa: PLR0913, PLR0917 - what is said of a call
     said = f'"response":{"null" if error else object_to_json(response)}' + (
         f',"error":{to_json(error)}' if error else ""
     )
-    body = f'{{"messages":{run.elements.to_json(messages)},"tools":{run.elements.to_json(tools)}}}'
-    run.append_body("llm_interaction", about, said, body.encode())
+    run.append_lists("llm_interaction", about, said, {"messages": messages, "tools": tools})
 
 
 def step(run: Run, number: object, state: object, messages: object, details: Mapping[str, object]) -> None:
@@ -66,17 +66,20 @@ def step(run: Run, number: object, state: object, messages: object, details: Map
     about = steps.merge_facts(names, steps.agent_of(run)) | steps.step_of(run, number)
     said = {
         "llm_response": object_to_json(details["llm_response"]),
-        "tool_calls": _list_to_json(run, details["tool_calls"]),
-        "tool_results": _list_to_json(run, details["tool_results"]),
+        "tool_calls": _list_to_json(details["tool_calls"]),
+        "tool_results": _list_to_json(details["tool_results"]),
         "reflection": to_json(to_jsonable_of_type(details["reflection"], str)),
         "error": to_json(steps.error_text(details["error"])),
     }
-    body = f'{{"llm_messages":{_list_to_json(run, messages)}}}'
-    run.append_body("agent_step", about, ",".join(f'"{name}":{text}' for name, text in said.items()), body.encode())
+    said_json = ",".join(f'"{name}":{text}' for name, text in said.items())
+    if messages is None:
+        run.append_body("agent_step", about, said_json, b'{"llm_messages":null}')
+    else:
+        run.append_lists("agent_step", about, said_json, {"llm_messages": messages})
 
 
-def _list_to_json(run: Run, value: object) -> str:
-    return "null" if value is None else run.elements.to_json(value)
+def _list_to_json(value: object) -> str:
+    return "null" if value is None else to_json(objects_to_jsonable(value))
 
 
 def reward(run: Run, given: Mapping[str, object]) -> None:

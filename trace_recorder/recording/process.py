@@ -19,6 +19,12 @@ from trace_recorder.recording.weak_registry import WeakRegistry
 
 PARENT_VARIABLE = "TRACE_RECORDER_PARENT"
 """The environment variable with the id of the open run, for child processes."""
+NOT_PICKLED = (
+    "A TrajectoryRecorder, and what is of its run, such as a step, cannot be pickled: its run belongs to this process. "
+    "Make a recorder in the other process, in a `with` block. Its run names this one as its parent if it was started "
+    "while this run was the only open one; with several, give the process the environment that "
+    "recorder.child_environment() returns."
+)
 
 
 class ProcessObserver(Protocol):

@@ -1,118 +1,83 @@
-"""The JSON texts of messages and tools that an agent passes by hand. They are kept: the next call repeats most of them.
+"""The messages and tools that an agent passes by hand, again and again: those that are on file are not copied again.
 
-An element is written again if anything in it has changed. It counts as unchanged only if it consists of dicts with
-text as keys, lists, tuples, strings, numbers, booleans and None, and each of these is the same object as before. All
-but dicts and lists are immutable, and the members of those are compared. Values are never compared by `==`, by which
-1, 1.0 and True are equal.
+Each element of a list is found by its content (`values/content_key.py`), whichever object has it now. So an element
+that was edited in place is another one, and an equal element of another list is the same. For an element that is on
+file, finding it is all that is done: its item's number goes into the record. Any other element is copied as JSON text,
+which `storage/items/encoder.py` takes as a new item.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from operator import is_
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import chain
 
+from trace_recorder.guard import try_call
+from trace_recorder.storage.items.item_lists import Element
+from trace_recorder.values.content_key import content_key
 from trace_recorder.values.jsonable import MAX_NODES, element_to_json, objects_to_jsonable, to_json
 
-MAX_ELEMENTS = 10_000
+MAX_ELEMENTS = 100_000
 """A list with more elements is written as a whole, which may cut it."""
-MAX_PARTS = 256
-"""An element that contains more dicts and lists is written each time."""
 MAX_KNOWN_CHARS = 8 * 1024 * 1024
-"""How many characters of texts are kept. Beyond that only those of the newest list are."""
+"""How long the texts of elements are together that are found. What is passed again is found, however long it is."""
 
 _DEPTH = 2
 """An element of a request is in a list that is a member of the request."""
-_IMMUTABLE = frozenset({str, int, float, bool, type(None)})
-
-_Part = tuple[dict[str, object] | list[object] | tuple[object, ...], Sequence[str] | None, Sequence[object]]
-"""A dict, a list or a tuple of an element, with the keys and the values that it had."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Element:
-    """An element as it was written: its parts, itself first, its text, and how many values it has."""
-
-    parts: Sequence[_Part]
-    text: str
-    count: int
+_ENTRY_CHARS = 300
+"""What an entry takes, in addition to its texts."""
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+_DESCRIPTION = '{"__type__":'
 
 
 class RepeatedElements:
-    """Writes lists as JSON, and remembers the texts of their elements.
+    """Finds the elements of lists that are on file, by their content.
 
-    `known_chars` is how long the texts are. Several threads may use it at once: each entry is replaced as a whole.
+    There are two generations: what is found in the older one moves to the younger one. When the younger one is full, it
+    becomes the older one, and what was not found since is forgotten. Several threads may use them at once: each
+    operation of a dict is atomic, and an element that is not found is written again.
     """
 
     def __init__(self, *, max_chars: int = MAX_KNOWN_CHARS) -> None:
         self._max_chars = max_chars
-        self._known: dict[int, _Element] = {}
-        self.known_chars = 0
+        self._young: dict[Hashable, Element] = {}
+        self._old: dict[Hashable, Element] = {}
+        self._young_chars = 0
 
-    def to_json(self, value: object) -> str:
-        """Write what `objects_to_jsonable` makes of a value as JSON text on one line."""
+    def elements_of(self, value: object) -> str | list[Element]:
+        """Return the elements of a list; the JSON text of a value that is not a list of messages or tools."""
+        elements = try_call(self._found, lambda _: None, value)
+        return to_json(objects_to_jsonable(value)) if elements is None else elements
+
+    def _found(self, value: object) -> list[Element] | None:
+        """Return the elements; None if the value is to be written as a whole. Raises what a class's own code raises."""
         if type(value) not in {list, tuple} or len(value) > MAX_ELEMENTS:  # type: ignore[arg-type]
-            return to_json(objects_to_jsonable(value))
+            return None
         elements: Sequence[object] = value[:]  # type: ignore[index]  # other threads may change it
-        known = [self._of(element) for element in elements]
-        if sum(one.count for one in known) >= MAX_NODES:
-            return to_json(objects_to_jsonable(value))
-        if self.known_chars > self._max_chars:
-            self._keep(elements)
-        return f"[{','.join([one.text for one in known])}]"
+        if _SCALARS.issuperset(map(type, elements)):
+            return None
+        if self._young_chars > self._max_chars:
+            self._old, self._young, self._young_chars = self._young, {}, 0
+        find, key_of = self._young.get, content_key
+        entries = [find(key_of(one)) or self._of(one) for one in elements]
+        return entries if sum([one.parts for one in entries]) < MAX_NODES else None
 
-    def _of(self, element: object) -> _Element:
-        known = self._known.get(id(element))
-        if known is not None and known.parts[0][0] is element and _is_unchanged(known.parts):
+    def _of(self, element: object) -> Element:
+        """Return an element that the younger generation does not have."""
+        key = content_key(element)
+        if key is not None and (known := self._old.get(key)) is not None:
+            self._add(key, known)
             return known
-        parts = _parts_of(element)
-        known = _Element(parts, *element_to_json(element, _DEPTH))
-        if parts and _is_unchanged(parts):  # no other thread has changed it meanwhile
-            self._known[id(element)] = known
-            self.known_chars += len(known.text)
-        return known
+        text, parts = element_to_json(element, _DEPTH)
+        is_as_it_was = key is not None and content_key(element) == key  # no other thread has changed it meanwhile
+        return Element(text, parts, key if is_as_it_was and not text.startswith(_DESCRIPTION) else None)
 
-    def _keep(self, elements: Iterable[object]) -> None:
-        """Forget all other elements."""
-        known = self._known
-        self._known = {id(one): known[id(one)] for one in elements if id(one) in known}
-        self.known_chars = sum(len(one.text) for one in self._known.values())
-        if self.known_chars > self._max_chars:
-            self._known, self.known_chars = {}, 0
+    def remember(self, lists: Iterable[str | Sequence[Element]]) -> None:
+        """Remember the elements of lists that are on file now."""
+        for element in chain.from_iterable(one for one in lists if not isinstance(one, str)):
+            if element.text and element.key is not None:
+                element.chars, element.text = len(element.text) + _ENTRY_CHARS, ""
+                self._add(element.key, element)
 
-
-def _parts_of(element: object) -> list[_Part]:
-    """Return the dicts, lists and tuples of an element, itself first; none if other objects are among its parts."""
-    waiting, parts = [element], list[_Part]()
-    while waiting:
-        one = waiting.pop()
-        if type(one) is dict:
-            keys, values = tuple(one), tuple(one.values())
-            if not all(type(key) is str for key in keys):
-                return []
-            parts.append((one, keys, values))
-        elif type(one) in {list, tuple}:
-            values = tuple(one)  # type: ignore[arg-type]
-            parts.append((one, None, values))  # type: ignore[arg-type]
-        else:
-            return []
-        waiting += [value for value in values if type(value) not in _IMMUTABLE]
-        if len(parts) > MAX_PARTS:
-            return []
-    return parts
-
-
-def _is_unchanged(parts: Iterable[_Part]) -> bool:
-    """Whether dicts, lists and tuples have the members that they had, as the same objects in the same order."""
-    try:
-        for one, keys, values in parts:
-            if len(one) != len(values):
-                return False
-            if keys is None:
-                if not all(map(is_, one, values)):
-                    return False
-            elif not (all(map(is_, one, keys)) and all(map(is_, one.values(), values))):  # type: ignore[union-attr]
-                return False
-    except RuntimeError:  # another thread changes it now
-        return False
-    return True
+    def _add(self, key: Hashable, element: Element) -> None:
+        self._young[key] = element
+        self._young_chars += element.chars

@@ -33,6 +33,7 @@ from trace_recorder.derive.live_document.writer import DocumentWriter, When, Wri
 from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard, try_call
 from trace_recorder.recording.limits import Limits
+from trace_recorder.recording.process import NOT_PICKLED
 from trace_recorder.recording.process_facts import process_facts
 from trace_recorder.recording.repeated_elements import RepeatedElements
 from trace_recorder.recording.run_texts import RunTexts
@@ -65,13 +66,6 @@ RECREATE_RETRY_SECONDS = 1.0
 _EMPTY_START = '"task":null,"metadata":{}'
 _EMPTY_FINALIZE = '"final_result":null'
 
-NOT_PICKLED = (
-    "A TrajectoryRecorder, and what is of its run, such as a step, cannot be pickled: its run belongs to this process. "
-    "Make a recorder in the other process, in a `with` block. Its run names this one as its parent if it was started "
-    "while this run was the only open one; with several, give the process the environment that "
-    "recorder.child_environment() returns."
-)
-
 
 class Run:
     """The open files of one run, and the one way into them. Methods raise what the system raises: guard them."""
@@ -90,8 +84,7 @@ class Run:
         self._redaction = redaction
         self._learned: tuple[list[str], list[str]] = [], []
         self._lock = threading.RLock()
-        self._items = ItemEncoder()
-        self.elements = RepeatedElements()
+        self._items, self._elements = ItemEncoder(), RepeatedElements()
         self._texts = RunTexts()
         self._numbers = {kind: itertools.count(1) for kind in ("llm", "step", "agent", "tool")}
         self._exiting = False
@@ -159,13 +152,22 @@ class Run:
 
     def append_body(self, kind: str, about: Mapping[str, object], said: str, body: bytes) -> None:
         """Write one record with a JSON `body`, taken apart into items. Raises NotJsonError if it is no object."""
+        prepared = self._items.prepare(body)  # large strings are found and checked while others record
+        self._append_items(kind, about, said, lambda: self._items.encode(body, prepared))
+
+    def append_lists(self, kind: str, about: Mapping[str, object], said: str, lists: Mapping[str, object]) -> None:
+        """Write one record with a body of lists of messages and tools, of which only the new elements are copied."""
+        given = {name: self._elements.elements_of(value) for name, value in lists.items()}
+        self._append_items(kind, about, said, lambda: self._items.encode_lists(given))
+        self._elements.remember(given.values())
+
+    def _append_items(self, kind: str, about: Mapping[str, object], said: str, encode: Callable[[], Encoded]) -> None:
         if self.abandoned:
             return
         masked: list[tuple[str, int]] | None = None
-        prepared = self._items.prepare(body)  # large strings are found and checked while others record
         with self._lock:
             self._prepare()
-            encoded = self._items.encode(body, prepared)
+            encoded = encode()
             texts = [new.members_to_mask for new in encoded.new]
             texts.append(f'{said},"body":{encoded.body}' if said else f'"body":{encoded.body}')
             if sum(map(len, texts)) <= MAX_UNINTERRUPTED_CHARS:
@@ -337,7 +339,7 @@ class Run:
         self._writer.release()
         if self.guard.failures:
             try_call(self._write_late_gaps, lambda _: None)
-        self._items, self.elements = ItemEncoder(), RepeatedElements()  # an agent may keep its recorder for long
+        self._items, self._elements = ItemEncoder(), RepeatedElements()  # an agent may keep its recorder for long
 
     def _write_late_gaps(self) -> None:
         """Record failures of closing the files, which may report an error of an earlier write."""

@@ -33,7 +33,7 @@ _RECORD_FRAMES = 60
 """How many frames are needed to copy a record's own members; values for which there are not enough are described."""
 _NOT_GIVEN_CLASSES = frozenset({"NotGiven", "Omit"})
 """The SDKs' classes for an argument that was not given; a dict's member with such a value is left out."""
-_ATTRIBUTES = (
+ATTRIBUTES = (
     *("role", "content", "tool_call", "tool_result", "tool_calls", "reasoning", "model", "finish_reason", "usage"),
     *("call_id", "name", "arguments", "success", "result", "error", "id", "type", "description", "parameters"),
     *("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "reasoning_tokens"),
@@ -41,7 +41,7 @@ _ATTRIBUTES = (
 """The attributes of messages, responses, tools, tool calls and tool results."""
 _SCALARS = frozenset({str, int, float, bool})
 """The classes of most values. They are looked for first."""
-_NESTED_ATTRIBUTES = frozenset({"tool_call", "tool_calls", "tool_result", "tool_results", "usage"})
+NESTED_ATTRIBUTES = frozenset({"tool_call", "tool_calls", "tool_result", "tool_results", "usage"})
 """The attributes with values that are such objects again."""
 
 
@@ -105,7 +105,7 @@ def object_to_jsonable(value: object) -> Payload:
     """Copy a message, a response, a tool, a call or a result, or a list of them, of whatever class.
 
     In addition to `to_jsonable`, objects of unknown classes are copied by their attributes, but only those in the list
-    `_ATTRIBUTES`.
+    `ATTRIBUTES`.
     """
     return _copy(value, MAX_NODES, depth=0, opens=True)[0]
 
@@ -206,7 +206,7 @@ class _Copier:
         for key, element in value.items():
             if type(element).__name__ not in _NOT_GIVEN_CLASSES:
                 name = _unique_key(key, copied, again)
-                copied[name] = self.copy(element, depth, above, opens and name in _NESTED_ATTRIBUTES)
+                copied[name] = self.copy(element, depth, above, opens and name in NESTED_ATTRIBUTES)
             if self.left <= 0:
                 break
         return copied
@@ -291,9 +291,9 @@ def _fields(value: object, opens: bool) -> Mapping[Payload, object] | None:
 
 
 def _known_attributes(value: object) -> dict[str, object]:
-    """Return the attributes in `_ATTRIBUTES` that an object has, without methods."""
+    """Return the attributes in `ATTRIBUTES` that an object has, without methods."""
     absent = object()
-    found = ((name, try_call(partial(getattr, value, name, absent), lambda _: absent)) for name in _ATTRIBUTES)
+    found = ((name, try_call(partial(getattr, value, name, absent), lambda _: absent)) for name in ATTRIBUTES)
     return {name: element for name, element in found if element is not absent and not callable(element)}
 
 

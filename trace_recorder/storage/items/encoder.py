@@ -20,12 +20,13 @@ Where the numbers of a list are scattered, ranges may refer to positions in an e
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
+from operator import attrgetter
 
 from trace_recorder.storage.items.conversation_prefix import ConversationPrefix, newest_prefixes
-from trace_recorder.storage.items.item_lists import ItemList, NewItem, Parts, RequestItems, dump_json
+from trace_recorder.storage.items.item_lists import Element, ItemList, NewItem, Parts, RequestItems, dump_json
 from trace_recorder.storage.items.large_strings import Reduced, reduce_json
 from trace_recorder.storage.items.relative_ranges import MAX_FULL_RANGES, Base, ranges_or_base
 from trace_recorder.storage.redaction.name_kinds import kind_of
@@ -45,6 +46,9 @@ MIN_PREPARED_BYTES = 32 * 1024
 """Large strings are taken out beforehand if more bytes than this are new."""
 MAX_KNOWN_ITEMS = 16_384
 """How many items are remembered; one that was forgotten is written again when it is sent again."""
+
+MAX_GROWING_LISTS = 8
+"""How many lists that were given by their elements are kept, so that the next one can continue one of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +103,7 @@ class ItemEncoder:
         self._next = {"n": 0, "s": 0}
         self._bases: dict[str, Base] = {}
         self._prefixes: list[ConversationPrefix] = []
+        self._growing: list[ItemList] = []
 
     def prepare(self, request: bytes) -> Prepared | None:
         """Take the large strings out of what is new in a request, and split it; None if that is little.
@@ -128,6 +133,39 @@ class ItemEncoder:
         items = RequestItems(self._known, self._next)
         found = _continue_prefix(prefixes, request, prepared, items) or _take_apart(request, prepared, items)
         body, parts, prefix = found
+
+        def keep() -> None:
+            self._prefixes = newest_prefixes(prefix, [*self._prefixes, *prefixes])  # others may have been encoded since
+
+        return self._encoded(items, body, parts, keep)
+
+    def encode_lists(self, lists: Mapping[str, str | Sequence[Element]]) -> Encoded:
+        """Take apart a request that consists of lists, each given by its elements, or of other members, by their JSON.
+
+        An element that has its item already costs a number. The item of every other element is set.
+        """
+        growing, self._growing = self._growing, []  # as with the prefixes
+        items = RequestItems(self._known, self._next)
+        body: list[str] = []
+        parts: dict[str, int | ItemList] = {}
+        for name, given in lists.items():
+            if isinstance(given, str):
+                text = f'{{"{name}":{given}}}'
+                part: int | ItemList | None = _encode_member(text, split_members(text)[0], items)
+            else:
+                part = _continue_list(growing, given, items)
+            body.append(f'"{name}":{given if part is None else "null"}')
+            if part is not None:
+                parts[name] = part
+        extended = [part for part in parts.values() if isinstance(part, ItemList)]
+
+        def keep() -> None:
+            self._growing = [*extended, *self._growing, *growing][:MAX_GROWING_LISTS]
+
+        return self._encoded(items, f"{{{','.join(body)}}}", parts, keep)
+
+    def _encoded(self, items: RequestItems, body: str, parts: Parts, keep: Callable[[], None]) -> Encoded:
+        """Return what was taken apart. `keep` is called when it is on file."""
         described, full = self._encode_parts(parts)
         new = list(items.new.values())
 
@@ -139,7 +177,7 @@ class ItemEncoder:
                 if isinstance(part, ItemList):
                     part.mark_written()
             self._bases |= {name: Base(seq, numbers) for name, numbers in full.items()}
-            self._prefixes = newest_prefixes(prefix, [*self._prefixes, *prefixes])  # others may have been encoded since
+            keep()
 
         return Encoded(new, body, dump_json(described), parts, remember)
 
@@ -237,6 +275,19 @@ def _encode_member(text: str, member: Member, items: RequestItems) -> int | Item
     if items.size_of(member.value) < MIN_MEMBER_CHARACTERS or kind_of(member.name):
         return None  # a secret is masked by its name, which an item does not have
     return items.item_of(member.value).number
+
+
+def _continue_list(growing: list[ItemList], elements: Sequence[Element], items: RequestItems) -> ItemList:
+    """Return the list of these elements: the longest list that they continue, taken from `growing`, or a new one."""
+    known = array("L", [element.item.number for element in takewhile(attrgetter("item"), elements) if element.item])
+    continued = ItemList()
+    for one in growing:
+        length = len(one.numbers)
+        if len(continued.numbers) < length <= len(known) and known[:length] == one.numbers:
+            continued = one
+    growing[:] = [one for one in growing if one is not continued]
+    continued.add_elements(elements[len(continued.numbers) :], items)
+    return continued
 
 
 def _new_prefix(

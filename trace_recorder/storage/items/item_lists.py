@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from zlib import crc32
 
@@ -52,6 +52,21 @@ class NewItem:
     item: Item
 
 
+@dataclass(slots=True, eq=False)
+class Element:
+    """An element of a list that is given by its elements: its JSON text, which is a new item until `item` is set.
+
+    `key` is what the caller finds it by again, None if by nothing. `parts` is how many values it consists of. When
+    it is on file, its text may be dropped, and `chars` says how long that was.
+    """
+
+    text: str
+    parts: int
+    key: Hashable | None = None
+    item: Item | None = None
+    chars: int = 0
+
+
 @dataclass(slots=True)
 class ItemList:
     """A list of a request: the numbers of its elements, the same as ranges, and the running check value.
@@ -75,6 +90,13 @@ class ItemList:
             self.ranges[-1][1] = number
         else:
             self.ranges.append([number, number])
+
+    def add_elements(self, elements: Sequence[Element], items: RequestItems) -> None:
+        """Append elements, and set the item of each one that is new."""
+        for element in elements:
+            if element.item is None:
+                element.item = items.item_of(element.text)
+            self.add(element.item)
 
     def check_value(self) -> int:
         """The CRC-32 over the CRCs of all elements; those that wait must have theirs by now."""

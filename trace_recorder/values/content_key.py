@@ -1,0 +1,166 @@
+"""The content of a message or a tool as a key: two values with equal keys are the same JSON.
+
+A key is a tuple of the texts and numbers that a value consists of, and of the names and classes around them. It has no
+copy of a text, and Python keeps the hash of a text. So the key of a value costs the same however long its texts are,
+and a dict finds the value again, whichever object has it now. 1, 1.0 and True have different keys.
+
+A value has a key only if reading it runs no code of its class: dicts with text as keys, lists, tuples, texts, numbers,
+enums, times, dataclasses, msgspec's structs, pydantic models that pydantic dumps in its own way, and objects that have
+their attributes in `__dict__`. `jsonable.py` says how each of them becomes JSON.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import enum
+import types
+import uuid
+from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Set as AbstractSet
+from functools import lru_cache
+from operator import attrgetter
+from pathlib import PurePath
+from typing import Any
+
+from trace_recorder.guard import try_call
+from trace_recorder.values.jsonable import ATTRIBUTES, NESTED_ATTRIBUTES
+from trace_recorder.values.structs import Struct
+
+MAX_PARTS = 1_000
+"""How many dicts, lists and objects a value with a key may consist of."""
+_MAX_CLASSES = 256
+"""For how many classes it is remembered how they are read."""
+
+_EXACT = frozenset({str, type(None)})
+"""The classes of values that are their own keys."""
+_SCALARS = frozenset({str, type(None), int, float, bool})
+_TIMES = frozenset({datetime.datetime, datetime.date, datetime.time})
+_WITH_OWN_JSON = (
+    Mapping,
+    AbstractSet,
+    list,
+    tuple,
+    str,
+    int,
+    float,
+    type,
+    PurePath,
+    uuid.UUID,
+    datetime.date,
+    datetime.time,
+)
+"""Objects of these classes become JSON in another way than by their fields."""
+_PLAIN_ACCESS: tuple[object, ...] = (object.__getattribute__, types.SimpleNamespace.__getattribute__)
+_OWN_SERIALIZERS = ("field_serializers", "model_serializers", "computed_fields")
+
+
+def content_key(value: object) -> Hashable | None:
+    """Return the key of an element of a list of messages or tools; None if it has none."""
+    if type(value) is dict:  # most messages are such dicts
+        flat = (*value, *value.values())
+        if _EXACT.issuperset(map(type, flat)):
+            return flat
+    return try_call(_KeyReader().read, lambda _: None, value, True)  # noqa: FBT003 - hot
+
+
+class _NoKeyError(ValueError):
+    """The value has no key."""
+
+
+class _KeyReader:
+    """Reads one value. `opens` says whether objects of unknown classes are read by their attributes."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        self._left = MAX_PARTS
+
+    def read(self, value: Any, opens: bool) -> Hashable:  # noqa: FBT001 - hot, as are the loops without a call
+        """Return the key of a value. Raises what reading it raises, and _NoKeyError."""
+        kind = type(value)
+        if kind in _SCALARS:
+            return (kind, repr(value)) if kind is float else (kind, value)  # 0.0 equals -0.0
+        self._left -= 1
+        if self._left < 0:
+            raise _NoKeyError("it has too many parts")
+        if kind is dict:
+            flat = (*value, *value.values())
+            return flat if _EXACT.issuperset(map(type, flat)) else self._members(flat, opens)
+        if kind is list or kind is tuple:
+            key: list[Hashable] = [None]
+            for one in value:
+                key.append(one if type(one) in _EXACT else self.read(one, opens))  # noqa: PERF401 - one call less
+            return tuple(key)
+        return (kind, value.isoformat()) if kind in _TIMES else self._object(value, kind, opens)
+
+    def _members(self, flat: tuple[Any, ...], opens: bool) -> Hashable:  # noqa: FBT001 - hot
+        """Return the key of a dict, of which these are the names and then the values."""
+        names = flat[: len(flat) // 2]
+        if not _EXACT.issuperset(map(type, names)):
+            raise _NoKeyError("a name is no text")
+        key: list[Hashable] = [names]
+        for name, one in zip(names, flat[len(names) :], strict=True):
+            key.append(one if type(one) in _EXACT else self.read(one, opens and name in NESTED_ATTRIBUTES))
+        return tuple(key)
+
+    def _object(self, value: object, kind: type, opens: bool) -> Hashable:  # noqa: FBT001 - hot
+        if isinstance(value, enum.Enum) and _class_attribute(kind, "value") is enum.Enum.__dict__["value"]:
+            return self.read(value.value, opens)
+        if fields := _fields_reader(kind):
+            return kind, self.read(fields(value), False)  # noqa: FBT003 - hot
+        if not opens or not _has_plain_attributes(kind):
+            raise _NoKeyError(f"{kind.__qualname__} has no key")
+        own = vars(value)
+        known = {name: own[name] for name in ATTRIBUTES if name in own}
+        if not known or any(map(callable, known.values())):  # then it is described by its repr
+            raise _NoKeyError(f"{kind.__qualname__} has no attribute of a message")
+        return kind, self._members((*known, *known.values()), opens)
+
+
+@lru_cache(_MAX_CLASSES)
+def _fields_reader(kind: type) -> Callable[[Any], object] | None:
+    """Return the function that reads the fields of objects of a class; None if a class is not read by its fields."""
+    if issubclass(kind, _WITH_OWN_JSON):
+        return None
+    if hasattr(kind, "model_dump") and hasattr(kind, "model_fields"):
+        return attrgetter("__dict__", "__pydantic_extra__") if _is_dumped_by_pydantic(kind) else None
+    names = (
+        tuple(field.name for field in dataclasses.fields(kind))
+        if dataclasses.is_dataclass(kind)
+        else kind.__struct_fields__
+        if issubclass(kind, Struct)
+        else ()
+    )
+    is_plain = names and not _has_own_access(kind) and not any(_is_computed(kind, name) for name in names)
+    return attrgetter(*names) if is_plain else None
+
+
+@lru_cache(_MAX_CLASSES)
+def _has_plain_attributes(kind: type) -> bool:
+    """Whether the attributes of a message are in the `__dict__` of an object of this class, and nowhere else."""
+    if issubclass(kind, _WITH_OWN_JSON) or _has_own_access(kind) or dataclasses.is_dataclass(kind):
+        return False
+    has_dict = isinstance(_class_attribute(kind, "__dict__"), types.GetSetDescriptorType | types.MemberDescriptorType)
+    return has_dict and not any(hasattr(kind, name) for name in (*ATTRIBUTES, "model_fields", "__slots__", "tolist"))
+
+
+def _has_own_access(kind: type) -> bool:
+    return kind.__getattribute__ not in _PLAIN_ACCESS or hasattr(kind, "__getattr__")
+
+
+def _is_computed(kind: type, name: str) -> bool:
+    """Whether reading an attribute runs code: reading a slot, or a default value, does not."""
+    attribute = _class_attribute(kind, name)
+    return hasattr(type(attribute), "__get__") and not isinstance(attribute, types.MemberDescriptorType)
+
+
+def _class_attribute(kind: type, name: str) -> object:
+    return next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
+
+
+def _is_dumped_by_pydantic(kind: Any) -> bool:
+    """Whether the JSON of a pydantic model depends on its fields alone, as far as its class says."""
+    decorators = getattr(kind, "__pydantic_decorators__", None)
+    is_own = getattr(kind.model_dump, "__module__", None) != "pydantic.main" or kind.__pydantic_root_model__
+    return not is_own and not any(getattr(decorators, name, True) for name in _OWN_SERIALIZERS)
