@@ -17,7 +17,7 @@ def lists() -> dict[str, str]:
     """What is masked by its shape, and what the measure is made of."""
     signs: dict[str, list[str]] = {}
     for shape in SHAPES:
-        signs.setdefault(shape.what, []).extend(f"`{sign.strip()}`".replace("|", "\\|") for sign in shape.signs)
+        signs.setdefault(shape.what, []).append(f"`{shape.sign.strip()}`".replace("|", "\\|"))
     rows = [f"| {what} | {', '.join(some)} |" for what, some in sorted(signs.items())]
     kinds = ", ".join(dict.fromkeys(key.service.removeprefix("named: ") for key in keys(1)))
     return {

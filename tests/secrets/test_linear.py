@@ -13,7 +13,16 @@ from types import FrameType
 
 import pytest
 
-from trace_recorder.storage.redaction import commands, json_strings, name_kinds, text_masking, url_credentials, urls
+from trace_recorder.storage.redaction import (
+    commands,
+    json_members,
+    json_strings,
+    name_kinds,
+    name_values,
+    text_masking,
+    url_credentials,
+    urls,
+)
 from trace_recorder.storage.redaction import encodings as secret_encodings
 from trace_recorder.storage.redaction import known_values as secret_values
 from trace_recorder.storage.redaction import names as secret_names
@@ -26,7 +35,7 @@ from trace_recorder.storage.redaction.text_masking import default_redactor
 
 MODULES = (
     *(secret_shapes, secret_names, secret_values, secret_encodings, secret_endings),
-    *(commands, name_kinds, text_masking, url_credentials),
+    *(commands, name_kinds, name_values, json_members, text_masking, url_credentials),
 )
 FULL = {
     "_NAME",
@@ -41,7 +50,7 @@ FULL = {
     "_WORD",
     "_STEP",
 }
-FULL |= {"_PLACE_FOR_ONE", "_NO_PASSWORD", "_COOKIES", "_SCHEME"}
+FULL |= {"PLACE_FOR_ONE", "_NO_PASSWORD", "_COOKIES", "_SCHEME", "_COMPOUND", "_UNBOUNDED"}
 """Patterns that are asked of a name, or of the beginning of a value: of a text that is short."""
 
 
@@ -51,9 +60,9 @@ def patterns() -> Iterator[tuple[str, re.Pattern[str] | re.Pattern[bytes]]]:
         for name, value in vars(module).items():
             if isinstance(value, re.Pattern) and name not in FULL:
                 yield f"{module.__name__}.{name}", value
-            elif name in ("_SIGNS", "_COMMANDS", "_COMMAND_SIGNS"):
-                yield from ((f"{module.__name__}.{name} {gate!r}", pattern) for gate, pattern in value)
-    yield from ((f"{shape.what} {shape.signs}", shape.pattern) for shape in secret_shapes.SHAPES)
+            elif name == "_COMMANDS":
+                yield from ((f"{module.__name__}.{name} {one.word}", one.flag) for one in value)
+    yield from ((f"{shape.what} {shape.sign}", shape.pattern) for shape in secret_shapes.SHAPES)
 
 
 def unbounded(tree: list[tuple[object, object]], *, is_end: bool) -> list[str]:

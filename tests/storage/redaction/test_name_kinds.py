@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from random import Random
 
-from trace_recorder.storage.redaction.name_kinds import is_strange
+from trace_recorder.storage.redaction.name_kinds import LONGEST_SAMPLE, is_strange
 from trace_recorder.storage.redaction.text_masking import default_redactor
 
 _STEP = re.compile(
@@ -15,7 +15,7 @@ _ALPHABETS = ("abcABC012_-éß", "aaaaabcdefghAB1", "ABCDefgh0123", "abcdefghijk
 
 
 def _is_strange_by_rule(value: str) -> bool:
-    look = value[:400]
+    look = value[:LONGEST_SAMPLE]
     steps = len(_STEP.findall(look))
     return len(value) >= 16 and len(set(look)) >= 8 and steps >= 3 and 5 * steps >= len(look)
 

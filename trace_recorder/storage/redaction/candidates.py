@@ -9,6 +9,7 @@ with its neighbours. Invariant: a word is copied once, whole, and with the text 
 
 from __future__ import annotations
 
+import re
 import string
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -127,30 +128,21 @@ class Beginnings:
                         table[code] |= 1 << number
         self._tables = tuple(map(bytes, tables))
 
-    def places(self, data: bytes) -> list[tuple[int, int]]:
-        """Return the groups' numbers, and where in a text a word of each may begin."""
+    def places(self, data: bytes) -> list[int]:
+        """Return where in a text a word may begin, in order."""
         first, second, third = self._tables
         from_bytes = int.from_bytes
-        places: list[tuple[int, int]] = []
+        places: list[int] = []
         for begin in range(0, len(data), _BLOCK):
             end = begin + _BLOCK
             found = from_bytes(data[begin:end].translate(first), "little")
             found &= from_bytes(data[begin + 1 : end + 1].translate(second), "little")
             found &= from_bytes(data[begin + 2 : end + 2].translate(third), "little")
             if found:
-                places += _marked(found.to_bytes(min(_BLOCK, len(data) - begin), "little"), begin)
+                marks = found.to_bytes(min(_BLOCK, len(data) - begin), "little").translate(_IS_MARKED)
+                places += [begin + one.start() for one in _MARKED.finditer(marks)]
         return places
 
 
-def _marked(marks: bytes, begin: int) -> list[tuple[int, int]]:
-    """Return the number of each bit that is set, and its position."""
-    places: list[tuple[int, int]] = []
-    for number, bit in enumerate(_BITS):
-        at = marks.find(bit)
-        while at >= 0:
-            places.append((number, begin + at))
-            at = marks.find(bit, at + 1)
-    return places
-
-
-_BITS = tuple(1 << number for number in range(8))
+_IS_MARKED = b"\0" + b"\1" * 255
+_MARKED = re.compile(b"\1")

@@ -1,7 +1,7 @@
 """Secrets that are recognised by their value: the client's own key, and keys and passwords in the environment.
 
 A value that is long and unlike any word is masked everywhere; a shorter or common one only after its name
-(`is_short`). Invariants: the number of values kept is bounded; learning a value compiles nothing, and its cost does not
+(`short`). Invariants: the number of values kept is bounded; learning a value compiles nothing, and its cost does not
 depend on how many are known; a learned value is masked in every text that is masked later, in any thread.
 """
 
@@ -132,7 +132,8 @@ class KnownSecrets:
         self._given: dict[str, _Secret] = {}
         self._sent: dict[str, _Secret] = {}
         self._cookies: dict[str, _Secret] = {}
-        self._short: frozenset[str] = frozenset()
+        self.short: frozenset[str] = frozenset()
+        """Those that are masked only behind the name of a secret."""
         self.all: tuple[_Secret, ...] = ()
         """All of them: another tuple whenever they change."""
         self._learn(environment, self._given, FROM_THE_ENVIRONMENT)
@@ -160,8 +161,8 @@ class KnownSecrets:
                 kept[value] = known or _Secret(value)
             while len(kept) > limit:
                 kept.pop(next(iter(kept)), None)
-            if not short <= self._short:
-                self._short = frozenset(sorted(self._short | short)[:FROM_THE_ENVIRONMENT])
+            if not short <= self.short:
+                self.short = frozenset(sorted(self.short | short)[:FROM_THE_ENVIRONMENT])
             if new or len(self.all) != len(self._given) + len(self._sent) + len(self._cookies):
                 self.all = (
                     *self._given.values(),
@@ -174,9 +175,9 @@ class KnownSecrets:
         """Return how many values are kept."""
         return len(self.all)
 
-    def is_short(self, value: str) -> bool:
-        """Whether a value is known, but masked only behind its name."""
-        return value in self._short
+    def has_short(self, text: str) -> bool:
+        """Whether a text has a value that is masked only behind its name."""
+        return any(value in text for value in self.short)
 
     def places(self, text: str, look: Look | None) -> list[int]:
         """Return where a text may have one of the values.

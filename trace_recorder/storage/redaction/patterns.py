@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from trace_recorder.storage.redaction.candidates import SHORTEST, Look
+from trace_recorder.storage.redaction.candidates import Look
 from trace_recorder.storage.redaction.key_forms import AFTER_TEXT, WITH_BEGINNING, WITH_MIDDLE
 
 _WORD = "A-Za-z0-9_"
@@ -34,22 +34,26 @@ PEM_BEGIN = "-----BEGIN "
 
 @dataclass(frozen=True)
 class Shape:
-    """One pattern, texts of which each of its secrets has one, and the mask, for the group `secret` if there is one."""
+    """One pattern, a text that each of its secrets has, and the mask, for the group of the pattern if it has one.
+
+    `follows` is the pattern behind that text, and `boundary` where the text is; `is_prefix` if secrets begin with it.
+    """
 
     what: str
-    signs: tuple[str, ...]
+    sign: str
     regex: str
+    follows: str
+    boundary: str = ""
+    is_prefix: bool = False
     grouped: bool = False
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """The pattern, compiled when a text has one of the signs: to compile all of them delays every import."""
+        """The pattern, compiled when a text has the sign: to compile all of them delays every import."""
         return re.compile(self.regex)
 
     def mask(self, text: str) -> str:
         """Return a text with every secret of this shape masked."""
-        if not any(sign in text for sign in self.signs):
-            return text
         mask = f"[REDACTED:{self.what}]"
         if not self.grouped:
             return self.pattern.sub(mask, text)
@@ -74,15 +78,17 @@ def _boundary(prefix: str, length: int) -> str:
 
 
 def _shapes() -> Iterator[Shape]:
-    yield Shape("private-key", (PEM_BEGIN,), _PEM)
+    yield Shape("private-key", PEM_BEGIN, _PEM, r"[A-Z0-9 ]{0,30}PRIVATE")
     for what, beginnings, follows, _ in WITH_BEGINNING:
         for prefix in beginnings.split():
-            yield Shape(what, (prefix,), re.escape(prefix) + _boundary(prefix, len(prefix)) + follows)
-    for what, middle, before, _, follows, _ in WITH_MIDDLE:
+            boundary = _boundary(prefix, len(prefix))
+            yield Shape(what, prefix, re.escape(prefix) + boundary + follows, follows, boundary, is_prefix=True)
+    for what, middle, before, last, follows, _ in WITH_MIDDLE:
         start = rf"(?:(?<![{_WORD}-])|(?<=\\[bfnrt])|(?<=[0-9;\[][0-9]m))"
-        yield Shape(what, (middle,), f"{start}{before}{re.escape(middle)}{follows}")
+        boundary = rf"(?<={last}{re.escape(middle)})"
+        yield Shape(what, middle, f"{start}{before}{re.escape(middle)}{follows}", follows, boundary)
     for what, beginning, follows, _ in AFTER_TEXT:
-        yield Shape(what, (beginning,), re.escape(beginning) + follows, grouped=True)
+        yield Shape(what, beginning, re.escape(beginning) + follows, follows, grouped=True)
 
 
 SHAPES = tuple(_shapes())
@@ -91,88 +97,114 @@ BEGINNINGS = tuple(sorted({prefix for _, some, _, _ in WITH_BEGINNING for prefix
 
 # ── the quick look ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-_MARKS = "-_."
-_LONG = (
-    rf"(?=[A-Za-z0-9_+/=.-]{{{SHORTEST}}})"
-    r"(?=[A-Za-z_+/=.-]{0,80}[0-9]|[A-Z_+/=.-]{0,80}[a-z][a-z_+/=.-]{0,80}[A-Z])"
-)
-"""What follows a mark in a key, and seldom in anything else."""
-
-
+_MARK = re.compile("[-_.]")
 _RARE = re.compile("[~|A-Z]")
 """Characters that are rare enough to be searched for alone."""
 
 
-def _signs() -> tuple[re.Pattern[str], tuple[tuple[str, re.Pattern[str]], ...]]:
-    """Return one pattern for the shapes that contain a mark or a rare character, which begins each match, and for
-    each of the other shapes a text that has to be there and a pattern that begins with it.
+@dataclass(frozen=True, slots=True)
+class _Sign:
+    """A text that secrets of a shape have, the position of its mark or rare character, and the number of the shape."""
+
+    text: str
+    at: int
+    number: int
+
+    @property
+    def behind_mark(self) -> str:
+        """What has to stand behind the mark: a bounded part of it, so that each mark can be tried by itself."""
+        follows = _UNBOUNDED.sub(r"{\1}", SHAPES[self.number].follows).replace("=*+", "")
+        return re.escape(self.text[self.at + 1 :]) + follows
+
+
+_UNBOUNDED = re.compile(r"\{(\d+),\}\+")
+
+
+def _marked() -> dict[str, list[_Sign]]:
+    """Return the beginnings that have a mark, by their last mark and the character before it."""
+    signs: dict[str, list[_Sign]] = defaultdict(list)
+    for number, shape in enumerate(SHAPES):
+        marks = [found.start() for found in _MARK.finditer(shape.sign)] if shape.is_prefix else []
+        if marks:
+            signs[shape.sign[marks[-1] - 1 : marks[-1] + 1]].append(_Sign(shape.sign, marks[-1], number))
+    return signs
+
+
+def _mark_pattern(signs: dict[str, list[_Sign]]) -> re.Pattern[str]:
+    """Compile the pattern of a mark behind one of the beginnings, and before a long run."""
+    by_mark: dict[str, list[str]] = defaultdict(list)
+    for ending, some in signs.items():
+        beginnings: dict[str, set[str]] = defaultdict(set)
+        for sign in some:
+            beginnings[sign.behind_mark].add(f"(?<={re.escape(sign.text[: sign.at + 1])})")
+        options = (f"(?:{'|'.join(sorted(begins))}){behind}" for behind, begins in beginnings.items())
+        by_mark[ending[1]].append(f"(?<={re.escape(ending)})(?={'|'.join(options)})")
+    return re.compile("|".join(f"{re.escape(mark)}(?:{'|'.join(some)})" for mark, some in by_mark.items()), re.ASCII)
+
+
+_BY_ENDING = _marked()
+_MARKS = _mark_pattern(_BY_ENDING)
+
+
+def _unmarked() -> tuple[re.Pattern[str], dict[str, list[_Sign]], tuple[tuple[str, re.Pattern[str], int], ...]]:
+    """Return one pattern for the shapes with a rare character, which begins each match, and these by the character; and
+    for each of the other shapes a text that has to be there, and a pattern that begins with it.
 
     In either case a whole secret has to be there, so that a text without one is not searched twice.
     """
-    by_mark: dict[str, list[tuple[str, int, str]]] = defaultdict(list)
-    alone = [(middle, rf"(?<={last}{re.escape(middle)}){follows}") for _, middle, _, last, follows, _ in WITH_MIDDLE]
-    alone += [(beginning, follows) for _, beginning, follows, _ in AFTER_TEXT if " " not in beginning]
-    for _, some, follows, _ in WITH_BEGINNING:
-        for prefix in some.split():
-            at = max(prefix.rfind(mark) for mark in _MARKS)
-            if at < 0:
-                alone.append((prefix, _boundary(prefix, len(prefix)) + follows))
-            else:
-                by_mark[prefix[at]].append((prefix, at, follows))
-    by_character: dict[str, list[str]] = defaultdict(list)
-    for mark, rows in by_mark.items():
-        by_character[mark].append(_behind_mark(mark, rows))
-    others: list[tuple[str, re.Pattern[str]]] = []
-    for text, follows in alone:
+    options: dict[str, list[str]] = defaultdict(list)
+    signs: dict[str, list[_Sign]] = defaultdict(list)
+    others: list[tuple[str, re.Pattern[str], int]] = []
+    for number, shape in enumerate(SHAPES):
+        if " " in shape.sign or (shape.is_prefix and _MARK.search(shape.sign)):
+            continue
+        text, follows = shape.sign, shape.boundary + shape.follows
         found = _RARE.search(text) or _MARK.search(text)
         if found is None:
-            others.append((text, re.compile(re.escape(text) + follows, re.ASCII)))
+            others.append((text, re.compile(re.escape(text) + follows, re.ASCII), number))
             continue
         behind = rf"(?<={re.escape(text[: found.end()])})" if found.start() else ""
-        by_character[found[0]].append(f"{behind}{re.escape(text[found.end() :])}{follows}")
-    options = "|".join(f"{re.escape(one)}(?:{'|'.join(some)})" for one, some in by_character.items())
-    return re.compile(options, re.ASCII), tuple(others)
+        options[found[0]].append(f"{behind}{re.escape(text[found.end() :])}{follows}")
+        signs[found[0]].append(_Sign(text, found.start(), number))
+    pattern = "|".join(f"{re.escape(one)}(?:{'|'.join(some)})" for one, some in options.items())
+    return re.compile(pattern, re.ASCII), signs, tuple(others)
 
 
-def _behind_mark(mark: str, rows: Sequence[tuple[str, int, str]]) -> str:
-    """Return what has to stand behind a mark, and before it: the place of the mark in each prefix, and what follows.
-
-    Prefixes with the mark in the same place share the text before them: half of a pattern's time to compile is that.
-    """
-    groups: dict[tuple[int, str], list[tuple[str, str]]] = defaultdict(list)
-    for prefix, at, follows in rows:
-        groups[at, _boundary(prefix, at + 1)].append((prefix, follows))
-    options = []
-    for (at, boundary), some in groups.items():
-        first = "".join(sorted({prefix[0] for prefix, _ in some}))
-        each = (f"(?<={re.escape(p[: at + 1])}){re.escape(p[at + 1 :])}{follows}" for p, follows in some)
-        options.append(f"(?<=[{first}].{{{at}}}){boundary}(?:{'|'.join(each)})")
-    last = "".join(sorted({re.escape(prefix[at - 1]) for prefix, at, _ in rows}))
-    return rf"(?<=[{last}]{re.escape(mark)}){_LONG}(?:{'|'.join(options)})"
-
-
-_MARK = re.compile(f"[{_MARKS}]")
-_SIGN, _OTHER_SIGNS = _signs()
-
-
-_PLACED_SIGNS = (
-    (PEM_BEGIN, re.compile(r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE")),
-    *((begin, re.compile(re.escape(begin) + follows, re.ASCII)) for _, begin, follows, _ in AFTER_TEXT if " " in begin),
+_RARE_SIGN, _BY_CHARACTER, _OTHER_SIGNS = _unmarked()
+_PLACED_SIGNS = tuple(
+    (shape.sign, re.compile(re.escape(shape.sign) + shape.follows, re.ASCII), number)
+    for number, shape in enumerate(SHAPES)
+    if " " in shape.sign
 )
 """Those of several words."""
 
 
-def signs(look: Look) -> list[int]:
-    """Return where in a text a secret of the table may be."""
+def signs(look: Look) -> list[tuple[int, int]]:
+    """Return where in a text a secret of the table may be, and the number of its shape in `SHAPES`."""
     plain, words = look.plain, look.words
-    places: list[int] = []
-    for gate, pattern in _PLACED_SIGNS:
+    places: list[tuple[int, int]] = []
+    for gate, pattern, number in _PLACED_SIGNS:
         if gate in plain:
-            places += [found.start() for found in pattern.finditer(plain)]
-    if words:
-        if _SIGN.search(words):
-            places += [look.place(found.start()) for found in _SIGN.finditer(words)]
-        for gate, pattern in _OTHER_SIGNS:
-            if gate in words:
-                places += [look.place(found.start()) for found in pattern.finditer(words)]
+            places += [(found.start(), number) for found in pattern.finditer(plain)]
+    if not words:
+        return places
+    done = 0
+    for found in _MARKS.finditer(words):
+        mark = found.start()
+        for sign in _BY_ENDING[words[mark - 1 : mark + 1]] if mark >= done else ():
+            begin = mark - sign.at
+            secret = SHAPES[sign.number].pattern.match(words, begin) if words.startswith(sign.text, begin) else None
+            if secret is not None:
+                places.append((look.place(mark), sign.number))
+                done = max(done, secret.end())
+    for found in _RARE_SIGN.finditer(words):
+        at = found.start()
+        places += [
+            (look.place(at), sign.number)
+            for sign in _BY_CHARACTER[found[0][0]]
+            if words.startswith(sign.text, at - sign.at)
+        ]
+    for gate, pattern, number in _OTHER_SIGNS:
+        if gate in words:
+            places += [(look.place(found.start()), number) for found in pattern.finditer(words)]
     return places

@@ -17,8 +17,8 @@ from itertools import accumulate, pairwise
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
 from trace_recorder.guard import try_call
-from trace_recorder.storage.redaction import names as secret_names
 from trace_recorder.storage.redaction.body_parts import BodyPart
+from trace_recorder.storage.redaction.json_members import is_secret_member
 from trace_recorder.storage.redaction.json_strings import decode_string, strings_at, without_escapes
 from trace_recorder.storage.redaction.known_values import KnownSecrets
 from trace_recorder.storage.redaction.partial_secrets import unfinished
@@ -100,9 +100,9 @@ class Redaction:
             yield_to_others()
             part = text[done : done + MAX_UNINTERRUPTED_CHARS]
             part = part[: len(part) - unfinished(part)] or part
-            parts.append(mask_text(part, self._known.is_short, kinds))
+            parts.append(mask_text(part, self._known.short, kinds))
             done += len(part)
-        return "".join([*parts, mask_text(text[done:] if done else text, self._known.is_short, kinds)])
+        return "".join([*parts, mask_text(text[done:] if done else text, self._known.short, kinds)])
 
     def mask_gap(self, text: str) -> str:
         """Mask the text of a failure; if a redactor failed, with what this package knows itself."""
@@ -150,11 +150,7 @@ class Redaction:
             return value
         if name in _SEALED and len(value) >= _SEAL:
             return self._known.mask(value)
-        if (
-            name
-            and default_redactor in self._redactors
-            and secret_names.is_secret_member(name, value, self._known.is_short)
-        ):
+        if name and default_redactor in self._redactors and is_secret_member(name, value, self._known.short):
             return "[REDACTED:secret-member]"
         return self.mask_plain(value, kinds)
 
@@ -251,7 +247,7 @@ class Redaction:
     def _mask_secrets(self, text: str) -> str:
         """Mask what is known to be secret, and what has the shape of it, without a redactor of the user's."""
         text = self._known.mask(text)
-        return mask_text(text, self._known.is_short) if default_redactor in self._redactors else text
+        return mask_text(text, self._known.short) if default_redactor in self._redactors else text
 
     def mask_line(self, line: str) -> tuple[str, int]:
         """Mask a line: the strings of what is JSON in it, or else all of it."""

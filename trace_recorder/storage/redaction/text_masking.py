@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Collection, Iterable
 from itertools import accumulate, chain
 
 from trace_recorder.storage.redaction import commands, url_credentials
@@ -37,15 +37,19 @@ class Sightings:
     `all` has the lists of each kind, so that `any(seen.all)` is whether a secret may be anywhere.
     """
 
-    __slots__ = ("_text", "all", "by_name", "encoded", "escapes", "in_urls", "known", "shapes")
+    __slots__ = ("_text", "all", "by_name", "encoded", "escapes", "in_urls", "known", "numbers", "shapes")
 
     def __init__(self, text: str, kinds: int = EVERY, known: KnownSecrets | None = None) -> None:
         self._text = text
         shortened = shorten(text) if len(text) > secret_encodings.LONGEST else None
         look = Look(text if shortened is None else shortened.text, runs=kinds != NAME)
-        self.shapes = secret_shapes.signs(look) if kinds & SHAPE else []
-        self.by_name = secret_names.signs(look) if kinds & NAME else []
-        self.in_urls = url_credentials.url_signs(look) if kinds & NAME and url_credentials.MARK in look.data else []
+        shapes = secret_shapes.signs(look) if kinds & SHAPE else []
+        self.shapes = [at for at, _ in shapes]
+        self.numbers = sorted({number for _, number in shapes})
+        any_value = known is not None and known.has_short(text)
+        self.by_name = secret_names.signs(look, any_value=any_value) if kinds & NAME else []
+        self.by_name += [at for at, _ in commands.secrets_in_commands(look.plain)] if kinds & NAME else []
+        self.in_urls = url_credentials.signs(look.plain) if kinds & NAME else []
         may_be_encoded = kinds & ENCODED and (look.runs or secret_encodings.MARK in look.data)
         self.encoded = secret_encodings.signs(look, _sees) if may_be_encoded else []
         self.known: list[int] = []
@@ -98,23 +102,20 @@ class Sightings:
             | KNOWN * _has_any(self.known, start, end)
         )
 
-    def mask(self, is_known: Callable[[str], bool]) -> str:
-        """Return the text with every secret masked that is not encoded."""
-        text = self._text
-        if self.in_urls:
-            text = _mask_spans(text, url_credentials.secrets_in_urls(text), "[REDACTED:url-password]")
-        if self.shapes:
-            text = _mask_shapes(_mask_shapes(text))  # again: a secret may hide another right behind it
-        if not self.by_name:
-            return text
-        text = _mask_spans(text, commands.secrets_in_commands(text), "[REDACTED:assigned-secret]")
-        places = self.by_name if text is self._text else secret_names.signs(Look(text, runs=False))
-        return _mask_spans(text, secret_names.secrets_by_name(text, places, is_known), "[REDACTED:assigned-secret]")
+
+def _word_with_mask(text: str) -> int:
+    """Return where the first word with a mask begins: from there on, a mask may have hidden another secret."""
+    mask = text.find("[REDACTED:")
+    first = max(0, mask - _LONGEST_WORD)
+    return max(text.rfind(" ", first, mask) + 1, text.rfind("\n", first, mask) + 1, first)
 
 
-def _mask_shapes(text: str) -> str:
-    for shape in secret_shapes.SHAPES:
-        text = shape.mask(text)
+_LONGEST_WORD = 1000
+
+
+def _mask_shapes(text: str, numbers: Iterable[int]) -> str:
+    for number in numbers:
+        text = secret_shapes.SHAPES[number].mask(text)
     return text
 
 
@@ -128,13 +129,31 @@ def _has_any(places: list[int], start: int, end: int) -> bool:
     return bool(places) and bisect_left(places, start) < bisect_left(places, end)
 
 
-def mask_text(text: str, is_known: Callable[[str], bool] = lambda _: False, kinds: int = EVERY) -> str:
-    """Mask every secret that a text shows by itself; `is_known` says whether a value after a name is a known one."""
-    seen = Sightings(text, kinds)
-    masked = seen.mask(is_known)
+def mask_text(text: str, short: Collection[str] = frozenset(), kinds: int = EVERY) -> str:
+    """Mask every secret that a text shows by itself; the known values that are `short` are masked after names."""
+    seen = Sightings(text, kinds & (SHAPE | ENCODED))
+    masked = _mask(text, seen, short, kinds)
     if not seen.encoded:
         return masked
-    return secret_encodings.mask_encoded(masked, lambda decoded: Sightings(decoded).mask(is_known))
+    return secret_encodings.mask_encoded(
+        masked, lambda decoded: _mask(decoded, Sightings(decoded, SHAPE), short, EVERY)
+    )
+
+
+def _mask(text: str, seen: Sightings, short: Collection[str], kinds: int) -> str:
+    """Return the text with every secret masked that is not encoded."""
+    if kinds & NAME:
+        text = _mask_spans(text, url_credentials.secrets_in_urls(text), "[REDACTED:url-password]")
+    if seen.numbers:
+        text = _mask_shapes(text, seen.numbers)
+        done = _word_with_mask(text)
+        text = text[:done] + _mask_shapes(text[done:], Sightings(text[done:], SHAPE).numbers)
+    if not kinds & NAME:
+        return text
+    text = _mask_spans(text, commands.secrets_in_commands(text), "[REDACTED:assigned-secret]")
+    any_value = any(value in text for value in short)
+    secrets = secret_names.secrets_by_name(text, short.__contains__, any_value=any_value)
+    return _mask_spans(text, secrets, "[REDACTED:assigned-secret]")
 
 
 def _mask_spans(text: str, spans: Iterable[tuple[int, int]], mask: str) -> str:
