@@ -18,7 +18,6 @@ from trace_recorder.storage.redaction import (
     json_members,
     json_strings,
     name_kinds,
-    name_values,
     text_masking,
     url_credentials,
     urls,
@@ -35,7 +34,7 @@ from trace_recorder.storage.redaction.text_masking import default_redactor
 
 MODULES = (
     *(secret_shapes, secret_names, secret_values, secret_encodings, secret_endings),
-    *(commands, name_kinds, name_values, json_members, text_masking, url_credentials),
+    *(commands, name_kinds, json_members, text_masking, url_credentials),
 )
 FULL = {
     "_NAME",

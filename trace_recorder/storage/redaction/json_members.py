@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from trace_recorder.storage.redaction.name_kinds import SCHEMES, kind_of
-from trace_recorder.storage.redaction.name_values import is_secret_value
+from trace_recorder.storage.redaction.name_kinds import SCHEMES, is_secret_value, kind_of
 from trace_recorder.storage.redaction.names import has_cookies
 
 _SCHEME = re.compile(rf"{SCHEMES} {{1,3}}", re.IGNORECASE)

@@ -2,10 +2,10 @@ r"""Finds secrets that are known by a name before them: `password: …`, `--toke
 
 A name is found by three letters of its stem (`Beginnings`). One pattern then reads the rest of the name, the separator,
 and whether a value is there that is long enough to be a secret. Only where it matches, Python decides: by the name
-(`name_kinds.py`), by how the value is written (`_form`), and by the value (`name_values.py`). Invariants: each place
-costs a bounded number of steps; the text after a secret's name is not searched for further names, and of the names
-within a value that is no secret at most `MAX_NESTED` are examined, so that a text of names alone takes as long as its
-characters, and not as its names times their values; no mask replaces a quote or a backslash, so that JSON stays JSON.
+and the value (`name_kinds.py`), and by how the value is written (`_form`). Invariants: each place costs a bounded
+number of steps; a secret is not searched for further names, and of the names within a value that is no secret at most
+`MAX_NESTED` are examined, so that each character is read a few times, however many names are around it; no mask
+replaces a quote or a backslash, so that JSON stays JSON.
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ import string
 from collections.abc import Callable, Iterator
 
 from trace_recorder.storage.redaction.candidates import Beginnings, Look
-from trace_recorder.storage.redaction.name_kinds import LONGEST_LOOK, SCHEMES, kind_of, says_secret
-from trace_recorder.storage.redaction.name_values import (
+from trace_recorder.storage.redaction.name_kinds import (
+    LONGEST_LOOK,
     PLACE_FOR_ONE,
+    SCHEMES,
     SHORTEST,
     SHORTEST_WEAK,
     Form,
     is_secret_value,
+    kind_of,
+    says_secret,
 )
 
 Span = tuple[int, int]
