@@ -26,6 +26,7 @@ EXPORTS: dict[str, tuple[tuple[str, ...], str]] = {
     "invariant": (("invariant",), ".jsonl"),
     "openai": (("openai",), ".jsonl"),
     "otlp": (("otlp",), ".jsonl"),
+    "otlp-genai-0.1": (("otlp", "--form", "genai-0.1"), ".jsonl"),
     "otlp-openinference": (("otlp", "--form", "openinference"), ".jsonl"),
     "toolbrain": (("toolbrain",), ""),
     "trl": (("trl",), ".jsonl"),
@@ -42,6 +43,7 @@ READERS: dict[str, Shown] = {
     "invariant": shown.invariant,
     "openai": shown.chat_rows,
     "otlp": shown_spans.genai,
+    "otlp-genai-0.1": shown_spans.genai,
     "otlp-openinference": shown_spans.openinference,
     "toolbrain": shown.toolbrain,
     "trl": shown.chat_rows,
@@ -50,7 +52,7 @@ READERS: dict[str, Shown] = {
     "trae": shown.trae,
     "document": shown.trae,
 }
-BY_EXCHANGE = frozenset({"trae", "document", "toolbrain", "otlp", "otlp-openinference", "inspect"})
+BY_EXCHANGE = frozenset({"trae", "document", "toolbrain", "otlp", "otlp-genai-0.1", "otlp-openinference", "inspect"})
 
 _TRAINING = "a row of training has no place for it"
 _LEFT_OUT = "a call that failed is left out, and counted"

@@ -50,7 +50,7 @@ Form = Annotated[
         "--form",
         "--parser",
         help="trl: messages, prompt_completion, tokens; hierarchy: turn, message; toolbrain: calls, code, react; "
-        "otlp: genai, openinference, both; inspect: json, eval.",
+        "otlp: genai, genai-0.1, openinference, both; inspect: json, eval.",
     ),
 ]
 Dataset = Annotated[str | None, typer.Option("--name", help="What the dataset is called, in its metadata.")]

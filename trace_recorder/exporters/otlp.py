@@ -87,10 +87,11 @@ def otlp(  # noqa: PLR0913 - one keyword a setting
     """Return an exporter of spans to an OTLP/HTTP endpoint, such as http://localhost:4318.
 
     Without an endpoint it is that of OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT.
-    `conventions` are those of OpenTelemetry ("genai"), of OpenInference, or "both". Without `content` nothing is sent
-    that anyone said or that a tool gave. With `new_messages` each call has only what is new in its prompt. A request
-    may take `timeout_seconds`, and the end of a run waits for `flush_seconds` at most. Raises MissingExtraError where
-    OpenTelemetry's SDK is not installed, and ValueError for an endpoint that is no address.
+    `conventions` are those of OpenTelemetry ("genai", or of their version 0.1 alone: "genai-0.1"), of OpenInference, or
+    "both". Without `content` nothing is sent that anyone said or that a tool gave. With `new_messages` each call has
+    only what is new in its prompt. A request may take `timeout_seconds`, and the end of a run waits for `flush_seconds`
+    at most. Raises MissingExtraError where OpenTelemetry's SDK is not installed, and ValueError for an endpoint that is
+    no address.
     """
     target = OtlpTarget(
         endpoint_of(endpoint or _endpoint_of_environment()),

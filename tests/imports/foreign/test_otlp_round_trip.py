@@ -46,7 +46,7 @@ def _described(run: Trajectory) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("conventions", ["genai", "openinference", "both"])
+@pytest.mark.parametrize("conventions", ["genai", "genai-0.1", "openinference", "both"])
 def test_a_run_is_the_same_after_a_round_trip(tmp_path: Path, conventions: Conventions) -> None:
     inner = {"gen_ai__operation__name": "invoke_agent", "gen_ai__agent__name": "scout"}
     usage = {"gen_ai__usage__input_tokens": 7, "gen_ai__usage__output_tokens": 2}

@@ -11,6 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from tests.data.written import Writing, said
+from tests.views import made
 from tests.views.runs import RUNS
 from trace_recorder import Trajectory, TrajectoryRecorder, load
 from trace_recorder.values.structs import replace
@@ -38,6 +39,34 @@ def json_of(span: Span, name: str) -> Any:
 def named(spans: list[Span], name: str) -> Span:
     [found] = [span for span in spans if span.name == name]
     return found
+
+
+_REMOVED = {
+    "invoke_agent": {"gen_ai.provider.name", "gen_ai.agent.id"},
+    "chat": {"gen_ai.agent.id", "gen_ai.usage.cache_creation.input_tokens"},
+}
+"""What version 0.1 has no more, by the operation of a span."""
+_CHANGED = {"gen_ai.output.messages", "gen_ai.system_instructions", "trace_recorder.agent.id"}
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_version_0_1_of_the_conventions_has_what_it_has_and_no_more(
+    trajectories: Mapping[str, Trajectory], run: str
+) -> None:
+    """Answers state no reason to finish, instructions are texts; nothing else differs."""
+    today, spans = list(to_spans(trajectories[run])), list(to_spans(trajectories[run], "genai-0.1"))
+
+    for before, span in zip(today, spans, strict=True):
+        kind = "invoke_agent" if before.name.startswith("invoke_agent") else "chat"
+        kept = {name: before.attributes[name] for name in before.attributes.keys() - _REMOVED[kind] - _CHANGED}
+        assert {name: span.attributes[name] for name in span.attributes.keys() - _CHANGED} == kept
+        assert span.attributes.get("trace_recorder.agent.id") == before.attributes.get("gen_ai.agent.id")
+        outputs = json.loads(str(before.attributes.get("gen_ai.output.messages", "[]")))
+        assert json.loads(str(span.attributes.get("gen_ai.output.messages", "[]"))) == [
+            {name: value for name, value in output.items() if name != "finish_reason"} for output in outputs
+        ]
+        parts = json.loads(str(span.attributes.get("gen_ai.system_instructions", "[]")))
+        assert {part["type"] for part in parts} <= {"text"}
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -195,3 +224,15 @@ def test_a_message_that_calls_share_is_encoded_once(trajectories: Mapping[str, T
 
     assert [*to_spans(run)] == [*to_spans(run)]
     assert replace(one, model="other") != one
+
+
+def test_instructions_that_are_no_text_are_texts_in_version_0_1() -> None:
+    image = {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png", "media_type": "image/png"}}
+    messages = [{"role": "system", "content": [{"type": "text", "text": "See."}, image]}]
+    trajectory = made.run(made.call(messages, "a", api="anthropic-messages"))
+    [_, span] = to_spans(trajectory, "genai-0.1")
+
+    text, other = json_of(span, "gen_ai.system_instructions")
+    assert text == {"type": "text", "content": "See."}
+    assert other["type"] == "text"
+    assert json.loads(other["content"])["uri"] == "https://example.org/a.png"

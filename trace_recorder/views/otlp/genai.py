@@ -3,6 +3,10 @@
 https://github.com/open-telemetry/semantic-conventions-genai, as of November 2026. What the conventions have no
 attribute for is under `trace_recorder.`. Tokens that were written to a cache are stated under their name of today and
 under the one before (`cache_creation`), which most readers know.
+
+`is_0_1` writes what version 0.1 has and nothing that it removed: internal `invoke_agent` spans have no provider,
+`gen_ai.agent.id` is for agents that are hosted, instructions are texts, an answer has no `finish_reason` of its own,
+and tokens that were written to a cache have one name.
 """
 
 from __future__ import annotations
@@ -80,39 +84,43 @@ class GenAI:
     """Writes attributes by the conventions; without `content`, nothing that anyone said or that a tool gave."""
 
     content: bool = True
+    is_0_1: bool = False
     texts: MessageTexts = field(default_factory=MessageTexts)
 
     def agent(self, trajectory: Trajectory) -> dict[str, Value]:
         """Return the attributes of the run's own span."""
         made = known(
             gen_ai__operation__name="invoke_agent",
-            gen_ai__provider__name=provider_of(trajectory.provider),
+            gen_ai__provider__name=None if self.is_0_1 else provider_of(trajectory.provider),
             gen_ai__request__model=trajectory.model,
             gen_ai__conversation__id=trajectory.trajectory_id,
         )
         return made | (dict(self._said(trajectory.task, trajectory.final_result)) if self.content else {})
 
-    @staticmethod
-    def _said(task: str | None, result: Payload) -> Iterator[tuple[str, Value]]:
+    def _said(self, task: str | None, result: Payload) -> Iterator[tuple[str, Value]]:
         """Yield the task as what the agent was asked, and the final result as its answer."""
         if task is not None:
             part = {"type": "text", "content": text_of_value(task)}
             yield "gen_ai.input.messages", json_of([{"role": "user", "parts": [part]}])
         if result is not None:
             part = {"type": "text", "content": text_of_value(result)}
-            yield "gen_ai.output.messages", json_of([{"role": "assistant", "parts": [part], "finish_reason": "stop"}])
+            ended = {} if self.is_0_1 else {"finish_reason": "stop"}
+            yield "gen_ai.output.messages", json_of([{"role": "assistant", "parts": [part], **ended}])
 
-    @staticmethod
-    def sub_agent(one: LLMInteraction | AgentStep, trajectory: Trajectory) -> dict[str, Value]:
+    def sub_agent(self, one: LLMInteraction | AgentStep, trajectory: Trajectory) -> dict[str, Value]:
         """Return the attributes of the span of an agent that another one started."""
         provider = one.provider if isinstance(one, LLMInteraction) else trajectory.provider
         return known(
             gen_ai__operation__name="invoke_agent",
-            gen_ai__provider__name=provider_of(provider),
+            gen_ai__provider__name=None if self.is_0_1 else provider_of(provider),
             gen_ai__agent__name=one.agent,
-            gen_ai__agent__id=one.agent_id,
             gen_ai__conversation__id=trajectory.trajectory_id,
+            **self._agent_id(one.agent_id),
         )
+
+    def _agent_id(self, agent_id: str | None) -> dict[str, Value | None]:
+        """Return the id of an agent, which is one of this run, and no hosted agent's."""
+        return {("trace_recorder__agent__id" if self.is_0_1 else "gen_ai__agent__id"): agent_id}
 
     @staticmethod
     def step(step: AgentStep) -> dict[str, Value]:  # noqa: ARG004
@@ -131,18 +139,20 @@ class GenAI:
             gen_ai__response__id=response.id,
             gen_ai__response__time_to_first_chunk=one.time_to_first_token_seconds if one.stream else None,
             gen_ai__agent__name=one.agent,
-            gen_ai__agent__id=one.agent_id,
+            **self._agent_id(one.agent_id),
         )
         reasons = [said.finish_reason for said in response.choices or (response,)]
         if any(reasons):
             made["gen_ai.response.finish_reasons"] = [encodable(reason or "") for reason in reasons]
         made |= dict(_parameters(parameters)) | _usage(one)
+        if self.is_0_1:
+            made.pop("gen_ai.usage.cache_creation.input_tokens", None)
         return made | (self._messages(one, prompt) if self.content else {})
 
     def _messages(self, one: LLMInteraction, prompt: Prompt) -> dict[str, Value]:
         made: dict[str, Value] = {}
         if prompt.instructions:
-            made["gen_ai.system_instructions"] = instructions_text(prompt.instructions)
+            made["gen_ai.system_instructions"] = instructions_text(prompt.instructions, as_texts=self.is_0_1)
         if prompt.is_known:
             made["gen_ai.input.messages"] = self.texts.array(prompt.messages)
         if prompt.omitted:
@@ -151,7 +161,7 @@ class GenAI:
         if prompt.tools:
             made["gen_ai.tool.definitions"] = self.texts.tools(prompt.tools)
         if one.answered:
-            made["gen_ai.output.messages"] = json_of(outputs_of(one.response))
+            made["gen_ai.output.messages"] = json_of(outputs_of(one.response, with_reasons=not self.is_0_1))
         return made
 
     def tool(self, call: ToolCall | None, result: ToolResult | None) -> dict[str, Value]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal, Protocol
 
 from trace_recorder.dialects.json_access import as_number
@@ -20,9 +21,10 @@ from trace_recorder.views.otlp.prompts import Prompt
 from trace_recorder.views.otlp.span import PARENT_CONTEXT, Span, SpanEvent, SpanIds, Value, after, nanoseconds
 from trace_recorder.views.otlp.tools import ToolRun
 
-Conventions = Literal["genai", "openinference", "both", "langfuse"]
+Conventions = Literal["genai", "genai-0.1", "openinference", "both", "langfuse"]
 _WRITERS: Mapping[Conventions, Sequence[Callable[[bool], Writer]]] = {
     "genai": (GenAI,),
+    "genai-0.1": (partial(GenAI, is_0_1=True),),
     "openinference": (OpenInference,),
     "both": (GenAI, OpenInference),
     "langfuse": (ChatAttributes,),

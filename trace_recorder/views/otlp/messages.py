@@ -85,9 +85,14 @@ def split_instructions(one: LLMInteraction, messages: Sequence[Message]) -> int:
     return next(roles, len(messages))
 
 
-def instructions_text(messages: Iterable[Message]) -> str:
-    """Return instructions as the parts that they are made of."""
-    return json_of([part for message in messages for part in _content_parts(message)])
+def instructions_text(messages: Iterable[Message], *, as_texts: bool = False) -> str:
+    """Return instructions as the parts that they are made of; `as_texts` makes a text of a part that is none."""
+    parts = [part for message in messages for part in _content_parts(message)]
+    return json_of([_as_text(part) for part in parts] if as_texts else parts)
+
+
+def _as_text(part: dict[str, Payload]) -> dict[str, Payload]:
+    return part if part.get("type") == "text" else {"type": "text", "content": json_of(part)}
 
 
 def message_of(message: Message) -> dict[str, Payload]:
@@ -101,14 +106,14 @@ def message_of(message: Message) -> dict[str, Payload]:
     return {"role": message.role, "parts": parts, **without_none(name=message.name)}
 
 
-def outputs_of(response: LLMResponse) -> list[dict[str, Payload]]:
-    """Return the answers of a response: one message a choice, with its parts in their order."""
+def outputs_of(response: LLMResponse, *, with_reasons: bool = True) -> list[dict[str, Payload]]:
+    """Return the answers of a response: one message a choice, with its parts in their order, and why it ended."""
     several: Sequence[Choice | LLMResponse] = response.choices if len(response.choices) > 1 else [response]
     return [
         {
             "role": "assistant",
             "parts": [*_answer_parts(said)],
-            **without_none(finish_reason=finish_reason_of(said.finish_reason)),
+            **without_none(finish_reason=finish_reason_of(said.finish_reason) if with_reasons else None),
         }
         for said in several
     ]

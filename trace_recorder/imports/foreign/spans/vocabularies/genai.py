@@ -168,7 +168,9 @@ def _usage(span: Span) -> Usage | None:
             counts, "cache_read.input_tokens", "cache_read_input_tokens", "details.cache_read_tokens"
         ),
         "cache_creation_input_tokens": _first(
-            counts, "cache_creation.input_tokens", "cache_creation_input_tokens", "details.cache_write_tokens"
+            counts,
+            *("cache_write.input_tokens", "cache_creation.input_tokens"),
+            *("cache_creation_input_tokens", "details.cache_write_tokens"),
         ),
         "reasoning_tokens": _first(
             counts, "reasoning.output_tokens", "reasoning_tokens", "details.reasoning_tokens", "details.thoughts_tokens"
@@ -184,6 +186,7 @@ _READ_COUNTS = {
     *("input_tokens", "prompt_tokens", "output_tokens", "completion_tokens", "total_tokens", "reasoning_tokens"),
     *("cache_read.input_tokens", "cache_read_input_tokens", "cache_creation.input_tokens", "reasoning.output_tokens"),
     *("cache_creation_input_tokens", "details.cache_read_tokens", "details.cache_write_tokens"),
+    "cache_write.input_tokens",
     *("details.reasoning_tokens", "details.thoughts_tokens"),
 }
 
