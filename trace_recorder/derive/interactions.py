@@ -9,7 +9,7 @@ recognised by the id of the response. Which came first makes no difference.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,8 +48,8 @@ def interaction_of(call: CallRecords) -> LLMInteraction:
         response=call.read_response(),
         error=stated_error(request_data.get("error")) if call.is_manual else stream_error or ending_error,
         attempts=attempts,
-        duration_seconds=_seconds(call_seconds(attempts, _seconds(end.get("duration_seconds")))),
-        time_to_first_token_seconds=_seconds(first_token),
+        duration_seconds=_duration(attempts, end) if len(attempts) != 1 else attempts[0].duration_seconds,
+        time_to_first_token_seconds=None if first_token is None else _seconds(first_token),
         stream=bool(end["stream"] if "stream" in end else asks_for_stream(request_data, asked)),
         complete=complete,
         ended_by=ended_by,
@@ -138,18 +138,26 @@ def _attempts(call: CallRecords, ending_error: ErrorInfo | None) -> tuple[Attemp
             error = _ending_error(ending, call.body_of_attempt(number) if call.streams else {}) if ending else None
         data = ending.data if ending else parts.get(number, {})
         status, headers = data.get("status"), data.get("headers")
+        seconds: Payload = data.get("duration_seconds")
         attempts.append(
             Attempt(
                 number=number,
                 timestamp=request.time,
                 status=status if type(status) is int else None,
                 error=error,
-                duration_seconds=_seconds(data.get("duration_seconds")),
+                duration_seconds=seconds
+                if type(seconds) is float and abs(seconds) < MAX_SECONDS
+                else _seconds(seconds),
                 headers=headers if isinstance(headers, dict) else {},
                 inferred="inferred" in about and about["inferred"] is True,
             )
         )
     return tuple(attempts)
+
+
+def _duration(attempts: Sequence[Attempt], end: Mapping[str, Payload]) -> float | None:
+    """How long a call took that was recorded by hand, or that has several attempts."""
+    return _seconds(call_seconds(attempts, _seconds(end.get("duration_seconds"))))
 
 
 def _seconds(value: Payload) -> float | None:
