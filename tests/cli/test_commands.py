@@ -61,25 +61,25 @@ def invoke(*arguments: object, code: int = 0) -> str:
 def test_the_runs_of_a_directory_are_listed_by_their_start(runs: Path) -> None:
     """One line each, whatever became of them; what is not known is left free."""
     assert invoke("list", runs) == (
-        "file            start                task                                                          status   "
-        "success  model             calls  tokens in  out    took\n"
-        "alone.json      2025-06-11 10:00:00  An older run that was long that was long that was long th...  unknown  "
-        "                               0\n"
-        "by_hand.jsonl   2025-06-12 22:05:46  List                                                          failed   "
-        "no       anthropic/claude      2          9    2  8.25 s\n"
-        "captured.jsonl  2025-06-12 22:05:46  Mend a.py                                                     unknown  "
-        "         openai/gpt-4o         4      1,200   30\n"
+        "file            start             task                                                          status   "
+        "success  steps  tokens  errors    took  calls  model\n"
+        "alone.json      2025-06-11 10:00  An older run that was long that was long that was long th...  unknown  "
+        "             0                              0\n"
+        "by_hand.jsonl   2025-06-12 22:05  List                                                          failed   "
+        "no           2      11       1  8.25 s      2  anthropic/claude\n"
+        "captured.jsonl  2025-06-12 22:05  Mend a.py                                                     unknown  "
+        "             4   1,230                      4  openai/gpt-4o\n"
     )
 
 
 @pytest.mark.parametrize(
     ("width", "titles"),
     [
-        (150, "file start task status success model calls tokens in out took"),
-        (110, "file task status success model calls tokens in out took"),
-        (80, "file task status success model calls took"),
-        (70, "file task status success calls took"),
-        (58, "file task status success"),
+        (150, "file start task status success steps tokens errors took calls model"),
+        (110, "file start task status success steps tokens errors took"),
+        (80, "file start task status success steps"),
+        (70, "file start task status success"),
+        (58, "file task status success steps"),
         (24, "file status"),
         (3, "file status"),
     ],
@@ -106,7 +106,8 @@ def test_a_run_that_continues_another_names_it(tmp_path: Path) -> None:
     ):
         pass
     assert "forked from" in invoke("list", tmp_path)
-    assert "run.jsonl llm_7" in invoke("list", tmp_path)
+    assert invoke("list", tmp_path).splitlines()[2].split()[-1] == "llm_7"
+    assert invoke("list", tmp_path, "--sort", "calls").splitlines()[2].split()[-2:] == ["run.jsonl", "llm_7"]
 
 
 def test_the_list_for_machines_has_the_numbers(runs: Path) -> None:
@@ -114,7 +115,8 @@ def test_the_list_for_machines_has_the_numbers(runs: Path) -> None:
     [first, *_] = json.loads(invoke("list", runs, "--json"))["trajectories"]
     names = ["file", "start_time", "task", "status", "success", "provider", "model", "llm_calls", "input_tokens"]
 
-    assert list(first) == [*names, "output_tokens", "execution_time", "rewards", "forked_from"]
+    figures = ["agent_steps", "cost", "failed_llm_calls", "failed_tool_calls"]
+    assert list(first) == [*names, "output_tokens", "execution_time", *figures, "rewards", "forked_from"]
     assert (first["file"], first["status"], first["success"], first["llm_calls"]) == ("alone.json", "unknown", None, 0)
 
 

@@ -12,6 +12,8 @@ import pytest
 from tests.cli.invoking import invoke, recorded
 from trace_recorder import load
 from trace_recorder.cli.list_runs import listing
+from trace_recorder.cli.list_table import table
+from trace_recorder.cli.list_tree import as_list
 
 RUNS = {
     "a.json": {
@@ -139,6 +141,60 @@ def test_the_table_has_the_same_runs_in_the_same_order(runs: Path) -> None:
     output = invoke("list", runs, "--sort", "calls", "--limit", "3").output
 
     assert [line.split()[0] for line in output.splitlines()] == ["file", "d.json", "b.json", "c.json"]
+
+
+def test_default_names_leave_room_for_what_matters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal, a name that is only the time is shown as the time, and a fork takes no column but the call's."""
+    monkeypatch.setenv("COLUMNS", "80")
+    task = "Fix the failing test in test_parser.py"
+    for name, said in {
+        "trajectory_20250612_220546.json": {
+            "metrics": {"agent_steps": 28, "total_input_tokens": 763_000, "cost": 2.25}
+        },
+        "trajectory_20250613_101500.json": {"metrics": {"llm_calls": 3, "agent_steps": 3}, "status": "failed"},
+        "trajectory_20250613_090000_2.json": {
+            "metadata": {"forked_from": {"file": "trajectory_20250612_220546.jsonl"}}
+        },
+    }.items():
+        document = {**RUNS["a.json"], "task": task, **said, "llm_interactions": [], "agent_steps": []}
+        (tmp_path / name).write_text(json.dumps(document), encoding="utf-8")
+
+    assert invoke("list", tmp_path).output == (
+        "file                 task                      status     success  steps  tokens\n"
+        "20250612_220546      Fix the failing test ...  completed  yes         28    763k\n"
+        "└ 20250613_090000_2  Fix the failing test ...  completed  yes          0     105\n"
+        "20250613_101500      Fix the failing test ...  failed     yes          3\n"
+    )
+
+
+def test_the_status_has_a_colour(runs: Path) -> None:
+    """What went well is green, what failed is red."""
+    rows = as_list(listing([runs]).trajectories)
+
+    coloured = [{line.plain[at.start : at.end].strip(): at.style for at in line.spans} for line in table(rows, 60)]
+    assert coloured == [
+        {},
+        {"interrupted": "yellow"},
+        {"completed": "green", "yes": "green"},
+        {"completed": "green", "no": "red"},
+        {"failed": "red"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"), [(9_999, "9,999"), (12_345, "12.3k"), (999_400, "999k"), (1_250_000, "1.25M")]
+)
+def test_tokens_take_six_characters(count: int, shown: str, tmp_path: Path) -> None:
+    """A large count is rounded; `--json` has it as it is."""
+    document = {
+        "status": "completed",
+        "metrics": {"total_input_tokens": count},
+        "llm_interactions": [],
+        "agent_steps": [],
+    }
+    (tmp_path / "a.json").write_text(json.dumps(document), encoding="utf-8")
+
+    assert invoke("list", tmp_path).output.splitlines()[1].split()[-1] == shown
 
 
 def test_it_is_said_that_no_run_matches(runs: Path) -> None:

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from trace_recorder.cli.arguments import AsJson, DefaultRuns, check_names, default_directory
-from trace_recorder.cli.list_runs import Listing, listing, no_runs_message, table
+from trace_recorder.cli.list_runs import Listing, listing, no_runs_message
 from trace_recorder.cli.list_selection import SORTS, STATUSES, Selection
-from trace_recorder.cli.list_tree import as_tree
+from trace_recorder.cli.list_table import table
+from trace_recorder.cli.list_tree import as_list, as_tree
 from trace_recorder.cli.output import console, fail, print_json, print_lines, table_width, warn
 from trace_recorder.cli.read_files import is_directory
 from trace_recorder.cli.selection_options import (
@@ -93,11 +94,12 @@ def list_(  # noqa: PLR0913, PLR0917 - one argument an option
 def _print_list(found: Listing, named: set[str], select: Selection) -> None:
     """Print the rows, and the other files of directories. `list_` reports those that were named itself."""
     out = console()
-    runs = as_tree(found.trajectories) if select.sort == "time" else found.trajectories
-    titles, *rows = table(runs, table_width(out))
+    rows = (as_tree if select.sort == "time" else as_list)(found.trajectories)
     others = [f"  {other.reason}" for other in found.others if other.file not in named]
-    print_lines(out, [titles] if rows else ["No run matches."] if select.selects else [], "bold")
-    print_lines(out, rows)
+    if rows:
+        print_lines(out, table(rows, table_width(out)))
+    elif select.selects:
+        print_lines(out, ["No run matches."], "bold")
     if others:
         out.print()
         print_lines(out, ["Not shown:", *others], "yellow")

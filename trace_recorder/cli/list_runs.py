@@ -1,22 +1,18 @@
-"""The command `list`: runs, one row each, also unfinished ones, and the files that cannot be read.
+"""Runs of a directory, one row each, also unfinished ones, and the files that cannot be read, which hide no others.
 
-A file that cannot be read does not hide the others. The table has as many columns as there is room for, and a row is
-one line; a task, which may be long, gets the room that is left.
+`list_table.py` lays the rows out for people.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from rich.cells import cell_len, set_cell_size
-
 from trace_recorder.cli.output import fail
 from trace_recorder.cli.read_files import Load, UnreadableError, find_runs, is_directory, load, process, read
-from trace_recorder.cli.text_layout import in_one_line, local_time, number, seconds, text_of
 from trace_recorder.derive.document import from_document
 from trace_recorder.imports.document_ends import document_ends
 from trace_recorder.values.llm_interaction import ErrorInfo
@@ -41,6 +37,10 @@ class Row:
     input_tokens: int | None
     output_tokens: int | None
     execution_time: float | None
+    agent_steps: int | None
+    cost: float | None
+    failed_llm_calls: int | None
+    failed_tool_calls: int | None
     rewards: dict[str, float]
     forked_from: str | None
     """The file of the run that this one continues, and the call from which it does."""
@@ -139,8 +139,6 @@ def _read_run(path: Path, name: str, load_run: Load) -> Run:
     summary = read_summary(path, load_run)
     metrics = summary.metrics or metrics_of(summary.llm_interactions, summary.agent_steps)
     row = _row(name, summary, metrics)
-    for column in _COLUMNS:
-        column.cell(row)  # what cannot be written is no row
     return Run(path, row, metrics, summary.metadata, summary.error)
 
 
@@ -175,6 +173,10 @@ def _row(file: str, run: Trajectory, metrics: Mapping[str, Payload]) -> Row:
         input_tokens=metrics.get("total_input_tokens", metrics.get("input_tokens")),
         output_tokens=metrics.get("output_tokens"),
         execution_time=run.execution_time,
+        agent_steps=metrics.get("agent_steps"),
+        cost=metrics.get("cost"),
+        failed_llm_calls=metrics.get("failed_llm_calls"),
+        failed_tool_calls=metrics.get("failed_tool_calls"),
         rewards=rewards_of(run),
         forked_from=_origin_of(run),
     )
@@ -183,74 +185,3 @@ def _row(file: str, run: Trajectory, metrics: Mapping[str, Payload]) -> Row:
 def _origin_of(run: Trajectory) -> str | None:
     origin = run.metadata.get("forked_from")
     return f"{origin.get('file')} {origin.get('interaction_id')}" if isinstance(origin, dict) else None
-
-
-@dataclass(frozen=True, slots=True)
-class _Column:
-    """A column of the table. Where there is no room for all, that with the highest `rank` goes; one of rank 0 stays."""
-
-    title: str
-    rank: int
-    cell: Callable[[Row], str]
-    right: bool = False
-    least: int | None = None
-    """How narrow it may become; None for one that is shown whole."""
-    always: bool = True
-    """Whether it is shown where it is empty in every row."""
-
-
-_COLUMNS = (
-    _Column("file", 0, lambda row: row.file),
-    _Column("start", 5, lambda row: local_time(row.start_time, "%Y-%m-%d %H:%M:%S")),
-    _Column("task", 1, lambda row: " ".join(text_of(row.task).split()), least=12),
-    _Column("status", 0, lambda row: row.status),
-    _Column("success", 1, lambda row: {"True": "yes", "False": "no"}.get(str(row.success), "")),
-    _Column("model", 3, lambda row: "/".join(filter(None, (text_of(row.provider), text_of(row.model))))),
-    _Column("calls", 2, lambda row: number(row.llm_calls), right=True),
-    _Column("tokens in", 4, lambda row: number(row.input_tokens), right=True),
-    _Column("out", 4, lambda row: number(row.output_tokens), right=True),
-    _Column("took", 2, lambda row: seconds(row.execution_time), right=True),
-    _Column(
-        "rewards", 1, lambda row: ", ".join(f"{name} {value:g}" for name, value in row.rewards.items()), always=False
-    ),
-    _Column("forked from", 1, lambda row: row.forked_from or "", always=False),
-)
-_MAX_COLUMN_WIDTH = 60
-_COLUMN_GAP = 2
-
-
-def table(rows: Sequence[Row], width: int | None) -> Iterator[str]:
-    """Yield the rows as lines of text, with as many columns as the width has room for. None is no limit."""
-    columns = [(column, [column.title, *(in_one_line(column.cell(row)) for row in rows)]) for column in _COLUMNS]
-    columns = [(column, cells) for column, cells in columns if column.always or any(cells[1:])]
-    spare = _MAX_COLUMN_WIDTH
-    if width is not None:
-        columns = _fitting(columns, width)
-        spare = max(0, width - _least_width(columns))
-    laid_out = [_laid_out(column, cells, spare) for column, cells in columns]
-    for line in zip(*laid_out, strict=True):
-        yield (" " * _COLUMN_GAP).join(line).rstrip()
-
-
-def _fitting(columns: list[tuple[_Column, list[str]]], width: int) -> list[tuple[_Column, list[str]]]:
-    """Leave out the columns with the highest rank until the others fit."""
-    while _least_width(columns) > width and any(column.rank for column, _ in columns):
-        last = max(column.rank for column, _ in columns)
-        columns = [(column, cells) for column, cells in columns if column.rank != last]
-    return columns
-
-
-def _least_width(columns: Sequence[tuple[_Column, list[str]]]) -> int:
-    return sum((column.least or max(map(cell_len, cells))) + _COLUMN_GAP for column, cells in columns) - _COLUMN_GAP
-
-
-def _laid_out(column: _Column, cells: Sequence[str], spare: int) -> list[str]:
-    """Pad the cells of a column to one width. `spare` is how much a narrow column may grow."""
-    if column.least:
-        cells = [_cut(cell, min(_MAX_COLUMN_WIDTH, column.least + spare)) for cell in cells]
-    size = max(map(cell_len, cells))
-    return [" " * (size - cell_len(cell)) + cell if column.right else set_cell_size(cell, size) for cell in cells]
-
-
-def _cut(cell: str, size: int) -> str:
-    return cell if cell_len(cell) <= size else set_cell_size(cell, size - 3) + "..."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import PurePath
 
 from trace_recorder.cli.list_runs import Row
@@ -11,7 +11,24 @@ from trace_recorder.cli.list_runs import Row
 BRANCH = "└ "
 
 
-def as_tree(rows: Sequence[Row]) -> list[Row]:
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A run, and where it is in the tree: what is drawn before its file, and what it continues.
+
+    `origin` is the call that a fork continues from, with the file if that is not the run above it.
+    """
+
+    row: Row
+    indent: str = ""
+    origin: str = ""
+
+
+def as_list(rows: Sequence[Row]) -> list[Branch]:
+    """Return the rows as they are."""
+    return [Branch(row, origin=row.forked_from or "") for row in rows]
+
+
+def as_tree(rows: Sequence[Row]) -> list[Branch]:
     """Return the rows, each fork after the run that it continues and indented; the order is else that of the rows."""
     by_name = {_name(row.file): row for row in rows}
     forks: dict[str, list[Row]] = {}
@@ -22,19 +39,18 @@ def as_tree(rows: Sequence[Row]) -> list[Row]:
             forks.setdefault(origin, []).append(row)
         else:
             roots.append(row)
-    if not forks:
-        return [*rows]
-    shown = [*_drawn(roots, forks)]
-    drawn = {row.file for row, _ in shown}
-    shown += [(row, 0) for row in rows if row.file not in drawn]  # files that name each other
-    return [replace(row, file="  " * (depth - 1) + BRANCH * (depth > 0) + row.file) for row, depth in shown]
+    drawn = [*_drawn(roots, forks)]
+    files = {branch.row.file for branch in drawn}
+    return drawn + as_list([row for row in rows if row.file not in files])  # files that name each other
 
 
-def _drawn(roots: Sequence[Row], forks: dict[str, list[Row]]) -> Iterator[tuple[Row, int]]:
+def _drawn(roots: Sequence[Row], forks: dict[str, list[Row]]) -> Iterator[Branch]:
     waiting = [(row, 0) for row in reversed(roots)]
     while waiting:
         row, depth = waiting.pop()
-        yield row, depth
+        origin = row.forked_from or ""
+        call = origin.rpartition(" ")[2]
+        yield Branch(row, "  " * (depth - 1) + BRANCH * (depth > 0), call if depth else origin)
         waiting += [(fork, depth + 1) for fork in reversed(forks.get(_name(row.file), []))]
 
 

@@ -86,6 +86,16 @@ def number(value: Payload) -> str:
     return f"{value:,}" if isinstance(value, int | float) else text_of(value)
 
 
+def rounded_number(value: Payload) -> str:
+    """Write a count in at most six characters: 9,999, 12.3k, 1.25M; anything but a number as text."""
+    if not isinstance(value, int | float) or abs(value) < 10_000:
+        return number(value)
+    for unit, size in (("k", 1e3), ("M", 1e6), ("G", 1e9)):
+        if abs(value) < 999.5 * size:
+            return f"{value / size:.3g}{unit}"
+    return f"{value:.3g}"
+
+
 def seconds(value: Payload) -> str:
     """Write a duration: 25 ms, 2.50 s, 12.3 s, 2 min 05 s, 1 h 02 min; anything but a number as it is."""
     if not isinstance(value, int | float):

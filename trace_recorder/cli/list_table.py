@@ -1,0 +1,175 @@
+"""The table of the command `list`: one line a run, and the columns that matter most in the room that there is.
+
+The file and the status are always shown. Each other column is added in the order of its rank, if there is room for it,
+and the task gets the room that is left. In a pipe nothing is left out. `list_tree.py` puts forks below their runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+
+from rich.cells import cell_len, set_cell_size
+from rich.text import Text
+
+from trace_recorder.cli.list_runs import Row
+from trace_recorder.cli.list_tree import Branch
+from trace_recorder.cli.text_layout import in_one_line, local_time, number, rounded_number, seconds, text_of
+from trace_recorder.values.messages import Payload
+
+_DEFAULT_NAME = re.compile(r"trajectory_(\d{8}_\d{6}\w*)\.jsonl?")
+"""The name of a run's file if the user gives it none: the time at which the run started."""
+_TIME = re.compile(r"(?:^|\W)\d{8}_\d{6}\w*$")
+"""Such a name, shortened to the time."""
+_STATUS_STYLES = {"completed": "green", "failed": "red", "interrupted": "yellow", "running": "cyan"}
+_SUCCESS_STYLES = {"yes": "green", "no": "red"}
+_MAX_TASK_WIDTH = 60
+"""How much of a task is shown in a pipe."""
+_MIN_WIDTH = 16
+"""How narrow a column that may be narrow becomes at most."""
+_GAP = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column of the table. Those of rank 0 are always there, the others if there is room, the lowest rank first."""
+
+    title: str
+    rank: int
+    cell: Callable[[Branch], str]
+    right: bool = False
+    share: float = 1
+    """It may become as narrow as this part of the terminal."""
+    if_empty: bool = True
+    """Whether it is shown where it is empty in every row."""
+    styles: Mapping[str, str] | str = ""
+    """The style of every cell, or of a cell by its text."""
+
+    def style_of(self, cell: str) -> str:
+        return self.styles if isinstance(self.styles, str) else self.styles.get(cell, "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    """A column with the cells of all rows, and how wide it is."""
+
+    column: _Column
+    cells: Sequence[str]
+    width: int
+
+    def min_width(self, terminal: int) -> int:
+        return min(self.width, max(_MIN_WIDTH, int(terminal * self.column.share)))
+
+    def padded(self, cell: str) -> str:
+        """Return a cell in this width: shortened, or with spaces."""
+        missing = self.width - cell_len(cell)
+        if missing >= 0:
+            return " " * missing + cell if self.column.right else cell + " " * missing
+        return set_cell_size(cell, self.width - 3) + "..."
+
+
+def _tokens(row: Row) -> Payload:
+    counts = [count for count in (row.input_tokens, row.output_tokens) if isinstance(count, int | float)]
+    return sum(counts) if counts else None
+
+
+def _errors(row: Row) -> str:
+    failed = [count for count in (row.failed_llm_calls, row.failed_tool_calls) if isinstance(count, int)]
+    return number(sum(failed)) if any(failed) else ""
+
+
+def _cost(row: Row) -> str:
+    return f"{row.cost:.4f}" if isinstance(row.cost, int | float) else text_of(row.cost)
+
+
+def _model(row: Row) -> str:
+    return "/".join(filter(None, (text_of(row.provider), text_of(row.model))))
+
+
+def _rewards(row: Row) -> str:
+    given: Mapping[str, Payload] = row.rewards  # files may say anything
+    texts = {name: f"{value:g}" if isinstance(value, int | float) else text_of(value) for name, value in given.items()}
+    return ", ".join(f"{name} {text}" for name, text in texts.items())
+
+
+_START = _Column("start", 3, lambda one: local_time(one.row.start_time, "%Y-%m-%d %H:%M"))
+_FILE = _Column("file", 0, lambda one: one.indent + one.row.file, share=1 / 3)
+_TASK = _Column("task", 1, lambda one: " ".join(text_of(one.row.task).split()), share=1 / 4)
+_COLUMNS = (
+    _FILE,
+    _START,
+    _TASK,
+    _Column("status", 0, lambda one: text_of(one.row.status), styles=_STATUS_STYLES),
+    _Column(
+        "success", 2, lambda one: {"True": "yes", "False": "no"}.get(str(one.row.success), ""), styles=_SUCCESS_STYLES
+    ),
+    _Column("steps", 4, lambda one: number(one.row.agent_steps), right=True),
+    _Column("tokens", 5, lambda one: rounded_number(_tokens(one.row)), right=True),
+    _Column("cost", 6, lambda one: _cost(one.row), right=True, if_empty=False),
+    _Column("errors", 7, lambda one: _errors(one.row), right=True, if_empty=False, styles="red"),
+    _Column("took", 8, lambda one: seconds(one.row.execution_time), right=True),
+    _Column("calls", 11, lambda one: number(one.row.llm_calls), right=True),
+    _Column("model", 10, lambda one: _model(one.row)),
+    _Column("rewards", 9, lambda one: _rewards(one.row), if_empty=False),
+    _Column("forked from", 12, lambda one: one.origin, if_empty=False),
+)
+
+
+def table(rows: Sequence[Branch], width: int | None) -> Iterator[Text]:
+    """Yield the titles, and a line for each run. `width` is that of the terminal; None is no limit."""
+    columns = [*_columns(rows)]
+    if width is None:
+        columns = [
+            replace(one, width=min(one.width, _MAX_TASK_WIDTH)) if one.column is _TASK else one for one in columns
+        ]
+    elif _width(columns) > width:
+        columns = _fitting([*_columns([_with_short_name(row) for row in rows])], width)
+    yield Text(_GAP.join(one.padded(one.column.title) for one in columns).rstrip(), "bold")
+    for at in range(len(rows)):
+        line = Text()
+        for one in columns:
+            cell = one.cells[at]
+            line.append(one.padded(cell) + _GAP, one.column.style_of(cell))
+        line.rstrip()
+        yield line
+
+
+def _columns(rows: Sequence[Branch]) -> Iterator[_Cells]:
+    for column in _COLUMNS:
+        cells = [in_one_line(column.cell(row)) for row in rows]
+        if column.if_empty or any(cells):
+            yield _Cells(column, cells, max(map(cell_len, (column.title, *cells))))
+
+
+def _width(columns: Sequence[_Cells]) -> int:
+    return sum(one.width + len(_GAP) for one in columns) - len(_GAP)
+
+
+def _with_short_name(one: Branch) -> Branch:
+    """Return a row whose file is only the time if that is all that its name says."""
+    path = PurePath(one.row.file)
+    is_default = _DEFAULT_NAME.fullmatch(path.name)
+    return replace(one, row=replace(one.row, file=str(path.with_name(is_default[1])))) if is_default else one
+
+
+def _fitting(columns: Sequence[_Cells], width: int) -> list[_Cells]:
+    """Return the columns for which there is room. Those that may be narrow share the rest: the file first."""
+    [file] = (one for one in columns if one.column is _FILE)
+    states_start = all(map(_TIME.search, file.cells))  # a column for it would say the same again
+    kept: set[str] = set()
+    room = width + len(_GAP)
+    for one in sorted(columns, key=lambda one: one.column.rank + 100 * (one.column is _START and states_start)):
+        least = one.min_width(width) + len(_GAP)
+        if one.column.rank == 0 or least <= room:
+            kept.add(one.column.title)
+            room -= least
+    fitting = []
+    for one in columns:
+        if one.column.title in kept:
+            least = one.min_width(width)
+            growth = max(0, min(room, one.width - least))
+            room -= growth
+            fitting.append(replace(one, width=least + growth))
+    return fitting
