@@ -235,6 +235,23 @@ def _session(lines: Iterable[Json], base: Path) -> Conversation:
     return talk
 
 
+def session_traces(sessions: list[list[Json]], base: Path, dialect: str) -> list[Conversation]:
+    """Sessions of the Hub's simple form: texts, thoughts, calls with their arguments as JSON, results."""
+    talks = []
+    for lines in sessions:
+        talk = Conversation()
+        for one in (line["message"] for line in lines if line["type"] == "message"):
+            if one["role"] == "tool":
+                talk.result(one["toolCallId"], one["content"], base)
+                continue
+            message = talk.say(one["role"], one["content"], base, thought=one.get("reasoningContent") or "")
+            for call in one.get("toolCalls", ()):
+                function = call["function"]
+                talk.call(message, call["id"], function["name"], json.loads(function["arguments"]))
+        talks.append(talk)
+    return talks
+
+
 def trae(documents: list[Json], base: Path, dialect: str) -> list[Conversation]:
     """Exchange by exchange: a message has one call or one result, and each answer its calls."""
     return [_exchange(one, base, dialect) for document in documents for one in document["llm_interactions"]]

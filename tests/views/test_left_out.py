@@ -12,6 +12,7 @@ from trace_recorder.views import (
     to_atif,
     to_hierarchy,
     to_openai_finetuning,
+    to_session_traces,
     to_traces,
     to_trae,
     to_trl,
@@ -75,6 +76,10 @@ _SAID_OF_STEPS = {STEP_NOTES: 2, ANNOTATIONS: 1, GAPS: 1}
         ),
         (to_traces, {CHOICES: 1, EMBEDDINGS: 1, ATTEMPTS: 1, SAMPLED: 1, REWARDS: 1, **_SAID_OF_STEPS}),
         (
+            to_session_traces,
+            {UNANSWERED: 1, CHOICES: 1, EMBEDDINGS: 1, ATTEMPTS: 1, SAMPLED: 1, REWARDS: 1, **_SAID_OF_STEPS},
+        ),
+        (
             to_trae,
             {
                 "errors of calls": 1,
@@ -101,7 +106,7 @@ _SAID_OF_STEPS = {STEP_NOTES: 2, ANNOTATIONS: 1, GAPS: 1}
         ),
         (to_trl, {_FAILED_CALLS: 1, CHOICES: 1, EMBEDDINGS: 1, ARGUMENTS: 1, **_SAID_OF_STEPS}),
     ],
-    ids=["atif", "hierarchy", "invariant", "toolbrain", "traces", "trae", "openai", "trl"],
+    ids=["atif", "hierarchy", "invariant", "toolbrain", "traces", "session-traces", "trae", "openai", "trl"],
 )
 def test_what_a_view_leaves_out_is_counted(view: View[..., Any], expected: dict[str, int]) -> None:
     """No more than the run has, and no less; what is kept elsewhere in the format is not counted."""

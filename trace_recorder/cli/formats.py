@@ -76,6 +76,7 @@ FORMATS: dict[str, Format] = {
     "invariant": Format("rows", "invariant.dataset", "to_invariant_dataset", begins_with_metadata=True, has_index=True),
     "openai": Format("rows", "training.openai_finetuning", "to_openai_finetuning", trains=True),
     "otlp": Format("sessions", "otlp.otlp_json", "to_otlp", forms=("genai", "genai-0.1", "openinference", "both")),
+    "session-traces": Format("sessions", "session_traces", "to_session_traces"),
     "toolbrain": Format("documents", "toolbrain.turns", "turns_one_by_one", forms=("calls", "code", "react")),
     "traces": Format("sessions", "pi_sessions", "to_traces"),
     "trae": Format("documents", "trae", "to_trae"),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from trace_recorder.views.otlp.otlp_json import to_otlp
     from trace_recorder.views.otlp.spans import to_spans
     from trace_recorder.views.pi_sessions import to_traces
+    from trace_recorder.views.session_traces import to_session_traces
     from trace_recorder.views.stats import Stats
     from trace_recorder.views.toolbrain.chat_template import ChatTemplate
     from trace_recorder.views.toolbrain.parsing import ParsedCompletion, parse_code, parse_react, parse_tool_calls
@@ -45,6 +46,7 @@ __all__ = [
     "to_invariant_dataset",
     "to_openai_finetuning",
     "to_otlp",
+    "to_session_traces",
     "to_spans",
     "to_traces",
     "to_trae",
@@ -67,6 +69,7 @@ _MODULES = {
     "otlp.otlp_json": ("to_otlp",),
     "otlp.spans": ("to_spans",),
     "pi_sessions": ("to_traces",),
+    "session_traces": ("to_session_traces",),
     "stats": ("Stats",),
     "toolbrain.chat_template": ("ChatTemplate",),
     "toolbrain.parsing": (

@@ -61,7 +61,7 @@ def to_traces(left_out: LeftOut, trajectory: Trajectory) -> list[list[dict[str, 
     count_all_but(trajectory, left_out, UNANSWERED, ARGUMENTS)
     count_unsupported_contents(turns, left_out, _SUPPORTED)
     found = conversations(turns)
-    identities = [_identity(trajectory, number) for number in range(len(found))]
+    identities = [session_identity(trajectory, number) for number in range(len(found))]
     sessions = []
     for number, conversation in enumerate(found):
         own = [
@@ -75,7 +75,8 @@ def to_traces(left_out: LeftOut, trajectory: Trajectory) -> list[list[dict[str, 
     return sessions
 
 
-def _identity(trajectory: Trajectory, number: int) -> str:
+def session_identity(trajectory: Trajectory, number: int) -> str:
+    """Return the id of a conversation of a run, which is the same whenever it is made."""
     base = utf8_text(trajectory.trajectory_id or "trajectory")
     return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{base}/{number}"))
 
@@ -123,7 +124,7 @@ class _Session:
 
     def _message(self, said: ConversationLine) -> dict[str, Payload]:
         one, message = said.turn.interaction, said.message
-        written: dict[str, Payload] = {"timestamp": _milliseconds(one.timestamp)}
+        written: dict[str, Payload] = {"timestamp": milliseconds(one.timestamp)}
         if message.role == "tool":
             written = self._result(message) | written
         elif message.role == "assistant":
@@ -228,6 +229,7 @@ def _usage(one: LLMInteraction) -> dict[str, Payload] | None:
     )
 
 
-def _milliseconds(timestamp: str) -> int | None:
+def milliseconds(timestamp: str) -> int | None:
+    """Return a time as milliseconds since 1970; None if it is not known."""
     at = parse_time(timestamp)
     return None if at is None else round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -44,6 +44,7 @@ FORMATS = {
     "hermes": "hermes",
     "cursor": "cursor",
     "grok": "grok",
+    "session-traces": "session_traces",
     "openclaw": "openclaw",
     "pi": "pi_session",
     "inspect-ai": "inspect_ai.log",

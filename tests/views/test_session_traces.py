@@ -1,0 +1,77 @@
+"""Session traces in the simple form of the Hugging Face Hub, and as runs that are read again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.imports.foreign.files import results_in, said_in
+from tests.views.made import assistant, call, gave, run, system, use
+from tests.views.runs import RUNS
+from trace_recorder import Trajectory, load
+from trace_recorder.imports.foreign.formats import Source, format_of
+from trace_recorder.views.session_traces import to_session_traces
+
+LS = use("c1", command="ls")
+
+
+def test_a_conversation_is_a_header_and_a_line_for_each_message() -> None:
+    first = call([system("s"), "q"], None, LS, response={"reasoning": "so"})
+    second = call([system("s"), "q", assistant(None, LS), gave("c1", "a.py")], "done")
+    [[header, *lines]] = to_session_traces(run(first, second))
+
+    assert {name: header[name] for name in ("type", "harness", "name")} == {
+        "type": "session",
+        "harness": "trace-recorder",
+        "name": "try",
+    }
+    arguments = json.dumps({"command": "ls"})
+    asked = {"id": "c1", "function": {"name": "bash", "arguments": arguments}}
+    at, later = 1749758401000, 1749758402000
+    assert [line["message"] for line in lines] == [
+        {"role": "system", "content": "s", "timestamp": at},
+        {"role": "user", "content": "q", "timestamp": at},
+        {
+            "role": "assistant",
+            "content": "",
+            "reasoningContent": "so",
+            "toolCalls": [asked],
+            "timestamp": at,
+            "model": "m-1",
+        },
+        {"role": "tool", "content": "a.py", "toolCallId": "c1", "timestamp": later},
+        {"role": "assistant", "content": "done", "timestamp": later, "model": "m-1"},
+    ]
+
+
+def test_what_has_no_place_is_counted() -> None:
+    """All content is text, and a call that failed is no message."""
+    shown = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}]}
+    failed = call(["q"], None, error={"type": "RateLimit", "message": "429"}, response={"finish_reason": None})
+    sessions, left_out = to_session_traces.with_report(run(call([shown], "a"), failed))
+
+    assert [line["message"]["content"] for line in sessions[0][1:]] == ["", "a"]
+    assert left_out == {
+        "images by address in questions": 1,
+        "calls that failed, are in flight, or whose prompt is damaged": 1,
+    }
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_what_is_written_is_read_again(trajectories: Mapping[str, Trajectory], name: str, tmp_path: Path) -> None:
+    """Each session is recognised as one, and has its answers, its calls and their results."""
+    for number, session in enumerate(to_session_traces(trajectories[name])):
+        path = tmp_path / f"{number}.jsonl"
+        path.write_text("\n".join(map(json.dumps, session)), encoding="utf-8")
+        messages = [line["message"] for line in session[1:]]
+        answers = [message for message in messages if message["role"] == "assistant"]
+
+        assert format_of(Source(path)) == "session-traces"
+        again = load(path)
+        assert [said["text"] or "" for said in said_in(again)] == [answer["content"] for answer in answers]
+        asked = [[one["function"]["name"] for one in answer.get("toolCalls", ())] for answer in answers]
+        assert [[tool for tool, _ in said.get("asked", ())] for said in said_in(again)] == asked
+        assert {result[0] for result in results_in(again)} <= {message.get("toolCallId") for message in messages}

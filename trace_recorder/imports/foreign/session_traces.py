@@ -1,0 +1,65 @@
+"""Session traces as the Hugging Face Hub describes them: a header line, then a line for each message.
+
+Source: "Session Traces Format" of the Hub's documentation. The header has `harness` and `id`. Each other line is
+`{"type": "message", "message": …}`, with `role`, `content`, `reasoningContent`, `toolCalls`, `toolCallId`, `timestamp`
+and `model`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trace_recorder.dialects.json_access import as_dict, as_text
+from trace_recorder.dialects.openai_chat import read_message
+from trace_recorder.imports.foreign.agent_history import AgentHistory
+from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members
+from trace_recorder.imports.foreign.session_lines import session_lines
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.values.messages import LLMResponse, without_none
+
+_NAMES = {"reasoningContent": "reasoning_content", "toolCalls": "tool_calls", "toolCallId": "tool_call_id"}
+_OF_A_LINE = {"timestamp", "model"}
+
+
+def recognizes(source: Source) -> bool:
+    """Whether the first line is such a header, and no line is one of Pi's, whose messages have parts and ids."""
+    lines = [as_dict(line.value) for line in source.first_lines]
+    header, messages = lines[:1], [line for line in lines if line.get("type") == "message"]
+    is_header = any(line.get("type") == "session" and {"harness", "id"} <= line.keys() for line in header)
+    return is_header and all(
+        "parentId" not in line and isinstance(as_dict(line.get("message")).get("content"), str | None)
+        for line in messages
+    )
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield the one session of a file."""
+    run = ForeignRun(identity=source.path.name.partition(".")[0])
+    history = AgentHistory(run.events)
+    for line in session_lines(source.lines(), run.events.append):
+        if line.get("type") == "session":
+            run.identity = as_text(line.get("id")) or run.identity
+            run.source |= {name: value for name, value in line.items() if name not in ("type", "id")}
+        elif line.get("type") == "message" and isinstance(line.get("message"), dict):
+            _read_message(run, history, line["message"])
+        else:
+            run.events.append(Kept(what=as_text(line.get("type")) or "line", value=line))
+    history.finish()
+    yield run
+
+
+def _read_message(run: ForeignRun, history: AgentHistory, given: Members) -> None:
+    time, model = stated_time(given.get("timestamp")), as_text(given.get("model"))
+    named = {_NAMES.get(name, name): value for name, value in given.items() if name not in _OF_A_LINE}
+    for message in read_message(named):
+        if message.role != "assistant":
+            history.add(message, time)
+            if message.role == "user":
+                run.task = run.task or as_text(message.content)
+            continue
+        response = LLMResponse(as_text(message.content) or None, message.reasoning, message.tool_calls, model=model)
+        call = history.call(time, response)
+        if call.response is not None:
+            call.response |= without_none(extra=message.extra or None)
+        run.model = run.model or model

@@ -1,0 +1,87 @@
+"""Session traces for the Hugging Face Hub, in the simple form that its documentation describes.
+
+Each conversation is one session, which is one file: a header line, and a line for each message. All content is text.
+Pi's sessions (`pi_sessions.py`), which the Hub reads too, have a place for more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from trace_recorder.values.messages import Message, Payload, without_none
+from trace_recorder.values.trajectory import AgentStep, Trajectory
+from trace_recorder.views.content.kinds import THOUGHTS
+from trace_recorder.views.content.openai_functions import arguments_text
+from trace_recorder.views.content.parts import lines_of, text_of
+from trace_recorder.views.conversations.call_chains import Turn, turns_of
+from trace_recorder.views.conversations.conversation import (
+    Conversation,
+    ConversationLine,
+    conversations,
+    lines_with_results,
+)
+from trace_recorder.views.conversations.step_matching import steps_by_turn
+from trace_recorder.views.left_out import (
+    ARGUMENTS,
+    ContentSupport,
+    FormatSupport,
+    count_all_but,
+    count_unsupported_contents,
+)
+from trace_recorder.views.pi_sessions import HARNESS, milliseconds, session_identity
+from trace_recorder.views.view import LeftOut, view
+
+_SUPPORTED: FormatSupport = {"answers": ContentSupport.of(THOUGHTS)}
+_ROLES = {"developer": "system", "system": "system", "tool": "tool", "assistant": "assistant"}
+
+
+@view
+def to_session_traces(left_out: LeftOut, trajectory: Trajectory) -> list[list[dict[str, Payload]]]:
+    """Return the sessions of a run, each a list of lines for a JSONL file. A run without messages has none."""
+    turns = turns_of(trajectory)
+    steps = steps_by_turn(trajectory, turns).steps
+    count_all_but(trajectory, left_out, ARGUMENTS)
+    count_unsupported_contents(turns, left_out, _SUPPORTED)
+    sessions = []
+    for number, conversation in enumerate(conversations(turns)):
+        messages = [*_messages(conversation, steps)]
+        if messages:
+            sessions.append([_header(trajectory, conversation, number), *messages])
+    return sessions
+
+
+def _header(trajectory: Trajectory, conversation: Conversation, number: int) -> dict[str, Payload]:
+    name = conversation.agent or (trajectory.task if isinstance(trajectory.task, str) else None)
+    header = {"type": "session", "harness": HARNESS, "id": session_identity(trajectory, number)}
+    return header | without_none(name=name)
+
+
+def _messages(conversation: Conversation, steps: Mapping[Turn, Sequence[AgentStep]]) -> Iterator[dict[str, Payload]]:
+    for line in lines_with_results(conversation, steps):
+        message = _message(line)
+        if message["content"] or message.keys() - {"role", "content", "timestamp", "model"} or not line.answer:
+            yield {"type": "message", "message": message}
+
+
+def _message(line: ConversationLine) -> dict[str, Payload]:
+    said, one = line.message, line.turn.interaction
+    role = _ROLES.get(said.role, "user")
+    calls = [
+        {"id": call.call_id, "function": {"name": call.name, "arguments": arguments_text(call)}}
+        for call in said.tool_calls
+    ]
+    return {
+        "role": role,
+        "content": _text(said),
+        **without_none(
+            reasoningContent=said.reasoning or None,
+            toolCalls=calls or None,
+            toolCallId=said.call_id if role == "tool" else None,
+            timestamp=milliseconds(one.timestamp),
+            model=(one.response.model or one.model) if line.answer else None,
+        ),
+    }
+
+
+def _text(message: Message) -> str:
+    return lines_of(message) if message.role == "tool" else text_of(message)
