@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from tests.cli.invoking import invoke, recorded
-from tests.data.shown import captured
+from tests.data.shown import HALF, JOINED, captured
+from tests.data.written import Writing, asked, called, said
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.cli.tail import Follower, ShownSteps
+from trace_recorder.cli.tail_waiting import waiting_for
 
 ASK = [{"role": "user", "content": "q"}]
 
@@ -112,3 +118,64 @@ def test_a_running_agent_is_followed_to_its_end(tmp_path: Path) -> None:
 
     assert (line.split(), following.returncode) == (["answer", "here"], 0)
     assert rest.splitlines()[-1] == "the run has ended: completed, success"
+
+
+def waiting(path: Path, at: str) -> list[str]:
+    """What a run waits for at a time."""
+    trajectory = Follower(path).read()
+    shown = ShownSteps(trajectory, full=False)
+    assert [*shown.settled(trajectory)]
+    return [line.plain for part in shown.open_parts(trajectory) for line in waiting_for(part, at)]
+
+
+def test_an_open_call_is_shown_with_its_time_and_text(tmp_path: Path) -> None:
+    """A call that has no answer yet, and one whose text comes: for how long, and what has come."""
+    writing = captured(tmp_path / "run.jsonl")
+    writing.request(5, asked({"role": "user", "content": "go"}, stream=True))
+    writing.stream(5, HALF)
+
+    assert waiting(tmp_path / "run.jsonl", "2025-06-12T20:07:46+00:00") == [
+        "waiting 1 min 45 s: llm_4, openai gpt-4o, no answer yet",
+        "waiting 1 min 43 s: llm_5, openai gpt-4o, 11 characters so far",
+        "Half an ans",
+    ]
+
+
+def test_a_tool_that_has_not_returned_is_shown(tmp_path: Path) -> None:
+    """With its arguments, from the time of the answer on."""
+    writing = Writing(tmp_path / "run.jsonl", task="t", provider="openai", model="gpt-4o")
+    writing.request(1, asked({"role": "user", "content": "go"}))
+    writing.response(1, body=said(None, called("a", "bash", command="ls")), duration_seconds=3)
+    writing.request(2, asked({"role": "user", "content": "go"}))
+    writing.response(2, body=said("x", called("b", "bash", command="pwd")), duration_seconds=3)
+
+    assert waiting(tmp_path / "run.jsonl", "2025-06-12T20:05:59+00:00") == ['waiting 6 s: bash {"command": "pwd"}']
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it has no such terminals")
+def test_a_terminal_shows_the_text_as_it_comes(tmp_path: Path) -> None:
+    """It is drawn while the call is open, and removed when the step is printed."""
+    import pty  # noqa: PLC0415 - Windows has none
+
+    writing = Writing(tmp_path / "run.jsonl", "elsewhere", task="t", provider="openai", model="gpt-4o")
+    writing.request(1, asked({"role": "user", "content": "go"}, stream=True))
+    writing.stream(1, HALF)
+    ours, its = pty.openpty()
+    command = [sys.executable, "-m", "trace_recorder", "tail", str(writing.journal.path)]
+    tail = subprocess.Popen(command, stdout=its, stderr=its, env={**os.environ, "COLUMNS": "60", "TERM": "xterm"})
+    os.close(its)
+
+    shown = ""
+    while "Half an ans" not in shown:
+        shown += os.read(ours, 4096).decode()
+    writing.response(1, stream=True, complete=True, assembled=JOINED)
+    writing.add("finalize", status="completed", success=None, final_result=None, execution_time=5.0)
+    writing.journal.close()
+    later = ""
+    with suppress(OSError):  # the other end is closed
+        while part := os.read(ours, 4096):
+            later += part.decode()
+    os.close(ours)
+
+    assert tail.wait() == 0
+    assert later.rindex("waiting") < later.rindex("step 1, llm_1") < later.rindex("the run has ended: completed")

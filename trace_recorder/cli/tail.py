@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from trace_recorder.cli.arguments import Full, default_directory
 from trace_recorder.cli.output import console, fail, print_lines
 from trace_recorder.cli.read_files import UnreadableError, error_message, is_directory
 from trace_recorder.cli.run_header import error_of, status_of
 from trace_recorder.cli.show import Show
+from trace_recorder.cli.tail_waiting import WaitingArea, waiting_for
 from trace_recorder.cli.text_layout import Entry, EntryWriter, pluralize
+from trace_recorder.clocks import now
 from trace_recorder.dialects.background import goes_on
 from trace_recorder.imports.growing_journal import GrowingJournal, ReplacedError
 from trace_recorder.storage.paths import journal_path_for
@@ -35,7 +38,8 @@ Last = Annotated[int, typer.Option("-n", "--last", min=0, help="Of the steps tha
 def tail(files: Files = None, last: Last = 3, full: Full = False) -> None:
     """Follow runs while their agents work.
 
-    Until all runs have ended, or Ctrl-C, each step is shown once its tools have returned. Exits with 0 if the runs are
+    Until all runs have ended, or Ctrl-C, each step is shown once its tools have returned. Below them a terminal shows
+    the calls that are open, for how long, with their text as it comes. Exits with 0 if the runs are
     completed, 1 if one failed or was broken off, 130 after Ctrl-C.
     """
     try:
@@ -66,10 +70,14 @@ def _follow(followers: Sequence[Follower], last: int, *, full: bool, wait: Calla
     """Show the steps of runs until all have ended, and return them. Of several, it is said which is shown."""
     printer = _Printer(full=full, names=len(followers) > 1)
     runs = [_FollowedRun(follower, printer, last) for follower in followers]
-    while any(run.goes_on for run in runs):
-        wait()
-        for run in runs:
-            run.show_more()
+    try:
+        while any(run.goes_on for run in runs):
+            printer.draw([line for run in runs if run.goes_on for line in run.waiting(now())])
+            wait()
+            for run in runs:
+                run.show_more()
+    finally:
+        printer.clear()
     return [run.trajectory for run in runs]
 
 
@@ -82,6 +90,8 @@ class _Printer:
         self._writer = EntryWriter(self._out, full=full)
         self._names = names
         self._last: Path | None = None
+        self._area = WaitingArea(self._out)
+        self.draw, self.clear = self._area.draw, self._area.clear
 
     def line(self, path: Path, said: str) -> None:
         """Print a line about a run."""
@@ -95,6 +105,8 @@ class _Printer:
         self._out.file.flush()
 
     def _name(self, path: Path) -> None:
+        """Prepare for a line about a run."""
+        self.clear()
         if self._names and path != self._last:
             print_lines(self._out, ["", f"==> {path} <=="] if self._last else [f"==> {path} <=="], "bold")
         self._last = path
@@ -122,6 +134,10 @@ class _FollowedRun:
         if self.goes_on:
             self.trajectory = self._follower.read()
             self._print([*self._shown.settled(self.trajectory)])
+
+    def waiting(self, at: str) -> list[Text]:
+        """Return what the run waits for."""
+        return [line for part in self._shown.open_parts(self.trajectory) for line in waiting_for(part, at)]
 
     def _print(self, steps: Sequence[list[Entry]]) -> None:
         for step in steps:
@@ -167,6 +183,10 @@ class ShownSteps:
             if key not in self._shown and (has_ended or _is_settled(part, is_last=number == len(parts))):
                 self._shown.add(key)
                 yield [*self._show.part(part)]
+
+    def open_parts(self, trajectory: Trajectory) -> list[StepOrCall]:
+        """Return the steps and calls that are not settled."""
+        return [part for part in steps_and_calls(trajectory) if _key(part) not in self._shown]
 
     def _turn_of(self, call: LLMInteraction) -> Turn | None:
         if call.api == "embeddings":

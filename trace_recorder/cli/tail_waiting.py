@@ -1,0 +1,83 @@
+"""What a run waits for: calls that are open, with their text as far as it has come, and tools that have not returned.
+
+`tail` draws it below the steps on a terminal, and draws it again as time goes on. Nothing of it stays there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from trace_recorder.cli.text_layout import compact, escape_control_characters, in_one_line, pluralize, seconds
+from trace_recorder.clocks import seconds_between
+from trace_recorder.values.messages import LLMResponse
+from trace_recorder.views.conversations.steps_and_calls import StepOrCall
+
+MAX_TEXT_LINES = 8
+"""How many lines of a text are shown, the last ones."""
+
+
+def waiting_for(part: StepOrCall, now: str) -> Iterator[Text]:
+    """Yield what a step or a call that is not over waits for, at this time: a line, and the text that has come."""
+    call = part.call
+    if call is None or (call.answered and call.complete):
+        returned = {result.call_id for result in part.tool_results}
+        names = [
+            f"{tool.name} {compact(tool.arguments, full=False)}"
+            for tool in part.tool_calls
+            if tool.call_id not in returned
+        ]
+        if names:
+            spent = call.duration_seconds if call else None
+            yield _line(", ".join(names), part.timestamp, now, spent or 0.0)
+        return
+    response = call.response
+    text = response.content or response.reasoning or _arguments(response)
+    served = " ".join(filter(None, (call.provider, call.model)))
+    came = f"{pluralize(len(text), 'character')} so far" if text else "no answer yet"
+    yield _line(", ".join(filter(None, (call.interaction_id, served, came))), part.timestamp, now)
+    if text:
+        yield Text(escape_control_characters(text.rstrip("\n")), "green" if response.content else "italic")
+
+
+def _line(what: str, since: str | None, now: str, spent: float = 0.0) -> Text:
+    """Return a line that says what is waited for, and how long. `spent` are the seconds before that."""
+    elapsed = seconds_between(since, now)
+    whole = max(0, round((elapsed or 0.0) - spent))
+    duration = f"{whole} s" if whole < 60 else seconds(whole)
+    return Text(in_one_line(f"waiting {duration}: {what}"), "cyan")
+
+
+def _arguments(response: LLMResponse) -> str:
+    return "\n".join(f"{tool.name} {compact(tool.arguments, full=True)}" for tool in response.tool_calls)
+
+
+class WaitingArea:
+    """The lines at the end of a terminal that are drawn again and again. In a pipe there are none."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live = Live(
+            console=console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
+        )
+
+    def draw(self, texts: Sequence[Text]) -> None:
+        """Draw these texts in place of those that were drawn before: of each, its last lines."""
+        if not self._console.is_terminal:
+            return
+        if not self._live.is_started:
+            self._live.start()
+        lines = [line for text in texts for line in self._last_lines(text)]
+        self._live.update(Text("\n").join(lines), refresh=True)
+
+    def clear(self) -> None:
+        """Remove them."""
+        self._live.stop()
+
+    def _last_lines(self, text: Text) -> Sequence[Text]:
+        width = self._console.width
+        end = Text(text.plain[-MAX_TEXT_LINES * width :], text.style)
+        return end.wrap(self._console, width)[-MAX_TEXT_LINES:]
