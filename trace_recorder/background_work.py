@@ -17,9 +17,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from contextvars import ContextVar
 from queue import Empty, SimpleQueue
+
+from trace_recorder.signal_handlers import ours
 
 YIELD_SECONDS = 0.0001
 """How long a background thread sleeps to let others run."""
@@ -89,9 +90,11 @@ class Event:
     def wait(self, seconds: float | None = None) -> bool:
         """Wait for it, if given, so long at most; return whether it has happened."""
         if not self._is_set:
-            with suppress(Empty):
+            try:
                 self._tokens.get(timeout=seconds)
                 self._tokens.put(None)
+            except Empty:
+                pass
         return self._is_set
 
 
@@ -104,7 +107,7 @@ def start_thread(target: Callable[[], None], name: str) -> threading.Thread:
     thread = threading.Thread(target=target, name=name, daemon=True)
     try:
         thread.start()
-    except RuntimeError as error:
+    except ours(RuntimeError) as error:
         interrupted_by = error.__context__
         if interrupted_by is handled:
             raise

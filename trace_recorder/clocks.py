@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from trace_recorder.signal_handlers import ours
+
 
 def now() -> str:
     """Return the current time as ISO 8601 in UTC, to the microsecond."""
@@ -14,7 +16,7 @@ def parse_time(timestamp: str | None) -> datetime | None:
     """Return an ISO 8601 time as a datetime; None if there is none, or if it is not ISO 8601."""
     try:
         return datetime.fromisoformat(timestamp or "")
-    except (ValueError, TypeError):
+    except ours(ValueError, TypeError):
         return None
 
 

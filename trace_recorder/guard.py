@@ -9,18 +9,17 @@ signal handler raises while something is recorded.
 from __future__ import annotations
 
 import logging
-import signal
 import sys
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from inspect import CO_VARARGS
-from types import CodeType, FrameType, TracebackType
+from types import FrameType, TracebackType
 from typing import TypeVar, TypeVarTuple
 
 from trace_recorder.clocks import now
+from trace_recorder.signal_handlers import raised_by_signal_handler
 
 logger = logging.getLogger("trace_recorder")
 
@@ -44,57 +43,11 @@ def stack_has_room(frames: int) -> bool:
     """Whether that many more frames fit below the recursion limit."""
     try:
         sys._getframe(sys.getrecursionlimit() - frames)
-    except ValueError:
+    except ValueError as error:  # asked for in nearly every write: without a call of `ours`
+        if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
+            raise  # a signal's handler raised it
         return True
     return False
-
-
-def raised_by_signal_handler(error: BaseException) -> bool:
-    """Whether a signal handler raised this: it belongs to the agent, and only by chance ran during recording.
-
-    A handler is recognised in the traceback by its arguments: one is the frame that it interrupted, its caller.
-    If it has rebound that argument, its code is compared with that of the handlers that are installed now.
-    """
-    passed: set[CodeType | None] = set()
-    at = error.__traceback__
-    try:
-        while at is not None and (last := at).tb_next is not None:
-            at = last.tb_next  # the first frame is the one that catches the exception
-            code = at.tb_frame.f_code
-            if code.co_argcount >= 2 or code.co_flags & CO_VARARGS:  # a handler has two arguments
-                if _receives_frame(at.tb_frame, last.tb_frame):
-                    return True
-                passed.add(code)
-        return bool(passed) and not passed.isdisjoint(_installed_handlers())
-    except RecursionError:  # the stack is full: most likely that is the error
-        return False
-
-
-def _receives_frame(called: FrameType, caller: FrameType) -> bool:
-    """Whether a function has its caller's frame among its arguments, as only a signal handler has."""
-    code = called.f_code
-    names = code.co_varnames[: code.co_argcount + bool(code.co_flags & CO_VARARGS) + code.co_kwonlyargcount]
-    values = called.f_locals
-    given = [values.get(name) for name in names]
-    return any(one is caller or (type(one) is tuple and any(two is caller for two in one)) for one in given)
-
-
-def _installed_handlers() -> set[CodeType | None]:
-    return {_code_of(signal.getsignal(number)) for number in _SIGNALS} - {None}
-
-
-def _code_of(handler: object) -> CodeType | None:
-    """Return the code of a handler: a function, a method, a partial, or an object with `__call__`."""
-    handler = getattr(handler, "func", handler)
-    called = getattr(type(handler), "__call__", None)  # noqa: B004 - the method itself is needed
-    for candidate in (handler, getattr(handler, "__func__", None), called):
-        code = getattr(candidate, "__code__", None)
-        if isinstance(code, CodeType):
-            return code
-    return None
-
-
-_SIGNALS = tuple(signal.valid_signals())
 
 
 _MAX_BLOCKS = 100

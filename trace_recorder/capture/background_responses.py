@@ -14,6 +14,7 @@ from weakref import ref
 from trace_recorder.dialects.background import NOT_FINAL, background_id
 from trace_recorder.recording.run import Run
 from trace_recorder.recording.weak_registry import WeakRegistry
+from trace_recorder.signal_handlers import ours
 from trace_recorder.values.json_text import parse_leniently
 
 MAX_REMEMBERED = 1000
@@ -67,7 +68,7 @@ def response_id(said: str) -> str | None:
         return None
     try:
         members = parse_leniently(said if said.startswith("{") else f"{{{said}}}")
-    except (ValueError, RecursionError):
+    except ours(ValueError, RecursionError):
         return None
     return background_id(members.get("assembled", members.get("body", members)))
 

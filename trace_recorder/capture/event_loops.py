@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from trace_recorder.background_work import run_yielding, start_thread
+from trace_recorder.signal_handlers import ours, suppress
 
 
 def _nothing() -> None:
@@ -79,7 +79,7 @@ def _start(
 
     try:
         start_thread(partial(run_yielding, run, is_awaited), f"trace_recorder {name}")
-    except RuntimeError:
+    except ours(RuntimeError):
         return False
     return True
 
@@ -100,5 +100,5 @@ def _asyncio() -> Any:
     asyncio = sys.modules.get("asyncio")
     try:
         return asyncio if asyncio is not None and asyncio.current_task() is not None else None
-    except RuntimeError:
+    except ours(RuntimeError):
         return None

@@ -7,7 +7,6 @@ it back. The HTTP clients inside an SDK's client are found by `sdk_clients.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableMapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -16,6 +15,7 @@ from typing import Any, Literal
 from trace_recorder.capture.seam import Binding
 from trace_recorder.capture.transport import RecordingTransport, recording_class
 from trace_recorder.errors import UnsupportedClientError
+from trace_recorder.signal_handlers import suppress
 
 Library = Literal["httpx", "httpx2"]
 

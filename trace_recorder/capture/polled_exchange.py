@@ -16,6 +16,7 @@ from trace_recorder.capture.exchange import Exchange
 from trace_recorder.dialects.background import is_final, tells_all
 from trace_recorder.dialects.readers import join_stream
 from trace_recorder.recording.run import Run
+from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.body_encoding import body_member, joined_bytes
 from trace_recorder.storage.redaction import headers
 from trace_recorder.values.json_text import parse_leniently
@@ -78,7 +79,7 @@ class PolledExchange(Exchange):
             return joined.body if joined is not None and joined.ended else None
         try:
             return parse_leniently(data.decode())
-        except ValueError:
+        except ours(ValueError):
             return None
 
     def _write_bare_ending(self, failure: Exception) -> NoReturn:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import threading
 import time
-from contextlib import suppress
 from functools import partial
 from typing import Protocol
 
 from trace_recorder.background_work import run_yielding, start_thread
 from trace_recorder.guard import try_call
+from trace_recorder.signal_handlers import suppress
 
 __records__ = True  # `guard.is_recording` looks for this name
 

@@ -16,6 +16,7 @@ from trace_recorder.derive.message_prefix import IncrementalReading, newest_resu
 from trace_recorder.derive.record_bodies import raw_body, read_body
 from trace_recorder.dialects.call_ids import count_made_up
 from trace_recorder.dialects.readers import MANUAL, join_stream, reader_of
+from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.storage.stream_chunks import TimedBytes, read_chunks
@@ -160,7 +161,7 @@ class CallRecords:
             return raw_body(self.request_data)
         try:
             return self.items.expand(self.request_data)
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+        except ours(KeyError, TypeError, ValueError, IndexError, AttributeError):
             return None
 
     def request_in_items(self) -> tuple[Payload, dict[str, int | list[int]]]:
@@ -225,7 +226,7 @@ class CallRecords:
         try:
             parts = self._parts(self.request_data.get("attempt", 0))
             return None if parts is None else read_chunks(parts)
-        except (ValueError, TypeError, KeyError):
+        except ours(ValueError, TypeError, KeyError):
             return None
 
     @property
@@ -253,7 +254,7 @@ class CallRecords:
         yield_to_others()
         try:
             return {"body": parse_bytes(data)}
-        except UnicodeDecodeError:
+        except ours(UnicodeDecodeError):
             return {"base64": base64.b64encode(data).decode()}
         except NotJsonError:
             return {"text": data.decode()}
@@ -271,7 +272,7 @@ class CallRecords:
         try:
             inflated = _inflated([_unpacked(data) for data in parts])
             return list(zip(inflated, parts, strict=True)) or None
-        except (ValueError, TypeError, zlib.error):
+        except ours(ValueError, TypeError, zlib.error):
             self.is_damaged = True
             return None
 

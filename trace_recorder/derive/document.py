@@ -19,6 +19,7 @@ from typing import TypeVar, cast, get_args
 
 from trace_recorder.dialects import manual
 from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.signal_handlers import ours
 from trace_recorder.values.checked_types import check_types
 from trace_recorder.values.jsonable import is_description
 from trace_recorder.values.llm_interaction import Attempt, ErrorInfo, LLMInteraction, WithoutRawData, call_seconds
@@ -55,7 +56,7 @@ def from_document(document: Payload, name: str) -> Trajectory:
         )
     try:
         return _trajectory(document)
-    except (KeyError, TypeError, AttributeError, ValueError, IndexError, RecursionError) as error:
+    except ours(KeyError, TypeError, AttributeError, ValueError, IndexError, RecursionError) as error:
         raise TrajectoryFormatError(
             f"{name} is a damaged trajectory document: {type(error).__name__}: {error}"
         ) from error

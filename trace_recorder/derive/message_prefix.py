@@ -14,6 +14,7 @@ from itertools import takewhile
 
 from trace_recorder.dialects.call_ids import CallNumbering, count_made_up
 from trace_recorder.dialects.split_messages import MergeRule, MessageGroup
+from trace_recorder.signal_handlers import ours
 from trace_recorder.values.messages import Message, Payload, RequestReading, ToolResult
 from trace_recorder.values.shared_sequence import SharedSequence
 from trace_recorder.values.structs import Struct
@@ -229,7 +230,7 @@ class MessagePrefix:
         for _ in range(_MAX_SEARCHES if same < len(numbers) else 0):
             try:
                 end = self.numbers.index(numbers[same], end)
-            except ValueError:
+            except ours(ValueError):
                 break
             if self.numbers[end:] == numbers[same : same + len(self.numbers) - end]:
                 return [*range(same), *range(end, len(self.numbers))] if self._keeps_results(same, end) else []

@@ -27,6 +27,7 @@ from trace_recorder.derive.schemas.journal import DATA
 from trace_recorder.derive.schemas.json_schema import violations
 from trace_recorder.derive.schemas.record_parts import Record as RecordShape
 from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.signal_handlers import ours
 from trace_recorder.storage import journal_reader, paths
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal_reader import VERSION, BadLine, Record
@@ -247,7 +248,7 @@ def _document(data: bytes, trajectory: Trajectory | None) -> Iterator[Finding]:
     except TrajectoryFormatError as error:
         yield Finding("error", "document", str(error))
         return
-    except ValueError as error:
+    except ours(ValueError) as error:
         yield Finding("error", "document", f"it is not JSON: {error}")
         return
     if "schema_version" not in document:

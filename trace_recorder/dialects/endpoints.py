@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import quote, urlsplit
 
+from trace_recorder.signal_handlers import ours
+
 API_OF_PATH: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (api, re.compile(pattern))
     for api, pattern in (
@@ -185,7 +187,7 @@ def _address_of(url: str) -> tuple[str, int]:
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")
         return canonical_host(parts.hostname or ""), parts.port or (443 if parts.scheme == "https" else 80)
-    except ValueError:
+    except ours(ValueError):
         return "", 0
 
 

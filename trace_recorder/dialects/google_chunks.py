@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from trace_recorder.dialects.chat_deltas import GrowingText, append_text, finish_texts
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text, json_value
 from trace_recorder.dialects.sse import events
+from trace_recorder.signal_handlers import ours
 from trace_recorder.values.messages import JoinedStream, Payload
 
 _CAMEL_NAMES = (
@@ -45,7 +46,7 @@ def read_chunks(text: str) -> Iterator[Payload]:
     while position >= 0 and (begin := text.find("{", position)) >= 0:
         try:
             value, position = decoder.raw_decode(text, begin)
-        except (ValueError, RecursionError):
+        except ours(ValueError, RecursionError):
             return
         yield value
 

@@ -15,6 +15,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from sys import float_info
 
+from trace_recorder.signal_handlers import ours
 from trace_recorder.values.json_text import NotJsonError, parse, replace_lone_surrogates
 from trace_recorder.values.messages import Payload
 
@@ -75,7 +76,7 @@ def json_value(text: str) -> Payload:
     """Parse a JSON text; return None if it is not JSON."""
     try:
         return _DECODER.decode(text)
-    except (ValueError, RecursionError):
+    except ours(ValueError, RecursionError):
         return None
 
 

@@ -13,6 +13,7 @@ from typing import Protocol, cast
 
 from trace_recorder.background_work import yield_to_others
 from trace_recorder.dialects.split_messages import MergeRule
+from trace_recorder.signal_handlers import ours
 from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.messages import JoinedStream, LLMResponse, Message, Payload, RequestReading
 from trace_recorder.values.structs import replace
@@ -79,7 +80,7 @@ def join_stream(api: str | None, data: bytes) -> JoinedStream | None:
     text = _dump([joined.body, joined.error])
     try:
         text.encode()
-    except UnicodeEncodeError:
+    except ours(UnicodeEncodeError):
         whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         body, error = json.loads(whole)
         return replace(joined, body=body, error=error)

@@ -19,6 +19,7 @@ from trace_recorder.derive.live_document.writer import DocumentWriter
 from trace_recorder.derive.losses import describe_losses
 from trace_recorder.errors import RecorderStateError
 from trace_recorder.imports.loader import fold_journal
+from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.file_system import BINARY, lock
 from trace_recorder.storage.journal import Journal
 from trace_recorder.storage.journal_reader import Record, read
@@ -142,7 +143,7 @@ def _json_of(document: Path) -> dict[str, Payload]:
     """Return the value of a document; {} where there is none that can be read."""
     try:
         value: Payload = json.loads(document.read_bytes())
-    except (OSError, ValueError, RecursionError):
+    except ours(OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 

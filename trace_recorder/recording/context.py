@@ -25,6 +25,7 @@ from typing import Any, Generic, Self, TypeVar
 from trace_recorder.errors import RecorderStateError
 from trace_recorder.guard import is_recording
 from trace_recorder.recording.run import Run
+from trace_recorder.signal_handlers import ours
 from trace_recorder.values.final_status import status_from_exception
 from trace_recorder.values.jsonable import (
     error_message,
@@ -72,7 +73,7 @@ class OpenBlocks(Generic[T]):
         if token is not None:
             try:
                 self._blocks.reset(token)
-            except ValueError:  # it was entered in another context
+            except ours(ValueError):  # it was entered in another context
                 block.left_elsewhere = True
         self._blocks.set(others)
 
@@ -103,7 +104,7 @@ def _current_task(module: str) -> object:
     library = sys.modules.get(module)
     try:
         return None if library is None else library.current_task()
-    except RuntimeError:
+    except ours(RuntimeError):
         return None
 
 

@@ -27,6 +27,7 @@ from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.services.failures import FetchError, TraceFetchError, refuse
 from trace_recorder.imports.services.paging import Progress
 from trace_recorder.imports.services.traces import ListedTrace, TraceService
+from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.atomic_write import replace_file
 from trace_recorder.storage.file_descriptor import close_ignoring_errors
 from trace_recorder.storage.journal_reader import Record, read
@@ -146,7 +147,7 @@ def _is_written(document: Path, journal: Path) -> bool:
     """Whether the document of a journal was written after it: the process may have been killed between the two."""
     try:
         return document.stat().st_mtime_ns >= journal.stat().st_mtime_ns
-    except OSError:
+    except ours(OSError):
         return False
 
 
@@ -173,7 +174,7 @@ def _origin_of(journal: Path) -> Members | None:
     try:
         with journal.open("rb") as file:
             first = next(read(file.readline()), None)
-    except OSError:
+    except ours(OSError):
         return None
     metadata = first.data.get("metadata") if isinstance(first, Record) else None
     origin = metadata.get(IMPORTED_FROM) if isinstance(metadata, dict) else None
@@ -187,7 +188,7 @@ def _ends_as_imported(journal: Path) -> bool:
         last = file.read().rstrip(b"\n").rpartition(b"\n")[2]
     try:
         return bool(json.loads(last)["kind"] == "finalize")
-    except (ValueError, KeyError, TypeError):
+    except ours(ValueError, KeyError, TypeError):
         return False
 
 

@@ -20,7 +20,6 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -38,6 +37,7 @@ from trace_recorder.recording.process_facts import process_facts
 from trace_recorder.recording.repeated_elements import RepeatedElements
 from trace_recorder.recording.run_texts import RunTexts
 from trace_recorder.recording.unfinished import UnfinishedWork
+from trace_recorder.signal_handlers import suppress
 from trace_recorder.storage import paths
 from trace_recorder.storage.items.encoder import Encoded, ItemEncoder
 from trace_recorder.storage.journal import Journal

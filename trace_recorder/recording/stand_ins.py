@@ -7,12 +7,13 @@ yields. It is recorded like any execution.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 from trace_recorder.errors import ReplayMismatchError
+from trace_recorder.signal_handlers import suppress
 from trace_recorder.values.messages import Payload
 
 

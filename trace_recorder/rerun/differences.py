@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from trace_recorder.rerun.matching import Live, fits
 from trace_recorder.rerun.recorded import RecordedExchange, Recording
+from trace_recorder.signal_handlers import ours
 from trace_recorder.values.messages import Payload
 from trace_recorder.views.comparison.value_changes import ValueChange, changes
 from trace_recorder.views.comparison.word_changes import marked_words, shortened
@@ -56,7 +57,7 @@ class _RecordedTexts:
         try:
             body, numbers = self._recording.elements(one)
             return {text for name, value in body.items() for text in self._of_member(name, value, numbers.get(name))}
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+        except ours(KeyError, TypeError, ValueError, IndexError, AttributeError):
             return set()
 
     def _of_member(self, name: str, value: Payload, items: int | list[int] | None) -> Iterator[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import builtins
 
+from trace_recorder.signal_handlers import ours
+
 
 class _Shown(str):
     """A text that is its own `repr`: KeyError shows the `repr` of its argument."""
@@ -21,6 +23,6 @@ def builtin_exception(name: str, message: str) -> Exception | None:
         return None
     try:
         error = kind(_Shown(message) if issubclass(kind, KeyError) else message)
-    except TypeError:  # such as UnicodeDecodeError, which takes five arguments
+    except ours(TypeError):  # such as UnicodeDecodeError, which takes five arguments
         return None
     return error if str(error) == message else None

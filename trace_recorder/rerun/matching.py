@@ -23,6 +23,7 @@ from trace_recorder.rerun.results_order import (
     results_in_any_order,
     sorted_results,
 )
+from trace_recorder.signal_handlers import ours
 from trace_recorder.values.messages import Payload
 
 Match: TypeAlias = Callable[[Payload, Payload], bool]
@@ -146,7 +147,7 @@ class Requests:
         try:
             body, numbers = self._recording.elements(exchange)
             return self._key(exchange.endpoint, dict(self._recorded_digests(body, numbers)))
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except ours(KeyError, TypeError, ValueError, AttributeError):
             return b""
 
     def _recorded_digests(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trace_recorder.dialects.endpoints import Endpoint
+from trace_recorder.signal_handlers import ours
 from trace_recorder.values.messages import Payload
 
 Edit = Callable[[Any], Any]
@@ -47,7 +48,7 @@ class Changes:
         asked = self._is_replaced(endpoint.model)
         try:
             value: Payload = json.loads(body)
-        except ValueError:
+        except ours(ValueError):
             return Outgoing(body, asked)
         changed = self._edited(self._changed(endpoint, value)) if isinstance(value, dict) else value
         same = changed is value

@@ -17,6 +17,7 @@ from trace_recorder.dialects.json_access import as_dict, as_number, as_text
 from trace_recorder.dialects.readers import ENDED_BY_SERVER
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.guard import try_call
+from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal_reader import VERSION, Record, read
 from trace_recorder.storage.paths import journal_path_for
@@ -190,7 +191,7 @@ class Recording:
             return data.get("body", data.get("text", data.get("base64")))
         try:
             return self._items.expand(data)
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+        except ours(KeyError, TypeError, ValueError, IndexError, AttributeError):
             return None
 
     def elements(self, exchange: RecordedExchange) -> tuple[Mapping[str, Payload], dict[str, int | list[int]]]:
@@ -226,7 +227,7 @@ class Recording:
         parts = [(_inflated(part), part.data) for part in exchange.parts]
         try:
             return read_chunks(parts)
-        except (ValueError, TypeError, KeyError, IndexError):
+        except ours(ValueError, TypeError, KeyError, IndexError):
             return tuple((0.0, event) for event in _events(b"".join(text for text, _ in parts)))
 
 
@@ -256,7 +257,7 @@ def _attempt(data: Mapping[str, Payload]) -> tuple[str, int]:
 def _inflated(part: Record) -> bytes:
     try:
         return zlib.decompress(base64.b64decode(part.data["zlib"]))
-    except (KeyError, TypeError, ValueError, zlib.error) as error:
+    except ours(KeyError, TypeError, ValueError, zlib.error) as error:
         raise TrajectoryFormatError(
             f"record {part.seq} of the recording is damaged, and its response cannot be given: {error}"
         ) from error

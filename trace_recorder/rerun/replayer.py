@@ -30,6 +30,7 @@ from trace_recorder.rerun.matching import Live, Match, Requests
 from trace_recorder.rerun.recorded import RecordedExchange, RecordedTool, Recording
 from trace_recorder.rerun.tools import RecordedTools
 from trace_recorder.rerun.transport import Answer, Missing
+from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.headers import secrets
 from trace_recorder.storage.redaction.redactor import Redaction, Redactor
 from trace_recorder.storage.redaction.text_masking import default_redactor
@@ -186,7 +187,7 @@ class Replay:
         """Return a request's body, masked as on file: its JSON object, else its text, else its bytes in base64."""
         try:
             text = body.decode()
-        except UnicodeDecodeError:
+        except ours(UnicodeDecodeError):
             return base64.b64encode(self._redaction.mask_bytes(body)).decode()
         try:
             value = parse(text)

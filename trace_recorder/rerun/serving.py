@@ -21,6 +21,7 @@ from trace_recorder.loopback import HOST, why_refused
 from trace_recorder.rerun.recorded import Recording
 from trace_recorder.rerun.replayer import Replay
 from trace_recorder.rerun.transport import CANCELLATION_GRACE_SECONDS, Answer, Pace
+from trace_recorder.signal_handlers import ours
 from trace_recorder.values.messages import Payload
 
 NOT_FOUND = 404
@@ -122,7 +123,7 @@ class _Handler(BaseHTTPRequestHandler):
             length = int(self.headers.get("content-length") or 0)
             if length >= 0:
                 return self.rfile.read(length)
-        except ValueError:
+        except ours(ValueError):
             pass
         self.close_connection = True
         self.send_error(400)

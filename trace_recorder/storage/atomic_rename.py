@@ -12,6 +12,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
+from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.file_descriptor import close_ignoring_errors
 
 _AT_FDCWD = -100
@@ -28,9 +29,9 @@ def rename_exclusive(path: str | Path, name: str | Path) -> None:
         raise OSError(failed, os.strerror(failed), str(name))
     try:
         os.link(path, name)
-    except (FileExistsError, FileNotFoundError):
+    except ours(FileExistsError, FileNotFoundError):
         raise
-    except OSError:  # no hard links either: create the name exclusively, then rename over it
+    except ours(OSError):  # no hard links either: create the name exclusively, then rename over it
         close_ignoring_errors(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         os.replace(path, name)  # noqa: PTH105 - as the calls around it
     else:
@@ -59,7 +60,7 @@ def _renameat2() -> Callable[[int, bytes, int, bytes, int], int] | None:
     try:
         ctypes = import_module("ctypes")  # not at import of the package: it takes milliseconds
         call = ctypes.CDLL(None, use_errno=True).renameat2
-    except (ImportError, OSError, TypeError, AttributeError):
+    except ours(ImportError, OSError, TypeError, AttributeError):
         return None
     call.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
     call.restype = ctypes.c_int

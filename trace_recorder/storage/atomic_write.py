@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
+from stat import S_ISREG
 from typing import NamedTuple, TypeVar
 from zlib import crc32
 
+from trace_recorder.signal_handlers import ours, suppress
 from trace_recorder.storage.atomic_rename import exchange_names
 from trace_recorder.storage.file_descriptor import close_ignoring_errors
 from trace_recorder.storage.file_system import BINARY, sync_directory, sync_file
@@ -41,14 +42,21 @@ def replace_file(path: Path, content: Iterable[bytes | Span], *, sync: bool = Fa
     Raises OSError; the old content is then unchanged.
     """
     temporary = f"{path.parent}{os.sep}.{os.getpid()}.{crc32(os.fsencode(path.name)):08x}.tmp"
-    with suppress(FileNotFoundError):
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | BINARY
+    try:
+        fd = os.open(temporary, flags, 0o600)
+    except ours(FileExistsError):  # a process of this number was killed while it wrote
         os.unlink(temporary)  # noqa: PTH108 - called for every record; so below
-    fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | BINARY, 0o600)
+        fd = os.open(temporary, flags, 0o600)
     try:
         write_all(fd, content)
         if sync:
             sync_file(fd)
-        if sync or not os.path.isfile(path) or not exchange_names(temporary, path):  # noqa: PTH113
+        try:
+            is_file = not sync and S_ISREG(os.stat(path).st_mode)  # noqa: PTH116 - `isfile` swallows an alarm's exception
+        except ours(OSError):
+            is_file = False
+        if not is_file or not exchange_names(temporary, path):
             os.replace(temporary, path)  # noqa: PTH105 - which does not replace a directory of that name
         else:
             os.unlink(temporary)  # noqa: PTH108
@@ -137,5 +145,5 @@ def _send_file(fd: int, span: Span) -> int:
         return 0
     try:
         return os.sendfile(fd, span.fd, span.offset, span.length)
-    except OSError:
+    except ours(OSError):
         return 0  # not supported between these files, or no space: then writing fails too

@@ -7,6 +7,7 @@ import json
 import zlib
 from collections.abc import Callable
 
+from trace_recorder.signal_handlers import ours
 from trace_recorder.storage import stream_chunks
 from trace_recorder.values.json_text import NotJsonError, one_line, parse
 from trace_recorder.values.jsonable import error_message
@@ -44,7 +45,7 @@ def body_member(data: bytes, mask: Callable[[bytes], bytes]) -> str:
     try:
         text = data.decode()
         parse(text)
-    except (UnicodeDecodeError, NotJsonError):
+    except ours(UnicodeDecodeError, NotJsonError):
         return text_member(data, mask)
     return f'"body":{one_line(text)}'
 
@@ -53,5 +54,5 @@ def text_member(data: bytes, mask: Callable[[bytes], bytes]) -> str:
     """Return bytes as a member of a record: `text` if they are UTF-8, else `base64` of what `mask` leaves of them."""
     try:
         return f'"text":{json.dumps(data.decode(), ensure_ascii=False)}'
-    except UnicodeDecodeError:
+    except ours(UnicodeDecodeError):
         return f'"base64":"{base64.b64encode(mask(data)).decode()}"'

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import errno
 import os
-from contextlib import suppress
 from pathlib import Path
+
+from trace_recorder.signal_handlers import ours
 
 
 class Descriptor:
@@ -34,7 +35,7 @@ class Descriptor:
         """Whether the number is still this file's."""
         try:
             state = os.fstat(self.number)
-        except OSError:
+        except ours(OSError):
             return False
         return (state.st_dev, state.st_ino) == self._identity
 
@@ -46,7 +47,7 @@ class Descriptor:
         """Whether this file has that name."""
         try:
             return self.is_file_of(os.stat(path))  # noqa: PTH116 - called for every record
-        except OSError:
+        except ours(OSError):
             return False
 
     def close(self) -> None:
@@ -57,5 +58,7 @@ class Descriptor:
 
 def close_ignoring_errors(number: int) -> None:
     """Close a file from which nothing can be lost: it was only read, or is temporary."""
-    with suppress(OSError):
+    try:
         os.close(number)
+    except ours(OSError):
+        pass

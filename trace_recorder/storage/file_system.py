@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.file_descriptor import close_ignoring_errors
 
 fcntl: ModuleType | None
@@ -52,7 +53,7 @@ def sync_file(fd: int) -> None:
     """Write a file, or a directory, to disk. Raises OSError, but not where the file system does not support it."""
     try:
         os.fsync(fd)
-    except OSError as error:
+    except ours(OSError) as error:
         if error.errno not in UNSUPPORTED:
             raise
         warn_once(f"this file system does not support writing to disk at once ({error.strerror})")
@@ -64,9 +65,9 @@ def lock(fd: int, *, shared: bool = False) -> bool | None:
         return None
     try:
         fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-    except BlockingIOError:
+    except ours(BlockingIOError):
         return False
-    except OSError as error:
+    except ours(OSError) as error:
         if error.errno not in UNSUPPORTED:
             raise
         warn_once(f"this file system has no locks ({error.strerror}): whether a run goes on cannot be known from them")

@@ -9,7 +9,6 @@ out whether its writer still runs. What records mean is not known here.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 from collections.abc import Callable, Sequence
@@ -17,6 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from trace_recorder.signal_handlers import ours, suppress
 from trace_recorder.storage.atomic_rename import rename_exclusive
 from trace_recorder.storage.atomic_write import create_filled
 from trace_recorder.storage.file_descriptor import Descriptor, close_ignoring_errors
@@ -100,7 +100,7 @@ class Journal:
                 raise OSError(what)  # noqa: TRY301 - handled below like the system's own errors
             if self.sync:
                 sync_file(fd)
-        except OSError:
+        except ours(OSError):
             self._undo_failed_write(pending, written)
             raise
         if self._pending is pending:  # otherwise a handler has resolved it already, and appended behind it
@@ -109,13 +109,13 @@ class Journal:
 
     def _undo_failed_write(self, pending: PendingWrite, written: int) -> None:
         """Cut off what the last write left. The system is asked for its place: other code may have cut the file."""
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             before, number = self.size - written, self._open.number
             moved = (pending[0], before, pending[2])
             if self._pending is pending:
                 self._pending = moved
                 os.ftruncate(number, before)
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             self._resolve_pending_write()
 
     def _resolve_pending_write(self) -> None:
@@ -174,7 +174,7 @@ class Journal:
         file = self._file
         try:
             return file is not None and os.fstat(file.number).st_nlink == 0 and file.is_ours()
-        except OSError:  # other code has closed the descriptor: the next append opens the file again
+        except ours(OSError):  # other code has closed the descriptor: the next append opens the file again
             return False
 
     def recreate(self) -> None:
@@ -186,7 +186,7 @@ class Journal:
             raise FileExistsError(f"{self.path} was removed, and another file has its name")
         old = self._open
         self._file = Descriptor(_create_locked(self.path, self._copy_to, sync=self.sync))
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             old.close()  # a late write error does not matter: all of it has been copied
 
     def _copy_to(self, fd: int) -> None:
@@ -200,9 +200,9 @@ class Journal:
         """Remove the file if it is open and empty, and this is the process that created it."""
         if self._file is not None and self._pid == os.getpid() and self._file.is_ours() and self.size == 0:
             if self.is_in_place():
-                with contextlib.suppress(FileNotFoundError):
+                with suppress(FileNotFoundError):
                     self.path.unlink()
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 self.close()
 
     def close(self) -> None:

@@ -12,6 +12,7 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+from trace_recorder.signal_handlers import ours
 from trace_recorder.storage import file_system
 from trace_recorder.storage.file_descriptor import Descriptor, close_ignoring_errors
 from trace_recorder.storage.journal_reader import Record, read
@@ -28,11 +29,11 @@ def is_locked(path: Path) -> bool | None:
         return None
     try:
         fd = os.open(path, os.O_RDONLY)
-    except OSError:
+    except ours(OSError):
         return None
     try:
         free = file_system.lock(fd, shared=True)
-    except OSError:
+    except ours(OSError):
         return None
     finally:
         close_ignoring_errors(fd)  # which also releases the shared lock
@@ -47,7 +48,7 @@ def hold_lock(path: Path) -> Iterator[bool]:
     """
     try:
         fd = os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
+    except ours(FileNotFoundError):
         yield True
         return
     try:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from zlib import crc32
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
+from trace_recorder.signal_handlers import ours
 from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, check_depth
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.structs import Struct
@@ -118,11 +119,11 @@ def _parse_record(line: bytes, offset: int) -> Record | None:
             yield_to_others()
         try:
             fields = _read_json(line)
-        except (MsgspecError, UnicodeDecodeError):
+        except ours(MsgspecError, UnicodeDecodeError):
             fields = json.loads(line.decode("utf-8", "surrogatepass"))
         data, kind = fields["data"], fields["kind"]
         if isinstance(data, dict) and isinstance(kind, str):
             return Record(fields["seq"], fields["time"], kind, data, crc, offset, len(line))
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except ours(ValueError, KeyError, TypeError, RecursionError):
         pass
     return None

@@ -15,13 +15,14 @@ import stat
 import time
 import weakref
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from zlib import crc32
 
 from trace_recorder.errors import TrajectoryPathError
 from trace_recorder.guard import logger, try_call
+from trace_recorder.signal_handlers import ours, suppress
 from trace_recorder.storage.atomic_rename import rename_exclusive
 from trace_recorder.storage.atomic_write import create_filled, write_all
 from trace_recorder.storage.file_descriptor import close_ignoring_errors
@@ -127,7 +128,7 @@ def _absolute(path: Path) -> Path:
     """Return an absolute path; the path itself if the working directory was removed."""
     try:
         return path.absolute()
-    except OSError:
+    except ours(OSError):
         return path
 
 
@@ -159,10 +160,10 @@ def _path_errors(document: Path) -> Iterator[None]:
         yield
     except TrajectoryPathError:
         raise
-    except OSError as error:
+    except ours(OSError) as error:
         why = f"Cannot create the trajectory's files ({error.strerror}); give another path"
         raise TrajectoryPathError(error.errno, why, str(document)) from error
-    except ValueError as error:
+    except ours(ValueError) as error:
         raise TrajectoryPathError(errno.EINVAL, f"This is no path ({error}); give another", str(document)) from error
 
 
@@ -232,7 +233,7 @@ def _is_no_file(path: Path) -> bool:
     """Whether something else has this name. It is asked once: another process may move a file away meanwhile."""
     try:
         return not stat.S_ISREG(path.stat().st_mode)
-    except OSError:
+    except ours(OSError):
         return False
 
 
@@ -294,9 +295,9 @@ def _process_exists(pid: str | None) -> bool:
         return True
     try:
         os.kill(int(pid), 0)
-    except ProcessLookupError:
+    except ours(ProcessLookupError):
         return False
-    except OSError:
+    except ours(OSError):
         return True
     return True
 
@@ -334,9 +335,9 @@ def _rename_if_free(path: Path, to: Path) -> bool:
     """Rename a file, if it exists; False where the new name is taken."""
     try:
         rename_exclusive(path, to)
-    except FileNotFoundError:
+    except ours(FileNotFoundError):
         return True
-    except FileExistsError:
+    except ours(FileExistsError):
         return False
     return True
 

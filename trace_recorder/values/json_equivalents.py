@@ -12,9 +12,10 @@ import math
 import operator
 import sys
 import uuid
-from contextlib import suppress
 from pathlib import PurePath
 from typing import Any
+
+from trace_recorder.signal_handlers import suppress
 
 MAX_ARRAY_ELEMENTS = 10_000
 """An array with more elements has no equivalent: writing it would keep the agent waiting."""

@@ -16,6 +16,7 @@ from itertools import accumulate, count
 from typing import NoReturn, TypeVar
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, is_background, yield_to_others
+from trace_recorder.signal_handlers import ours
 from trace_recorder.values.messages import Payload
 
 MAX_DEPTH = 200
@@ -274,7 +275,7 @@ def decode_json(data: bytes) -> str:
     """Decode JSON bytes. Raises NotJsonError if they are not UTF-8 or have half of a surrogate pair alone."""
     try:
         text = data.decode()
-    except UnicodeDecodeError as error:
+    except ours(UnicodeDecodeError) as error:
         raise NotJsonError(str(error)) from None
     if "\\" in text:
         refuse_lone_surrogates(text, _go_on)
@@ -304,7 +305,7 @@ def _value(text: str, at: int, yields: bool = False, max_depth: int = MAX_DEPTH)
     decoder = _yielding_decoder if yields and len(text) > MAX_UNINTERRUPTED_CHARS and is_background() else _decoder
     try:
         value, end = decoder.raw_decode(text, at)
-    except (ValueError, RecursionError) as error:
+    except ours(ValueError, RecursionError) as error:
         raise NotJsonError(str(error)) from None
     if end - at > max_depth:
         check_depth(text, max_depth, at, end, yield_to_others if yields else _go_on)

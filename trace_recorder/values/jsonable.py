@@ -18,6 +18,7 @@ from functools import partial
 from typing import TypeGuard
 
 from trace_recorder.guard import stack_has_room, try_call
+from trace_recorder.signal_handlers import ours
 from trace_recorder.values.json_equivalents import json_equivalent
 from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.messages import Payload
@@ -304,7 +305,7 @@ _dump_and_yield = make_json_writer(",", ":", allow_nan=False, yields=True)
 def _is_utf8(text: str) -> bool:
     try:
         text.encode()
-    except UnicodeEncodeError:
+    except ours(UnicodeEncodeError):
         return False
     return True
 

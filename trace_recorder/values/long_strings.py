@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, is_background, yield_to_others
+from trace_recorder.signal_handlers import ours
 from trace_recorder.values.json_text import NotJsonError, encode_string, make_json_encoder, make_json_writer, parse
 from trace_recorder.values.messages import Payload
 
@@ -43,7 +44,7 @@ def parse_bytes(data: bytes, min_long: int = MIN_LONG_STRING) -> Payload:
         strings: list[str] = []
         try:
             rest = _without_long_strings(data, strings, min_long)
-        except ValueError:
+        except ours(ValueError):
             return parse(data.decode())  # raises what is wrong with it
         if strings:
             return _with_long_strings(parse(rest.decode()), strings)

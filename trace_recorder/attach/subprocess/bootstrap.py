@@ -12,7 +12,6 @@ import shlex
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from types import FrameType
 
 from trace_recorder.attach.instrument import DefaultTarget
@@ -24,6 +23,7 @@ from trace_recorder.capture.seam import guard
 from trace_recorder.capture.unseen_clients import unseen_clients
 from trace_recorder.guard import try_call
 from trace_recorder.recording import process
+from trace_recorder.signal_handlers import suppress
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.final_status import uncaught_exception
 

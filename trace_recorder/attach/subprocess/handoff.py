@@ -10,10 +10,11 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
+
+from trace_recorder.signal_handlers import ours, suppress
 
 VARIABLE = "TRACE_RECORDER_RUN"
 """The environment variable that holds the order, as JSON."""
@@ -112,7 +113,7 @@ class Handoff:
         """Which file a process has written; None where it has said nothing."""
         try:
             return Path(self._of(pid).read_text(encoding="utf-8"))
-        except FileNotFoundError:
+        except ours(FileNotFoundError):
             return None
 
     def _of(self, pid: int) -> Path:

@@ -23,6 +23,7 @@ from trace_recorder.attach.subprocess.handoff import Handoff
 from trace_recorder.guard import Guard
 from trace_recorder.imports.loader import load
 from trace_recorder.recording.amend import append_end
+from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.final_status import status_from_exit_code
 
@@ -110,9 +111,9 @@ def run_process(command: Sequence[str], environment: Mapping[str, str]) -> tuple
     with _forwarding_signals() as forwarder:
         try:
             process = subprocess.Popen(command, env=environment, close_fds=False)  # noqa: S603 - it is the user's own
-        except FileNotFoundError:
+        except ours(FileNotFoundError):
             raise CommandError(f"command not found: {command[0]}", 127) from None
-        except OSError as error:
+        except ours(OSError) as error:
             raise CommandError(f"{command[0]} cannot be run: {error.strerror}", 126) from None
         forwarder.to(process)
         return process.pid, process.wait()
@@ -162,11 +163,11 @@ def _is_in_foreground() -> bool:
         return True
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
-    except OSError:
+    except ours(OSError):
         return False
     try:
         return os.tcgetpgrp(terminal) == os.getpgrp()
-    except OSError:
+    except ours(OSError):
         return False
     finally:
         os.close(terminal)

@@ -14,6 +14,7 @@ from itertools import islice
 
 from trace_recorder.derive.live_document.buffer import Edit
 from trace_recorder.derive.message_prefix import IncrementalReading
+from trace_recorder.signal_handlers import ours
 from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.llm_interaction import LLMInteraction
@@ -128,14 +129,14 @@ class Renderer:
         encode = _encode_lines_and_yield if self.has_long_strings else _encode_lines
         try:
             return encode(document)[1:-1].encode()
-        except UnicodeEncodeError:
+        except ours(UnicodeEncodeError):
             return to_json(document)[1:-1].encode()
 
     def _dump(self, value: Payload) -> bytes:
         """Encode JSON as UTF-8. A lone surrogate, which a stream that was cut off may end in, is described."""
         try:
             return _encode_in_steps(value) if self.has_long_strings else _encode(value).encode()
-        except UnicodeEncodeError:  # with the same separators: callers search in the text
+        except ours(UnicodeEncodeError):  # with the same separators: callers search in the text
             return _encode(json.loads(to_json(value))).encode()
 
     def _added(self, reading: IncrementalReading, every: list[bytes], name: bytes) -> tuple[list[bytes], bytes]:

@@ -26,7 +26,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -39,6 +39,7 @@ from trace_recorder.derive.live_document.draft import Draft
 from trace_recorder.derive.live_document.limits import DEFAULT_LIMITS, DocumentLimits
 from trace_recorder.derive.live_document.steps import CarryOver, StaleDraftError
 from trace_recorder.guard import stack_has_room
+from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.atomic_write import replace_file
 from trace_recorder.storage.file_descriptor import Descriptor
 from trace_recorder.values.trajectory import History, Status
@@ -107,7 +108,7 @@ class DocumentWriter:
         draft, layout = self._up_to_date()
         try:
             fd = replace_file(self.path, layout.parts, sync=self._sync)
-        except OSError:
+        except ours(OSError):
             self._draft = draft  # its texts are where they were
             raise
         self._last_file.take(fd)
@@ -158,14 +159,16 @@ class _LastFile:
         last, self._file = self._file, file  # Ctrl-C after this leaves `last` open, but never closes it twice
         self._seen = _size_and_time(os.fstat(fd))
         if last is not None:
-            with suppress(OSError):  # the next file has its name already
+            try:
                 last.close()
+            except ours(OSError):
+                pass  # the next file has its name already
 
     def changed(self) -> bool:
         """Whether another party has written to it or closed its descriptor."""
         try:
             return self._file is not None and _size_and_time(self._file.stat()) != self._seen
-        except OSError:
+        except ours(OSError):
             return True
 
     def close(self) -> None:

@@ -18,6 +18,7 @@ from trace_recorder.rerun.matching import parse_path
 from trace_recorder.rerun.recorded import Recording
 from trace_recorder.rerun.subprocess.handoff import ForkHandoff
 from trace_recorder.rerun.subprocess.supervisor import describe_unused
+from trace_recorder.signal_handlers import ours
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ def _parse_answer(text: str, point: ForkPoint) -> Any:
     else:
         try:
             answer = json.loads(text)
-        except ValueError as error:
+        except ours(ValueError) as error:
             raise ValueError(f"{point} wants JSON: {error}") from None
         if not isinstance(answer, dict):
             raise ValueError(f"{point} wants a JSON object, the body of a response")

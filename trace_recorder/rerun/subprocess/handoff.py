@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -18,6 +17,7 @@ from trace_recorder.attach.lifecycle import ForkedFrom
 from trace_recorder.attach.subprocess.handoff import Handoff, read_reports, write_report
 from trace_recorder.rerun.matching import Match
 from trace_recorder.rerun.results_order import results_in_any_order
+from trace_recorder.signal_handlers import ours, suppress
 
 _GIVEN = "given-"
 _MISMATCH = "mismatch-"
@@ -61,9 +61,9 @@ class SharedRecording:
         path = Path(self.reports, f"{_GIVEN}{number}")
         try:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        except FileExistsError:
+        except ours(FileExistsError):
             return False
-        except OSError:  # the supervisor has ended: this process outlives the program
+        except ours(OSError):  # the supervisor has ended: this process outlives the program
             return True
         return True
 

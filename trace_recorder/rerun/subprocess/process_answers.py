@@ -18,6 +18,7 @@ from trace_recorder.recording import process
 from trace_recorder.recording.stand_ins import Outcome, stand_in_for_tools
 from trace_recorder.rerun.subprocess.handoff import SharedRecording
 from trace_recorder.rerun.transport import refused_connection
+from trace_recorder.signal_handlers import ours
 
 
 class HasTools(Protocol):
@@ -120,6 +121,6 @@ def begin_process(make: Callable[[], ProcessAnswers[Made] | None], done: str) ->
             _begun.append(answers)  # type: ignore[arg-type]  # it is only kept
             answers.install()
             answers.watch_connections()
-    except (TraceRecorderError, OSError, ValueError, TypeError) as error:
+    except ours(TraceRecorderError, OSError, ValueError, TypeError) as error:
         sys.stderr.write(f"trace-recorder: this process cannot be {done}: {error}\n")
         raise SystemExit(1) from None

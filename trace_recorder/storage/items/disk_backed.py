@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 from array import array
-from contextlib import suppress
 from pathlib import Path
 
+from trace_recorder.signal_handlers import ours, suppress
 from trace_recorder.storage.file_descriptor import Descriptor
 from trace_recorder.storage.file_system import BINARY
 from trace_recorder.storage.items.table import ItemTable
@@ -48,7 +48,7 @@ class JournalFile:
         """Whether the file is open and has the journal's name: a removed journal is created again as another file."""
         try:
             return self._file is not None and os.path.samestat(self._file.stat(), self._path.stat())
-        except OSError:
+        except ours(OSError):
             return False
 
     def __del__(self) -> None:

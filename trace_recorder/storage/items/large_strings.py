@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
+from trace_recorder.signal_handlers import ours
 from trace_recorder.values.json_text import NotJsonError, refuse_lone_surrogates
 
 MIN_STRING_CHARACTERS = 8192
@@ -117,7 +118,7 @@ def _valid_string(data: bytes, begin: int, end: int) -> str | None:
     try:
         literal = _decoded(data, begin, end)
         refuse_lone_surrogates(literal)
-    except (UnicodeDecodeError, NotJsonError):
+    except ours(UnicodeDecodeError, NotJsonError):
         return None
     at, last = 1, len(literal) - 1
     while at < last:

@@ -12,6 +12,7 @@ from array import array
 from collections.abc import Mapping
 from zlib import crc32
 
+from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.items.relative_ranges import MAX_FULL_RANGES
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.messages import Payload
@@ -58,7 +59,7 @@ class ItemTable:
         number = data["n"]
         try:  # noqa: SIM105 - a context manager costs more than the rest
             self._items[number] = self._filled(data) if "strings" in data else data["value"], crc
-        except KeyError:  # a string that it needs is missing
+        except ours(KeyError):  # a string that it needs is missing
             pass
         if self._end <= number < len(self._items) + MAX_MISSING_ITEMS:
             self._end = number + 1

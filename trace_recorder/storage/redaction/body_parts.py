@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Protocol
 
+from trace_recorder.signal_handlers import ours
 from trace_recorder.values.json_text import STRING
 
 LARGEST = 32 * 1024
@@ -65,7 +66,7 @@ class BodyPart:
         if self.is_json:
             try:
                 return _within(masks, text, self.within, last=last) if self.within else _outside(masks, text, last=last)
-            except ValueError:
+            except ours(ValueError):
                 pass
         text = text if last else _finished(masks, text)
         return _part(text, *masks.mask_line(text), is_json=False)

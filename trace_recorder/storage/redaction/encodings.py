@@ -12,6 +12,7 @@ import string
 from collections.abc import Callable, Iterator
 from urllib.parse import quote, unquote
 
+from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.candidates import Look
 
 LONGEST = 8192
@@ -114,7 +115,7 @@ def _text_of(word: str) -> str | None:
     whole = letters + "A" * (-len(letters) % 4 if len(letters) % 4 != 1 else 3)
     try:
         said = base64.b64decode(whole)[: len(letters) * 6 // 8].decode()
-    except ValueError:
+    except ours(ValueError):
         return None
     return said if all(letter.isprintable() or letter in "\r\n\t" for letter in said) else None
 

@@ -17,6 +17,7 @@ from itertools import accumulate, pairwise
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
 from trace_recorder.guard import try_call
+from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.body_parts import BodyPart
 from trace_recorder.storage.redaction.json_members import is_secret_member
 from trace_recorder.storage.redaction.json_strings import decode_string, strings_at, without_escapes
@@ -236,7 +237,7 @@ class Redaction:
         """Mask what is known, or looks like a secret, in bytes that are no UTF-8, before they become base64."""
         try:
             data.decode()
-        except UnicodeDecodeError:
+        except ours(UnicodeDecodeError):
             return self._mask_secrets(data.decode("latin-1")).encode("latin-1", "replace") if self._redactors else data
         return data
 
@@ -278,7 +279,7 @@ def masks_in(text: str, masked: str) -> int:
 def _is_json(text: str) -> bool:
     try:
         parse_leniently(text)
-    except (ValueError, RecursionError):
+    except ours(ValueError, RecursionError):
         return False
     return True
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
+from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.partial_secrets import LONGEST
 from trace_recorder.values.json_text import STRING, parse_leniently
 from trace_recorder.values.messages import Payload
@@ -113,7 +114,7 @@ def _decoded(said: str) -> str:
     """Return the decoded text of the joined pieces of JSON's strings; as they are written if they cannot be decoded."""
     try:
         return str(json.loads(f'"{said}"'))
-    except ValueError:
+    except ours(ValueError):
         return said
 
 
@@ -227,7 +228,7 @@ def _texts(lines: list[str], *, several: bool = True) -> dict[tuple[Payload, ...
 def _pieces(line: str, begin: int, number: int) -> Iterator[tuple[tuple[Payload, ...], _Piece]]:
     try:
         event = parse_leniently(line[begin:])
-    except (ValueError, RecursionError):
+    except ours(ValueError, RecursionError):
         return
     said: dict[int, tuple[tuple[Payload, ...], str]] = {}
     strings = literals = 0

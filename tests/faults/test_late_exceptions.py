@@ -1,0 +1,137 @@
+"""An alarm's exception that comes while something is recorded reaches the agent, whatever its type.
+
+An exception of a handler may be an OSError, as TimeoutError is. No clause of ours may take it for the system's. A
+profile function raises a signal at each place at which Python runs handlers: where a function begins, and where a
+built-in one has returned.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from types import FrameType
+
+import pytest
+
+from tests.chat_calls import Answer, asked, call, said, streamed
+from tests.faults.test_signals import handling
+from tests.processes import ROOT
+from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.derive.validate import validate
+from trace_recorder.signal_handlers import ours, suppress
+
+PACKAGE = str(ROOT / "trace_recorder")
+Place = tuple[str, int]
+
+
+class LateSystemError(TimeoutError, ConnectionError, FileNotFoundError, FileExistsError, BlockingIOError):
+    """An OSError of all kinds."""
+
+
+class LateError(LateSystemError, ValueError, KeyError, IndexError, RuntimeError, TypeError):
+    """Of every type that a clause of ours names, at once."""
+
+
+def raise_late(_: int, __: FrameType | None) -> None:
+    """The handler."""
+    raise LateError("too late")
+
+
+@contextmanager
+def profiled(act: Callable[[Place], None]) -> Iterator[None]:
+    """Act at each place of the package at which Python runs handlers."""
+
+    def profile(frame: FrameType, event: str, _: object) -> None:
+        if event in {"call", "c_return"} and frame.f_code.co_filename.startswith(PACKAGE):
+            act((frame.f_code.co_filename, frame.f_lineno))
+
+    sys.setprofile(profile)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+
+
+def places_of(act: Callable[[], object]) -> set[Place]:
+    """The places that are passed while something is done."""
+    found: set[Place] = set()
+    with profiled(found.add):
+        act()
+    return found
+
+
+def reaches_the_agent(act: Callable[[], object], place: Place) -> bool:
+    """Whether an exception of a handler at a place comes out; also if Python drops it, as in a destructor."""
+    dropped: list[object] = []
+    pending = [place]
+
+    def interrupt(at: Place) -> None:
+        if pending == [at]:
+            pending.clear()
+            signal.raise_signal(signal.SIGUSR1)
+
+    hook, sys.unraisablehook = sys.unraisablehook, lambda unraisable: dropped.append(unraisable.exc_type)
+    try:
+        with handling(raise_late), profiled(interrupt):
+            act()
+    except LateError:
+        return True
+    finally:
+        sys.unraisablehook = hook
+    return bool(pending) or LateError in dropped  # a place that only a first call passes is not reached again
+
+
+@pytest.mark.parametrize("answer", [said("x"), streamed("a", "b")], ids=["plain", "stream"])
+def test_no_exception_of_a_handler_is_swallowed_in_a_call(answer: Answer, tmp_path: Path) -> None:
+    """Wherever in a recorded call it comes; the journal is whole, and has the calls before and after."""
+    path = tmp_path / "run.json"
+    with TrajectoryRecorder(path) as recorder:
+
+        def act() -> None:
+            call(recorder, asked("during"), answer)
+
+        act()
+        swallowed = [place for place in sorted(places_of(act)) if not reaches_the_agent(act, place)]
+        act()
+
+    assert swallowed == []
+    assert [one.what for one in validate(path).findings if one.severity == "error"] == []
+    last = load(path).llm_interactions[-1]
+    assert (last.complete, last.error) == (True, None)
+
+
+def test_no_exception_of_a_handler_is_swallowed_when_a_run_begins_and_ends(tmp_path: Path) -> None:
+    """So it is while files are created, a step and a tool are recorded, and the document is written."""
+    paths = (tmp_path / f"{number}.json" for number in count())
+
+    def act() -> None:
+        with TrajectoryRecorder(next(paths), task="try") as recorder, recorder.step(1):
+            recorder.tool(len, name="look")("x")
+
+    act()
+    swallowed = [place for place in sorted(places_of(act)) if not reaches_the_agent(act, place)]
+
+    assert swallowed == []
+
+
+def test_a_clause_catches_what_no_handler_raised() -> None:
+    """The system's own errors are caught, by class, and nothing else is."""
+    caught = []
+    for error in (OSError("full"), TimeoutError("slow"), ValueError("odd")):
+        try:
+            raise error
+        except ours(OSError, KeyError) as one:
+            caught.append(str(one))
+        except ValueError as other:
+            caught.append(f"not ours: {other}")
+
+    with suppress(OSError):
+        raise TimeoutError("slow")
+    with pytest.raises(ValueError, match="odd"), suppress(OSError):
+        raise ValueError("odd")
+
+    assert caught == ["full", "slow", "not ours: odd"]

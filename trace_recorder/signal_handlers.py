@@ -1,0 +1,89 @@
+"""Which exceptions are the agent's own: those that its signal handlers raised while something was recorded.
+
+Python runs a handler between two bytecodes of whatever the main thread executes. An alarm's TimeoutError may therefore
+come out of any statement of ours, and is an OSError. It belongs to the agent. Where recording runs in the agent's
+threads, no `except` names an exception of Python alone: it asks `ours`. A test of the rules says so.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from contextlib import AbstractContextManager
+from inspect import CO_VARARGS
+from types import CodeType, FrameType, TracebackType
+from typing import TypeVar
+
+Failure = TypeVar("Failure", bound=Exception)
+
+
+def ours(*kinds: type[Failure]) -> tuple[type[Failure], ...]:
+    """Return these classes, for an `except` clause, unless a signal handler of the agent raised the current exception.
+
+        except ours(OSError):
+
+    catches the system's errors; a TimeoutError that the agent's alarm raised meanwhile passes. Python calls this only
+    when an exception has come.
+    """
+    error = sys.exception()
+    if error is None or error.__traceback__ is None or error.__traceback__.tb_next is None:
+        return kinds  # it was raised where it is caught
+    return () if raised_by_signal_handler(error) else kinds
+
+
+class suppress(AbstractContextManager[None, bool]):  # noqa: N801 - it is used as contextlib's
+    """Suppress exceptions as `contextlib.suppress` does, but none that a signal handler of the agent raised."""
+
+    def __init__(self, *kinds: type[Exception]) -> None:
+        self._kinds = kinds
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
+        return isinstance(error, self._kinds) and not raised_by_signal_handler(error)
+
+
+def raised_by_signal_handler(error: BaseException) -> bool:
+    """Whether a signal handler raised this: it belongs to the agent, and only by chance ran during recording.
+
+    A handler is recognised in the traceback by its arguments: one is the frame that it interrupted, its caller.
+    If it has rebound that argument, its code is compared with that of the handlers that are installed now.
+    """
+    passed: set[CodeType | None] = set()
+    at = error.__traceback__
+    try:
+        while at is not None and (last := at).tb_next is not None:
+            at = last.tb_next  # the first frame is the one that catches the exception
+            code = at.tb_frame.f_code
+            if code.co_argcount >= 2 or code.co_flags & CO_VARARGS:  # a handler has two arguments
+                if _receives_frame(at.tb_frame, last.tb_frame):
+                    return True
+                passed.add(code)
+        return bool(passed) and not passed.isdisjoint(_installed_handlers())
+    except RecursionError:  # the stack is full: most likely that is the error
+        return False
+
+
+def _receives_frame(called: FrameType, caller: FrameType) -> bool:
+    """Whether a function has its caller's frame among its arguments, as only a signal handler has."""
+    code = called.f_code
+    names = code.co_varnames[: code.co_argcount + bool(code.co_flags & CO_VARARGS) + code.co_kwonlyargcount]
+    values = called.f_locals
+    given = [values.get(name) for name in names]
+    return any(one is caller or (type(one) is tuple and any(two is caller for two in one)) for one in given)
+
+
+def _installed_handlers() -> set[CodeType | None]:
+    return {_code_of(signal.getsignal(number)) for number in _SIGNALS} - {None}
+
+
+def _code_of(handler: object) -> CodeType | None:
+    """Return the code of a handler: a function, a method, a partial, or an object with `__call__`."""
+    handler = getattr(handler, "func", handler)
+    called = getattr(type(handler), "__call__", None)  # noqa: B004 - the method itself is needed
+    for candidate in (handler, getattr(handler, "__func__", None), called):
+        code = getattr(candidate, "__code__", None)
+        if isinstance(code, CodeType):
+            return code
+    return None
+
+
+_SIGNALS = tuple(signal.valid_signals())
