@@ -263,7 +263,7 @@ def payloads_of(run: str, export: str, directory: Path) -> tuple[list[Json], Pat
     files = sorted(path for path in place.iterdir() if path.is_file() and path.name.startswith(f"{run}."))
     if EXPORTS[export][1]:
         return [row for path in files for row in lines(path)], place
-    if export == "traces":
+    if export in ("traces", "session-traces"):
         return [lines(path) for path in files], place
     return [json.loads(path.read_text(encoding="utf-8")) for path in files], place
 

@@ -1,18 +1,30 @@
-"""Record every run that the views are tested on, and the corpus where it is, into a directory.
+"""Record every run that the views are tested on, one with a sound, and the corpus where it is, into a directory.
 
 usage: python -m tests.readers.write_runs DIRECTORY      (in the project's own environment)
 """
 
 from __future__ import annotations
 
+import base64
 import sys
 from pathlib import Path
 
 from tests.views.corpus_runs import corpus_runs
 from tests.views.runs import every
+from trace_recorder import TrajectoryRecorder
+
+
+def record_sound(path: Path) -> None:
+    """Record a call whose prompt has a sound, which few formats have a place for."""
+    sound = {"data": base64.b64encode(b"RIFF\x24\x00\x00\x00WAVEfmt ").decode(), "format": "wav"}
+    content = [{"type": "text", "text": "What is it?"}, {"type": "input_audio", "input_audio": sound}]
+    with TrajectoryRecorder(path, task="Name the sound.") as recorder:
+        recorder.record_llm_interaction([{"role": "user", "content": content}], {"content": "A bell."}, "openai", "m")
+
 
 if __name__ == "__main__":
     target = Path(sys.argv[1])
     target.mkdir(parents=True, exist_ok=True)
-    made = len(every(target)) + sum(1 for _ in corpus_runs(target))
+    record_sound(target / "sound.json")
+    made = 1 + len(every(target)) + sum(1 for _ in corpus_runs(target))
     print(f"{made} runs in {target}")
