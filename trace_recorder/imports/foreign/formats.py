@@ -56,6 +56,7 @@ FORMATS = {
     "langsmith": "langsmith",
     "llm": "llm.logs",
     "chatgpt": "chatgpt",
+    "continue": "continue_session",
     "mini-swe-agent": "mini_swe_agent",
     "swe-agent": "swe_agent",
     "openhands-v0": "openhands_v0",

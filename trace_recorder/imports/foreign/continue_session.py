@@ -1,0 +1,147 @@
+"""Continue's sessions, `~/.continue/sessions/<id>.json`: `history` has the messages, each with what belongs to it.
+
+Source: `core/index.d.ts` (`Session`, `ChatHistoryItem`) of Continue. Results of tools are in the `toolCallStates` of
+the answer, or are messages of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trace_recorder.dialects.json_access import Members as Remaining
+from trace_recorder.dialects.json_access import as_dict, as_list, as_text, join_texts
+from trace_recorder.dialects.openai_chat import read_message, read_usage
+from trace_recorder.imports.foreign.agent_history import AgentHistory
+from trace_recorder.imports.foreign.block_messages import first_text
+from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage, without_none
+from trace_recorder.values.structs import replace
+
+_NAMES = {"toolCalls": "tool_calls", "toolCallId": "tool_call_id"}
+_FAILED = {"errored": True, "done": False}
+_READ = ("message", "toolCallStates", "reasoning", "contextItems", "editorState")
+
+
+def recognizes(source: Source) -> bool:
+    """Whether the document is such a session."""
+    if source.head.lstrip()[:1] != b"{":
+        return False
+    document = as_dict(source.document)
+    history = document.get("history")
+    is_history = isinstance(history, list) and all(isinstance(as_dict(one).get("message"), dict) for one in history)
+    return is_history and "sessionId" in document
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield the one session of a file."""
+    document = as_dict(source.document)
+    run = ForeignRun(
+        identity=as_text(document.get("sessionId")) or source.path.name.partition(".")[0],
+        model=as_text(document.get("chatModelTitle")),
+        source=without_none(title=document.get("title"), directory=document.get("workspaceDirectory")),
+    )
+    items = [as_dict(item) for item in as_list(document.get("history"))]
+    _Reading(run, _answered_apart(items)).read_all(items)
+    if usage := as_dict(document.get("usage")):
+        run.events.append(Annotation(key="session_usage", value=usage))
+    rest = {name: value for name, value in document.items() if name not in ("history", "sessionId", "usage")}
+    run.events.append(Kept(what="session", value=rest))
+    yield run
+
+
+def _answered_apart(items: list[Members]) -> set[str]:
+    """Return the calls whose results are messages."""
+    messages = (as_dict(item.get("message")) for item in items)
+    return {call_id for message in messages if (call_id := as_text(message.get("toolCallId")))}
+
+
+class _Reading:
+    """One session while it is read."""
+
+    def __init__(self, run: ForeignRun, answered_apart: set[str]) -> None:
+        self.run = run
+        self.history = AgentHistory(run.events)
+        self._answered_apart = answered_apart
+        self._thoughts: list[str] = []
+
+    def read_all(self, items: list[Members]) -> None:
+        """Read all items of a session."""
+        for number, item in enumerate(items, start=1):
+            message = as_dict(item.get("message"))
+            role = as_text(message.get("role"))
+            if role is None:
+                self.run.events.append(Missing(what=f"item {number}", why="it has no message with a role"))
+            elif role == "thinking":
+                self._thoughts += [text for text in [_text(message.get("content"))] if text]
+            elif role == "assistant":
+                self._read_answer(item, message)
+            else:
+                self._read_prompt(item, message)
+            if rest := {name: value for name, value in item.items() if name not in _READ}:
+                self.run.events.append(Kept(what="item", value=rest))
+        self.history.finish()
+
+    def _read_prompt(self, item: Members, message: Members) -> None:
+        context = as_list(item.get("contextItems"))
+        for read in read_message(_chat_form(message)):
+            extra = read.extra | ({"contextItems": context} if context and read.role == "user" else {})
+            self.history.add(replace(read, extra=extra), "")
+            if read.role == "user":
+                self.run.task = self.run.task or first_text(read.content) or None
+
+    def _read_answer(self, item: Members, message: Members) -> None:
+        stated = Remaining(as_dict(message.get("usage")))
+        model, cents = stated.text("model"), stated.number("cost_cents")
+        usage = (
+            replace(read_usage(stated), cost=None if cents is None else cents / 100)
+            if message.get("usage")
+            else Usage()
+        )
+        said = _chat_form({name: value for name, value in message.items() if name != "usage"})
+        [read, *_] = [*read_message(said), Message("assistant")]
+        thought = join_texts([*self._thoughts, as_text(as_dict(item.get("reasoning")).get("text"))], "\n\n")
+        self._thoughts = []
+        response = LLMResponse(
+            _text(read.content) or None, thought or read.reasoning, read.tool_calls, usage=usage, model=model
+        )
+        call = self.history.call("", response)
+        call.model = model or self.run.model
+        self.run.model = self.run.model or model
+        for state in map(as_dict, as_list(item.get("toolCallStates"))):
+            self._add_result(state)
+
+    def _add_result(self, state: Members) -> None:
+        call_id, status = as_text(state.get("toolCallId")), as_text(state.get("status"))
+        outputs = [as_text(as_dict(one).get("content")) for one in as_list(state.get("output"))]
+        if not outputs or call_id in self._answered_apart:
+            return
+        failed = _FAILED.get(status or "")
+        name = as_text(as_dict(as_dict(state.get("toolCall")).get("function")).get("name"))
+        extra: Members = {} if failed is None else {"is_error": failed}
+        self.history.add(Message("tool", join_texts(outputs, "\n"), call_id=call_id, name=name, extra=extra), "")
+
+
+def _usage(stated: Members) -> tuple[Usage, str | None]:
+    """Return the counts of an answer, and its model, which is stated beside them."""
+    members = Remaining(stated)
+    model, cents = members.text("model"), members.number("cost_cents")
+    usage = read_usage(members.rest()) if stated else Usage()
+    return (usage if cents is None else replace(usage, cost=cents / 100)), model
+
+
+def _chat_form(message: Members) -> Members:
+    """Return a message in OpenAI's chat form. Continue names images otherwise."""
+    named = {_NAMES.get(name, name): value for name, value in message.items()}
+    if isinstance(content := named.get("content"), list):
+        named["content"] = [_part(as_dict(part)) if isinstance(part, dict) else part for part in content]
+    return named
+
+
+def _part(part: Members) -> Payload:
+    return {"type": "image_url", "image_url": part.get("imageUrl")} if part.get("type") == "imageUrl" else part
+
+
+def _text(content: Payload) -> str | None:
+    parts = as_list(content)
+    return as_text(content) or join_texts((as_text(as_dict(part).get("text")) for part in parts), "\n\n")
