@@ -13,7 +13,7 @@ from tests.viewer.recorded import SYSTEM, TASK, gave, growing, record, used
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.values.messages import Payload
 from trace_recorder.viewer.interface import RunAnswers
-from trace_recorder.viewer.parts import WHOLE, Limits
+from trace_recorder.viewer.parts import WHOLE, Limits, first_argument
 
 
 def answers_of(tmp_path: Path, prompts: list[list[Payload]]) -> RunAnswers:
@@ -115,8 +115,34 @@ def test_tool_results_are_in_the_step_of_their_call(tmp_path: Path) -> None:
     [entry] = answers.outline()["steps"][0]["tool_calls"]
     [step] = answers.steps([1])
     assert (entry["name"], entry["excerpt"], entry["result_excerpt"]) == ("bash", '{"command": "run 1"}', "output 1")
+    assert entry["argument"] == "run 1"
+    assert answers.outline()["interactions"][0]["tool_calls"] == [
+        {"call_id": "call_1", "name": "bash", "argument": "run 1"}
+    ]
     assert step["tool_calls"][0]["arguments"] == {"type": "json", "kind": None, "value": {"command": "run 1"}}
     assert step["tool_calls"][0]["result"]["parts"] == [{"type": "text", "text": "output 1"}]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        ({"command": "pytest -x\n  tests"}, "pytest -x tests"),
+        ({"command": ["bash", "-lc", "ls -la"], "workdir": "/a"}, "bash -lc ls -la"),
+        ({"command": "view", "path": "/src/a.py"}, "view · /src/a.py"),
+        ({"path": "tests", "verbose": True}, "tests"),
+        ({"file_path": "/src/a.py", "content": "x"}, "/src/a.py"),
+        ({"todos": [{"text": "a"}]}, '[{"text": "a"}]'),
+        ({"limit": 3}, "3"),
+        ({"text": "x" * 200_000}, "x" * 120),
+        ("not JSON", "not JSON"),
+        ({}, None),
+        (None, None),
+        ([], None),
+    ],
+)
+def test_the_first_argument_tells_calls_of_a_tool_apart(arguments: Payload, shown: str | None) -> None:
+    """The command, the path, the query, on one line; after a word that names what the tool does, the text after it."""
+    assert first_argument(arguments) == shown
 
 
 def test_a_long_text_is_cut_and_whole_when_asked_for(tmp_path: Path) -> None:

@@ -43,6 +43,30 @@ def test_without_the_token_there_is_no_answer(directory: Path, authorization: st
     assert not any("fix the failing test" in one.text for one in found)
 
 
+@pytest.mark.parametrize("address", ["/", "/?token=wrong", RUN])
+@pytest.mark.parametrize(
+    ("headers", "status", "reason"),
+    [
+        ({"authorization": "Bearer wrong"}, 401, "the token is missing or wrong"),
+        ({"host": "evil.example"}, 403, "this server answers only at its own address"),
+    ],
+)
+def test_a_browser_gets_a_page_that_says_why(
+    directory: Path, address: str, headers: dict[str, str], status: int, reason: str
+) -> None:
+    """Who opens an address in a browser gets the page without any data, and its policy; a program gets JSON."""
+    with serving(directory) as client:
+        page = client.get(address, headers={"accept": "text/html,*/*", **headers})
+        program = client.get(address, headers=headers)
+
+    assert (page.status_code, program.status_code) == (status, status)
+    data = page.text.partition('id="trace-recorder-data">')[2].partition("</script>")[0]
+    assert json.loads(data).keys() == {"kind", "error"}
+    assert json.loads(data)["error"] == program.json()["error"]
+    assert reason in program.json()["error"]
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+
+
 def test_the_address_with_the_token_leaves_a_cookie(directory: Path) -> None:
     """The browser keeps the token in a cookie that no script can read, and the address loses it."""
     with serving(directory) as client:

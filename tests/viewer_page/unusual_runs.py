@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from tests.chat_calls import asked, call, said
@@ -58,10 +59,47 @@ def forked(parent: Path) -> Path:
     return branch.recorder.trajectory_path
 
 
+def given_up(directory: Path) -> Path:
+    """Record a run without success, whose second of three steps fails, with a model that has a price."""
+    with TrajectoryRecorder(directory / "given_up.json", task="Find the word") as recorder:
+        for word in ("one", "two"):
+            body = asked(f"find {word}", model="gpt-4o")
+            call(recorder, body, said(f"I look for {word}.", calls=[(f"call_{word}", "find", f'{{"word": "{word}"}}')]))
+            with suppress(LookupError):
+                recorder.tool(find)(word)
+        call(recorder, asked("and now?", model="gpt-4o"), said("It is not there."))
+        recorder.finalize(False, "not found")
+    return recorder.trajectory_path
+
+
+def find(word: str) -> str:
+    """Return where a word is; one word is nowhere."""
+    if word == "two":
+        raise LookupError(word)
+    return f"{word} is on page 1"
+
+
+COLOURED = (
+    "\x1b[1;31mFAILED\x1b[0m tests/a.py\n\x1b[38;5;46mgreen\x1b[39m \x1b[48;2;255;200;0mon yellow\x1b[0m\n"
+    "\x1b[2K\x1b[1Gprogress \x1b[8mhidden\x1b[0m \x1b[38:2::1:2:3mcolons\x1b[m <b onclick=x>\x1b[7mtag\x1b[m</b>\n"
+    "\x1b]0;title\x07after \x1b[3"
+)
+
+
+def coloured(directory: Path) -> Path:
+    """Record a tool whose output has the escape sequences of a terminal."""
+    with TrajectoryRecorder(directory / "coloured.json", task="Run the tests in colours") as recorder:
+        call(recorder, asked("go"), said("I run them.", calls=[("c1", "bash", '{"command": "pytest --color=yes"}')]))
+        result = {"role": "tool", "tool_call_id": "c1", "content": COLOURED}
+        call(recorder, asked("go", result), said("The end."))
+    return recorder.trajectory_path
+
+
 def main(directory: Path) -> None:
     """Record the runs, and print their names."""
     runs = {"hardToDraw": hard_to_draw(directory), "hostileAddress": hostile_address(directory)}
-    runs |= {"killed": killed_run(directory)}
+    runs |= {"killed": killed_run(directory), "coloured": coloured(directory)}
+    runs |= {"givenUp": given_up(directory)}
     runs |= {"subAgent": sub_agent(directory)}
     runs |= {"fork": forked(runs["subAgent"])}
     runs |= {"cool": at_temperature(directory, 0.5), "warm": at_temperature(directory, 1.5)}

@@ -15,7 +15,7 @@ from trace_recorder.values.messages import ToolCall, ToolResult
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.viewer.agents import Agents
-from trace_recorder.viewer.parts import CUT, Json, Limits, excerpt, value_parts
+from trace_recorder.viewer.parts import CUT, Json, Limits, excerpt, first_argument, value_parts
 from trace_recorder.viewer.prompts import Prompt
 from trace_recorder.viewer.run_summaries import fork_origin
 from trace_recorder.views.conversations.chained_call import agent_key
@@ -100,7 +100,10 @@ def interaction_entry(one: LLMInteraction, refers: References, clock: Clock, pri
         **_usage_members(one, price),
         "finish_reason": response.finish_reason,
         "excerpt": excerpt(response.content),
-        "tool_calls": [{"call_id": call.call_id, "name": call.name} for call in response.tool_calls],
+        "tool_calls": [
+            {"call_id": call.call_id, "name": call.name, "argument": first_argument(call.arguments)}
+            for call in response.tool_calls
+        ],
         "prompt": refers.prompt.to_json(),
         "tool_list": refers.tool_list,
         "parameters": refers.parameters,
@@ -173,6 +176,7 @@ def _tool_entry(call: ToolCall | None, result: ToolResult | None, clock: Clock, 
         "start_seconds": clock.seconds(given.timestamp),
         "duration_seconds": given.duration_seconds,
         "error": excerpt(given.error),
+        "argument": first_argument(call.arguments) if call else None,
         "excerpt": excerpt(call.arguments) if call else None,
         "result_excerpt": excerpt(given.result),
         "sub_agents": [*agents.by_execution.get(given.execution_id or "", ())],

@@ -17,6 +17,10 @@ from trace_recorder.views.content.parts import Image, Other, Part, Text, parts_o
 EXCERPT_CHARACTERS = 200
 """How long an excerpt is."""
 
+ARGUMENT_CHARACTERS = 120
+"""How long an argument is beside the name of its tool."""
+WORD_CHARACTERS = 20
+
 Json = dict[str, Payload]
 
 
@@ -161,6 +165,29 @@ def excerpt(value: Payload) -> str | None:
         return None
     text = value if isinstance(value, str) else _beginning_of(_encoder.iterencode(value))
     return " ".join(text[: 8 * EXCERPT_CHARACTERS].split())[:EXCERPT_CHARACTERS]
+
+
+def first_argument(arguments: Payload) -> str | None:
+    """Return the argument that tells one call of a tool from the next, on one line: the command, the path, the query.
+
+    It is the first one. After a word such as "view", which names what the tool does, a second text follows.
+    """
+    first, *others = [*arguments.values()][:2] or [None] if isinstance(arguments, dict) else [arguments]
+    text = _argument_text(first)
+    is_word = isinstance(first, str) and first.isidentifier() and len(first) <= WORD_CHARACTERS
+    if text and is_word and others and isinstance(others[0], str) and others[0]:
+        return f"{text} · {_argument_text(others[0])}"[:ARGUMENT_CHARACTERS]
+    return text
+
+
+def _argument_text(value: Payload) -> str | None:
+    """Return an argument on one line; a command that is given as a list of words is these words."""
+    if value in ([], {}):
+        return None
+    if isinstance(value, list) and all(isinstance(word, str) for word in value):
+        value = " ".join(value[:ARGUMENT_CHARACTERS])
+    text = excerpt(value)
+    return None if text is None else text[:ARGUMENT_CHARACTERS]
 
 
 def _beginning_of(pieces: Iterable[str]) -> str:

@@ -21,12 +21,13 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import are_of_older_version, metrics_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.parts import Json
+from trace_recorder.viewer.run_costs import stated_costs
 
 TAIL_BYTES = 8192
 """How much of the beginning and the end of a journal is read first."""
 _FIGURES = (
     *("llm_calls", "failed_llm_calls", "tool_calls", "failed_tool_calls"),
-    *("total_input_tokens", "output_tokens", "cached_input_tokens", "cost"),
+    *("total_input_tokens", "output_tokens", "cached_input_tokens"),
 )
 
 
@@ -106,6 +107,7 @@ def _row(found: Mapping[str, Payload], name: str) -> Json:
         "execution_time_seconds": found.get("execution_time"),
         "steps": figures.get("agent_steps"),
         **{key: figures.get(key) for key in _FIGURES},
+        **stated_costs(figures.get("cost")),
         "rewards": _rewards(found.get("rewards")),
         "error": _error(found.get("error")),
         "forked_from": fork_origin(found.get("metadata")),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 import threading
+import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,7 +22,9 @@ from trace_recorder.guard import try_call
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.messages import Payload
 from trace_recorder.viewer.parts import Json
+from trace_recorder.viewer.run_costs import costs_of, needs_estimate
 from trace_recorder.viewer.run_summaries import summary_of
+from trace_recorder.views.cost import table_name
 
 State = tuple[int, int, int, int]
 """Time of the last change and size of a run's two files."""
@@ -36,6 +39,17 @@ class _Known:
     row: Json
     is_readable: bool
     version: int = field(default=0, compare=False)
+    costs: Json | None = field(default=None, compare=False)
+    """What its calls cost; None until they were read."""
+
+    @property
+    def needs_costs(self) -> bool:
+        """Whether its calls are still to be read for what they cost."""
+        return self.costs is None and self.is_readable and needs_estimate(self.row)
+
+    def to_json(self) -> Json:
+        """Return the row with what the run cost."""
+        return {**self.row, **(self.costs or {})}
 
 
 class RunList:
@@ -52,6 +66,7 @@ class RunList:
         self.directory = places[0] if is_directory else files[0].parent
         self.only = None if is_directory else {file.name for file in files}
         self._lock = threading.RLock()
+        self._costs_lock = threading.Lock()
         self._epoch = token_hex(4)
         self._version = 0
         self._known: dict[str, _Known] = {}
@@ -108,6 +123,25 @@ class RunList:
         known = self._known.get(name)
         return known is None or known.state != state or known.row.get("status") == "running"
 
+    def work_out_costs(self, seconds: float) -> None:
+        """Read calls of runs, the newest runs first, for so long. If another thread does that already, do nothing."""
+        if not self._costs_lock.acquire(blocking=False):
+            return
+        try:
+            until = time.monotonic() + seconds
+            with self._lock:
+                self.refresh()
+                waiting = [one for one in self._known.values() if one.needs_costs]
+            waiting.sort(key=lambda one: _newest_first(one.row))
+            while waiting and time.monotonic() < until:
+                known = waiting.pop()
+                costs = costs_of(self.directory / known.row["id"])
+                with self._lock:  # a run that was read again meanwhile has another entry, whose turn comes
+                    self._version += 1
+                    known.costs, known.version = costs, self._version
+        finally:
+            self._costs_lock.release()
+
     def to_json(self, since: str | None = None) -> Json:
         """Return the list, or what changed since a version of it."""
         with self._lock:
@@ -118,8 +152,10 @@ class RunList:
                 "version": f"{self._epoch}.{self._version}",
                 "directory": str(self.directory),
                 "complete": version == 0,
-                "runs": sorted((one.row for one in rows if one.is_readable), key=_newest_first, reverse=True),
+                "runs": sorted((one.to_json() for one in rows if one.is_readable), key=_newest_first, reverse=True),
                 "unreadable": [one.row for one in rows if not one.is_readable],
+                "without_costs": sum(one.needs_costs for one in self._known.values()),
+                "prices": table_name(),
             }
             if version:
                 answer["removed"] = [name for name, removed in self._removed.items() if removed > version]

@@ -13,11 +13,11 @@ from http.cookies import CookieError, SimpleCookie
 from secrets import compare_digest
 
 from starlette.datastructures import URL, Headers, MutableHeaders, QueryParams
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from trace_recorder.loopback import HOST, why_refused
-from trace_recorder.viewer.page_template import content_security_policy
+from trace_recorder.viewer.page_template import content_security_policy, page_with
 
 _HEADERS = {
     "cache-control": "no-store",
@@ -27,6 +27,9 @@ _HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
+
+
+_NO_ACCESS = "the token is missing or wrong: open the address that trace-recorder view printed."
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +72,12 @@ class AccessControl:
     def _answer(self, scope: Scope, headers: Headers) -> Response | None:
         """Return a refusal, or the redirect that takes the token out of the address; None where a request may pass."""
         if (reason := why_refused(self._access.port, scope["method"], headers.get)) is not None:
-            return refusal(403, reason)
+            return _refusal_for(headers, 403, reason)
         query = QueryParams(scope["query_string"])
         if scope["path"] == "/" and "token" in query and self._access.is_token(query["token"]):
             return self._entrance(scope)
         if not self._has_token(headers):
-            return refusal(401, "the token is missing or wrong: open the address that trace-recorder view printed.")
+            return _refusal_for(headers, 401, _NO_ACCESS)
         if scope["method"] == "POST" and not _is_json(headers):
             return refusal(415, "content of the type application/json is expected.")
         return None
@@ -106,6 +109,13 @@ def _cookies(headers: Iterable[str], name: str) -> list[str]:
 
 def _is_json(headers: Mapping[str, str]) -> bool:
     return headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
+
+
+def _refusal_for(headers: Headers, status: int, error: str) -> Response:
+    """Return a refusal: for a browser that opens an address the page, without any data, which says what to do."""
+    if "text/html" not in headers.get("accept", ""):
+        return refusal(status, error)
+    return HTMLResponse(page_with({"kind": "refused", "error": error}), status_code=status)
 
 
 def refusal(status: int, error: str) -> Response:

@@ -46,6 +46,8 @@ MAX_POSTED_BYTES = 1024 * 1024
 MAX_WAIT_SECONDS = 25.0
 POLL_SECONDS = 0.25
 """How often a file is looked at while somebody waits for what is added."""
+COSTS_SECONDS = 0.3
+"""How long each look at the list reads calls for what runs cost."""
 
 Handler = Callable[[Request], Awaitable[Response]]
 Result = TypeVar("Result")
@@ -97,7 +99,11 @@ class ViewerServer:
         return HTMLResponse(page_with({"kind": "server", "run": first, "writable": not self._read_only}))
 
     def _list(self, request: Request) -> Json:
-        return self._runs.to_json(request.query_params.get("since"))
+        """Answer with the list at once; who asks again for what is new waits for some costs."""
+        since = request.query_params.get("since")
+        if since is not None:
+            self._runs.work_out_costs(COSTS_SECONDS)
+        return self._runs.to_json(since)
 
     # ── one run ──────────────────────────────────────────────────────────────────────────────────────────────────
 

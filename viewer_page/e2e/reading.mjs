@@ -37,8 +37,27 @@ export function readingTests(test, setup) {
     await closed(page);
   });
 
-  test("a run opens at its newest step, with markdown, tables and code", async () => {
+  test("a run that ended well opens at its beginning, with what its tools were given in the list of steps", async () => {
     const page = await setup().run(setup().failing);
+    await selects(page, "Step 1");
+    assert.equal(await page.locator(".transcript").evaluate((at) => at.scrollTop), 0);
+    const titles = await page.locator(".outline-row .title").allInnerTexts();
+    assert.deepEqual(titles.slice(0, 4), ["run_tests tests", "read_file amounts.py, read_file missing.py", "ask_reviewer Is Decimal(text) enough?", "write_file amounts.py"]);
+    await closed(page);
+  });
+
+  test("a run without success opens at what failed, and one that was interrupted where it stopped", async () => {
+    const { address, givenUp, killed: interrupted } = setup().unusual;
+    const failed = await setup().run(givenUp, "", { address });
+    await failed.locator(".row.selected.failed", { hasText: "I look for two." }).waitFor();
+    await closed(failed);
+    const killed = await setup().run(interrupted, "", { address });
+    await selects(killed, "Step 3");
+    await closed(killed);
+  });
+
+  test("the newest step has markdown, tables and code", async () => {
+    const page = await setup().run(setup().failing, "step/9");
     await selects(page, "Step 9");
     const row = page.locator(".row.selected");
     await row.getByRole("heading", { name: "What went wrong" }).waitFor();
@@ -50,7 +69,7 @@ export function readingTests(test, setup) {
   });
 
   test("the newest step of a longer run is on screen when all that is above it has come", async () => {
-    const page = await setup().run(setup().short);
+    const page = await setup().run(setup().short, "step/10");
     await page.locator(".row.selected", { hasText: "All files are read." }).waitFor();
     await page.locator("article", { hasText: "src/module_8.py" }).getByText("line_11 = 77").waitFor();
     await page.waitForFunction(() => document.querySelector(".row.selected").getBoundingClientRect().bottom <= innerHeight + 1);

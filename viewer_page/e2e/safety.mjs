@@ -53,10 +53,22 @@ export function safetyTests(test, setup) {
     other.close();
   });
 
+  test("a browser without the token, or with an old one, is told how to get the right address", async () => {
+    for (const place of ["/", "/?token=old", `/api/runs/${setup().failing}`]) {
+      const page = await setup().page({ at: new URL(place, setup().address).href });
+      await page.getByText("the token is missing or wrong").waitFor();
+      await page.getByText("It printed an address such as").waitFor();
+      assert.deepEqual(page.requests.filter((url) => url.includes("/api/runs?")), []);
+      await closed(page);
+    }
+  });
+
   test("one file has the whole run, works from disk, and asks for nothing", async () => {
     const file = join(setup().directory, "run.html");
     const run = join(setup().runsDirectory, setup().failing);
     const page = await setup().page({ at: oneFile(file, run) });
+    await page.locator(".row.selected", { hasText: "Let me run the tests first." }).waitFor();
+    await page.keyboard.press("G");
     await page.locator(".row.selected", { hasText: "What went wrong" }).waitFor();
     await page.keyboard.press("g");
     await page.keyboard.press("e");
@@ -94,7 +106,7 @@ export function safetyTests(test, setup) {
     writeFileSync(notebook, `<!doctype html><iframe sandbox="allow-scripts" width="1200" height="800" srcdoc="${text}"></iframe>`);
     const page = await setup().page({ at: pathToFileURL(notebook).href });
     const frame = page.frameLocator("iframe");
-    await frame.locator(".row.selected", { hasText: "What went wrong" }).waitFor();
+    await frame.locator(".row.selected", { hasText: "Let me run the tests first." }).waitFor();
     await frame.locator(".outline-row", { hasText: "read_file" }).click();
     await frame.locator(".row.selected", { hasText: "FileNotFoundError" }).waitFor();
     await frame.locator(".row.selected h3 a").click();
@@ -109,7 +121,7 @@ export function safetyTests(test, setup) {
     const page = await setup().page({ at: oneFile(file, ...runs) });
     await page.getByText("Here the runs part.").waitFor();
     await page.getByRole("link", { name: setup().other }).click();
-    await page.locator(".row.selected", { hasText: "What went wrong" }).waitFor();
+    await page.locator(".row.selected", { hasText: "Let me run the tests first." }).waitFor();
     await closed(page);
   });
 

@@ -50,16 +50,26 @@ export function oneFile(file, ...runs) {
 }
 
 export class Setup {
+  /** Record the runs and serve them. What was started ends if that fails. */
   static async start() {
     const setup = new Setup();
-    setup.directory = mkdtempSync(join(tmpdir(), "viewer-"));
-    setup.runsDirectory = join(setup.directory, "runs");
-    Object.assign(setup, await served(setup.runsDirectory, "tests.viewer_page.agents", "all"));
-    setup.unusualDirectory = join(setup.directory, "unusual");
-    setup.unusual = await served(setup.unusualDirectory, "tests.viewer_page.unusual_runs");
-    setup.browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ARGUMENTS });
-    mkdirSync(PICTURES, { recursive: true });
+    try {
+      await setup.record();
+    } catch (failure) {
+      await setup.stop();
+      throw failure;
+    }
     return setup;
+  }
+
+  async record() {
+    this.directory = mkdtempSync(join(tmpdir(), "viewer-"));
+    this.runsDirectory = join(this.directory, "runs");
+    Object.assign(this, await served(this.runsDirectory, "tests.viewer_page.agents", "all"));
+    this.unusualDirectory = join(this.directory, "unusual");
+    this.unusual = await served(this.unusualDirectory, "tests.viewer_page.unusual_runs");
+    this.browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ARGUMENTS });
+    mkdirSync(PICTURES, { recursive: true });
   }
 
   async stop() {

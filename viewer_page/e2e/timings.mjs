@@ -26,7 +26,7 @@ async function opened(browser, address, name, count) {
   await page.goto(address);
   await page.locator(".run-row").first().waitFor();
   const start = performance.now();
-  await page.evaluate((run) => (location.hash = `#/run/${run}`), name);
+  await page.evaluate((place) => (location.hash = place), `#/run/${name}/step/${count}`);
   await page.locator(".row.selected", { hasText: count === 1 ? "" : "All files are read." }).waitFor();
   return { page, seconds: (performance.now() - start) / 1000 };
 }

@@ -29,6 +29,24 @@ export function unusualTests(test, setup) {
     }
   });
 
+  test("the colours of a terminal are drawn, other escape sequences are left out, and nothing becomes HTML", async () => {
+    const page = await setup().run(setup().unusual.coloured, "step/1", { address: setup().unusual.address });
+    const result = page.locator(".row.selected .result");
+    assert.equal(await result.locator(".plain").innerText(), [
+      "FAILED tests/a.py", "green on yellow", "progress hidden colons <b onclick=x>tag</b>", "⟨ESC⟩]0;title⟨U+0007⟩after ",
+    ].join("\n"));
+    const looks = await result.locator(".plain span[class]").evaluateAll((all) => all.map((one) => [one.innerText, one.className, getComputedStyle(one).color]));
+    assert.deepEqual(looks.map(([text, name]) => [text, name]), [
+      ["FAILED", "ansi-bold ansi-fg"], ["green", "ansi-fg"], ["on yellow", "ansi-bg"], ["tag", "ansi-reverse"],
+    ]);
+    assert.equal(new Set(looks.map(([, , colour]) => colour)).size, 3, String(looks));
+    await setup().picture(page, "coloured-light-1400");
+    await page.keyboard.press("/");
+    await page.keyboard.type("failed tests/a");
+    await page.locator(".found", { hasText: "1 match" }).waitFor();
+    await closed(page);
+  });
+
   for (const kind of ["server", "one file"]) {
     const opened = async (run, place = "") => {
       const { address } = setup().unusual;

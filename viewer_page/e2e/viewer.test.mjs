@@ -1,6 +1,7 @@
 // The page in a headless browser, over runs that real agents recorded against a local provider.
 import { after, before, test } from "node:test";
 import { accessibilityTests } from "./accessibility.mjs";
+import { findingTests } from "./finding.mjs";
 import { liveTests } from "./live.mjs";
 import { readingTests } from "./reading.mjs";
 import { safetyTests } from "./safety.mjs";
@@ -15,6 +16,7 @@ after(() => shared?.stop());
 
 const setup = () => shared;
 readingTests(test, setup);
+findingTests(test, setup);
 safetyTests(test, setup);
 accessibilityTests(test, setup);
 liveTests(test, setup);

@@ -8,13 +8,14 @@ import type { PageData } from "./data/types";
 import { RunListView } from "./list/run_list";
 import { RunsStore } from "./list/runs_store";
 import { RunView } from "./run/run_view";
+import { Refused } from "./ui/refused";
 import { Notice } from "./ui/elements";
 import { Help } from "./ui/help";
 import { helpOpen, startShortcuts, useShortcuts } from "./ui/shortcuts";
 import { startTheme } from "./ui/theme";
 import { TopBar } from "./ui/top_bar";
 
-function firstRoute(data: PageData): Route | null {
+function firstRoute(data: Exclude<PageData, { kind: "refused" }>): Route | null {
   if (data.kind === "file") return { page: "run", run: data.id };
   if (data.kind === "comparison") return { page: "compare", a: data.a.id, b: data.b.id };
   return data.run ? { page: "run", run: data.run } : null;
@@ -40,8 +41,12 @@ function App({ source, first }: { source: Source; first: Route | null }) {
 }
 
 const data = pageData();
-const first = firstRoute(data);
+const place = document.getElementById("app") ?? document.body;
 startTheme();
-startRouting(first);
-startShortcuts();
-render(<App source={sourceOf(data)} first={first} />, document.getElementById("app") ?? document.body);
+if (data.kind === "refused") render(<Refused error={data.error} />, place);
+else {
+  const first = firstRoute(data);
+  startRouting(first);
+  startShortcuts();
+  render(<App source={sourceOf(data)} first={first} />, place);
+}

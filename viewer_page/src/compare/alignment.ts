@@ -1,4 +1,5 @@
 /** Two runs side by side: the pairs of their comparison, each with what both runs did there. */
+import { withoutSequences } from "../content/ansi";
 import { argumentsText, partText } from "../content/as_text";
 import type { StepRow } from "../data/rows";
 import type { RunStore } from "../data/run_store";
@@ -40,6 +41,7 @@ function sideOf(row: StepRow, answers: Map<number, Answer>, details: Map<number,
     tools: [...tools.map((tool) => `${tool.name ?? ""}\n${toolText(tool.arguments)}`), ...parts.flatMap(asked)].join("\n"),
     results: tools
       .flatMap((tool) => [...(tool.result?.error ? [tool.result.error] : []), ...(tool.result?.parts ?? [])].map(partText))
+      .map(withoutSequences)
       .join("\n"),
     failed: row.failed,
   };

@@ -3,7 +3,7 @@ import { visible } from "../content/visible";
 import { hashOf } from "../data/route";
 import type { Outline } from "../data/types";
 import { StatusBadge } from "../ui/elements";
-import { cost, count, duration, firstLine } from "../ui/format";
+import { costNote, costOf, costText, count, duration, firstLine } from "../ui/format";
 
 export function Figures({ a, b }: { a: Outline; b: Outline }) {
   const [one, other] = [figuresOf(a), figuresOf(b)];
@@ -41,7 +41,7 @@ export function Figures({ a, b }: { a: Outline; b: Outline }) {
   );
 }
 
-type Figure = [name: string, value: number | null, text: string];
+type Figure = [name: string, value: number | null, text: string, note?: string];
 
 function Line({ name, outline, figures }: { name: string; outline: Outline; figures: Figure[] }) {
   return (
@@ -57,8 +57,8 @@ function Line({ name, outline, figures }: { name: string; outline: Outline; figu
       <td>
         <StatusBadge status={outline.run.status} success={outline.run.success} />
       </td>
-      {figures.map(([figure, , text]) => (
-        <td key={figure} class="figure">
+      {figures.map(([figure, , text, note]) => (
+        <td key={figure} class="figure" title={note}>
           {text}
         </td>
       ))}
@@ -76,7 +76,7 @@ function figuresOf(outline: Outline): Figure[] {
   const sum = (values: (number | null | undefined)[]) => values.reduce<number>((total, one) => total + (one ?? 0), 0);
   const prompt = sum(interactions.map((call) => call.prompt_tokens));
   const answers = sum(interactions.map((call) => call.completion_tokens));
-  const dollars = sum(interactions.map((call) => call.cost));
+  const costs = costOf(interactions);
   const errors = (run.metrics.failed_llm_calls ?? 0) + (run.metrics.failed_tool_calls ?? 0);
   return [
     ["Calls", interactions.length, count(interactions.length)],
@@ -84,7 +84,7 @@ function figuresOf(outline: Outline): Figure[] {
     ["Errors", errors, count(errors)],
     ["Tokens in", prompt, count(prompt)],
     ["Tokens out", answers, count(answers)],
-    ["Cost", dollars, dollars > 0 ? cost(dollars) : ""],
+    ["Cost", costs.dollars, costText(costs), costNote(costs)],
     ["Time", run.execution_time_seconds, duration(run.execution_time_seconds)],
   ];
 }

@@ -1,6 +1,7 @@
 /** A text of any length: what is long is folded, with how much there is, and opens in portions that stay fast. */
 import { useMemo, useState } from "preact/hooks";
 import { amount, count } from "../ui/format";
+import { AnsiText, hasSequences } from "./ansi";
 import { Code, languageOf } from "./code";
 import { Markdown } from "./markdown";
 import { visible } from "./visible";
@@ -51,6 +52,7 @@ export function LongText({ text, markdown = false, file, limit = 1500, lines = 1
 function Shown({ text, markdown, file }: { text: string; markdown: boolean; file?: string | undefined }) {
   const safe = useMemo(() => visible(text), [text]);
   if (markdown && safe.length <= LONGEST_MARKDOWN) return <Markdown text={safe} />;
+  if (hasSequences(text)) return <AnsiText text={text} />;
   const language = file && languageOf(file);
   if (language) return <Code text={safe} language={language} />;
   return <div class="plain">{safe}</div>;

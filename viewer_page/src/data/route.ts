@@ -1,6 +1,7 @@
 /**
  * Where the reader is, as the part of the address behind `#`, so that every place has a link:
- * `#/`, `#/run/ID`, `#/run/ID/step/3`, `#/run/ID/call/4/prompt`, `#/compare/A/B`.
+ * `#/`, `#/run/ID`, `#/run/ID/step/3`, `#/run/ID/call/4/prompt`, `#/compare/A/B`. Behind a `?` it says what the reader
+ * filters by, or searches for, so that this too stays after a reload, and comes back with the browser's way back.
  */
 import { signal } from "@preact/signals";
 
@@ -15,8 +16,14 @@ export type Route =
 
 export const route = signal<Route>({ page: "list" });
 
+/** The filters of the list, or the search and what is shown above the transcript of a run. */
+export const query = signal(new URLSearchParams());
+/** Those of the list, as they were last: whoever comes back from a run finds them again. */
+let listQuery = query.value;
+
 export function parsed(hash: string): Route {
-  const [page, ...rest] = hash.replace(/^#?\/?/, "").split("/").map(decoded);
+  const [place = ""] = hash.replace(/^#?\/?/, "").split("?", 1);
+  const [page, ...rest] = place.split("/").map(decoded);
   const [first, word, number, tab] = rest;
   if (page === "compare" && first && word) return { page, a: first, b: word };
   if (page !== "run" || !first) return { page: "list" };
@@ -43,12 +50,38 @@ export function hashOf(to: Route): string {
   return to.step === undefined ? run : `${run}/step/${to.step}`;
 }
 
-/** Go somewhere. With `quietly` the browser's way back does not grow, as for a step after a step. */
+/**
+ * Go somewhere. With `quietly` the browser's way back does not grow, as for a step after a step. Within a run, and to the
+ * list, filters stay as they are.
+ */
 export function go(to: Route, quietly = false): void {
+  if (!isSamePage(route.value, to)) query.value = to.page === "list" ? listQuery : new URLSearchParams();
   route.value = to;
+  setAddress(quietly);
+}
+
+/** Change filters; an empty text takes one away. */
+export function setQuery(changes: Record<string, string>): void {
+  const changed = new URLSearchParams(query.value);
+  for (const [name, text] of Object.entries(changes)) {
+    if (text) changed.set(name, text);
+    else changed.delete(name);
+  }
+  query.value = changed;
+  if (route.value.page === "list") listQuery = changed;
+  setAddress(true);
+}
+
+function isSamePage(one: Route, other: Route): boolean {
+  return one.page === other.page && (one.page !== "run" || other.page !== "run" || one.run === other.run);
+}
+
+function setAddress(quietly: boolean): void {
+  const filters = query.value.toString();
+  const address = hashOf(route.value) + (filters && `?${filters}`);
   try {
-    if (quietly) history.replaceState(null, "", hashOf(to));
-    else history.pushState(null, "", hashOf(to));
+    if (quietly) history.replaceState(null, "", address);
+    else history.pushState(null, "", address);
   } catch {
     // A page inside a sandboxed frame, as in a notebook, has no address of its own.
   }
@@ -58,6 +91,8 @@ export function startRouting(first: Route | null): void {
   const read = () => {
     const hash = window.location.hash;
     route.value = hash.length > 2 || !first ? parsed(hash) : first;
+    query.value = new URLSearchParams(hash.split("?").slice(1).join("?"));
+    if (route.value.page === "list") listQuery = query.value;
   };
   document.addEventListener("click", followLink);
   window.addEventListener("hashchange", read);

@@ -140,11 +140,15 @@ export function branchesAround(tree: RowTree, row: StepRow): string[] {
   return agents;
 }
 
-/** A short title: what the model said, or the tools that it asked for. */
+/** The tools that the model asked for in a row, each with its first argument. */
+export function rowTools(row: StepRow): { name: string; argument: string | null }[] {
+  const tools = row.step?.tool_calls ?? ownCall(row)?.tool_calls ?? [];
+  return tools.map((tool) => ({ name: tool.name ?? "tool", argument: tool.argument }));
+}
+
+/** A short title of a row without tools: what the model said, or why it said nothing. */
 export function rowTitle(row: StepRow): string {
   const call = ownCall(row);
-  const tools = (row.step?.tool_calls ?? call?.tool_calls ?? []).map((tool) => tool.name ?? "tool");
-  if (tools.length > 0) return tools.join(", ");
   const said = call?.error?.message || row.step?.error || call?.excerpt || call?.incomplete || row.step?.summary || row.step?.reflection;
   return (said || row.step?.state || "call").replace(/^[#>*\s]+/, "");
 }

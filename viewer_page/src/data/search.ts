@@ -1,9 +1,10 @@
 /** Search in everything that a run says: what is new in each prompt, the answers, the tools and their results. */
-import { messageText, partText } from "../content/as_text";
+import { withoutSequences } from "../content/ansi";
+import { partText } from "../content/as_text";
 import { insertedMessages, Prompts } from "./prompts";
 import type { RowTree, StepRow } from "./rows";
 import type { RunStore } from "./run_store";
-import type { Answer, Call, Message, Outline, StepDetail, ToolDetail } from "./types";
+import type { Answer, Call, Message, Outline, Part, StepDetail, ToolDetail } from "./types";
 
 export interface Hit {
   row: StepRow;
@@ -79,29 +80,36 @@ function entriesOf(
 ): Entry[] {
   const entries: Entry[] = [];
   const add = (where: string, text: string | null | undefined) => {
-    if (text) entries.push({ row, where, text, lower: text.toLowerCase() });
+    if (!text) return;
+    const shown = withoutSequences(text);
+    entries.push({ row, where, text: shown, lower: shown.toLowerCase() });
   };
   for (const call of row.calls) {
     for (const number of fresh.get(call.number) ?? []) {
       const message = messages.get(number);
-      if (message && (message.role !== "tool" || call.prompt.base === null)) add(message.role, messageText(message));
+      if (message && (message.role !== "tool" || call.prompt.base === null)) add(message.role, recordedText(message.parts));
     }
     for (const part of answers.get(call.number)?.response?.parts ?? []) {
-      if (part.type !== "tool_call" || row.step === null) add(part.type === "reasoning" ? "reasoning" : "answer", partText(part));
+      if (part.type !== "tool_call" || row.step === null) add(part.type === "reasoning" ? "reasoning" : "answer", recordedText([part]));
     }
     add("error", call.error && `${call.error.type}: ${call.error.message}`);
   }
   const detail = row.step ? steps.get(row.step.number) : undefined;
   for (const tool of detail?.tool_calls ?? []) addTool(tool, add);
-  add("reflection", detail?.reflection && partText(detail.reflection));
+  add("reflection", detail?.reflection && recordedText([detail.reflection]));
   add("error", row.step?.error);
-  for (const message of detail?.messages ?? []) add(message.role, message.parts.map(partText).join("\n"));
-  for (const part of detail?.response?.parts ?? []) add("answer", partText(part));
+  for (const message of detail?.messages ?? []) add(message.role, recordedText(message.parts));
+  for (const part of detail?.response?.parts ?? []) add("answer", recordedText([part]));
   return entries;
 }
 
+/** What was recorded of some parts, without words of the page: of an image it is the address. */
+function recordedText(parts: Part[]): string {
+  return parts.map((part) => (part.type === "image" ? (part.url ?? "") : partText(part))).join("\n\n");
+}
+
 function addTool(tool: ToolDetail, add: (where: string, text: string) => void): void {
-  add("tool", `${tool.name ?? ""} ${tool.arguments ? partText(tool.arguments) : ""}`);
-  if (tool.result?.error) add("result", partText(tool.result.error));
-  for (const part of tool.result?.parts ?? []) add("result", partText(part));
+  add("tool", `${tool.name ?? ""} ${tool.arguments ? recordedText([tool.arguments]) : ""}`);
+  if (tool.result?.error) add("result", recordedText([tool.result.error]));
+  for (const part of tool.result?.parts ?? []) add("result", recordedText([part]));
 }

@@ -217,7 +217,7 @@ export function pageData(): PageData {
   return (JSON.parse(text) as PageData | null) ?? { kind: "server", run: null, writable: false };
 }
 
-export function sourceOf(data: PageData): Source {
+export function sourceOf(data: Exclude<PageData, { kind: "refused" }>): Source {
   if (data.kind === "file") return new OneFile([data]);
   if (data.kind === "comparison") return new OneFile([data.a, data.b], new PackedData(data.sections));
   return new Server();

@@ -39,6 +39,8 @@ export interface RunSummary {
   output_tokens: number | null;
   cached_input_tokens: number | null;
   cost: number | null;
+  cost_estimated: boolean | null;
+  calls_without_price: number | null;
   rewards: Record<string, number> | null;
   error: ErrorInfo | string | null;
   bytes: number | null;
@@ -50,6 +52,9 @@ export interface RunList {
   directory: string;
   complete: boolean;
   runs: RunSummary[];
+  /** Of how many runs the costs are still to be worked out. */
+  without_costs: number;
+  prices: string | null;
   removed?: string[];
   unreadable?: { id: string; error: string }[];
 }
@@ -147,7 +152,7 @@ export interface Call {
   cost_estimated?: boolean;
   finish_reason: string | null;
   excerpt: string | null;
-  tool_calls: { call_id: string; name: string }[];
+  tool_calls: { call_id: string; name: string; argument: string | null }[];
   prompt: Prompt;
   tool_list: number | null;
   parameters: number | null;
@@ -162,6 +167,8 @@ export interface ToolOutline {
   start_seconds: number | null;
   duration_seconds: number | null;
   error: string | null;
+  /** The command, the path, the query: its first argument on one line. */
+  argument: string | null;
   excerpt: string | null;
   result_excerpt: string | null;
   sub_agents?: string[];
@@ -375,6 +382,7 @@ export interface RunData {
 }
 
 export type PageData =
+  | { kind: "refused"; error: string }
   | { kind: "server"; run: string | null; writable: boolean }
   | FileData
   | { kind: "comparison"; a: FileData; b: FileData; sections: Sections };

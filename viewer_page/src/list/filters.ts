@@ -14,11 +14,45 @@ export interface Filters {
 
 export const NO_FILTERS: Filters = { text: "", status: "", model: "", from: "", to: "", errors: false, minimumCost: "" };
 
-export type Column = "status" | "task" | "model" | "start_time" | "execution_time_seconds" | "steps" | "errors" | "tokens" | "cost" | "rewards";
+const COLUMNS = ["status", "task", "model", "start_time", "execution_time_seconds", "steps", "errors", "tokens", "cost", "rewards"] as const;
+
+export type Column = (typeof COLUMNS)[number];
 
 export interface Order {
   column: Column;
   descending: boolean;
+}
+
+export const NEWEST_FIRST: Order = { column: "start_time", descending: true };
+
+/** The filters that an address has. */
+export function filtersIn(query: URLSearchParams): Filters {
+  const text = (name: string) => query.get(name) ?? "";
+  return {
+    text: text("text"),
+    status: text("status") as Status | "",
+    model: text("model"),
+    from: text("from"),
+    to: text("to"),
+    errors: query.has("errors"),
+    minimumCost: text("cost"),
+  };
+}
+
+/** What an address says of filters. */
+export function filtersAsQuery({ minimumCost, errors, ...others }: Filters): Record<string, string> {
+  return { ...others, errors: errors ? "yes" : "", cost: minimumCost };
+}
+
+/** The order that an address has: a column, or a column with a minus before it, which is descending. */
+export function orderIn(query: URLSearchParams): Order {
+  const sort = query.get("sort") ?? "";
+  const column = COLUMNS.find((one) => one === sort.replace(/^-/, ""));
+  return column ? { column, descending: sort.startsWith("-") } : NEWEST_FIRST;
+}
+
+export function orderAsQuery({ column, descending }: Order): Record<string, string> {
+  return { sort: column === "start_time" && descending ? "" : `${descending ? "-" : ""}${column}` };
 }
 
 export function errorsOf(run: RunSummary): number {

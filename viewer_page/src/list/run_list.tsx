@@ -1,15 +1,15 @@
 /** The runs of a directory: filtered, sorted, live; two of them can be chosen to stand side by side. */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { visible } from "../content/visible";
-import { go, hashOf } from "../data/route";
+import { go, hashOf, query, setQuery } from "../data/route";
 import type { RunSummary } from "../data/types";
 import { StatusBadge } from "../ui/elements";
 import { ForkedFrom } from "../ui/relations";
-import { ago, cost, count, dateTime, duration, firstLine, short } from "../ui/format";
+import { ago, costNote, costText, count, dateTime, duration, firstLine, plural, short } from "../ui/format";
 import { useShortcuts } from "../ui/shortcuts";
 import { useVirtualizer } from "../ui/use_virtualizer";
 import { FilterBar } from "./filter_bar";
-import { type Column, errorsOf, type Filters, listed, NO_FILTERS, type Order } from "./filters";
+import { type Column, errorsOf, type Filters, filtersAsQuery, filtersIn, listed, type Order, orderAsQuery, orderIn } from "./filters";
 import type { RunsStore } from "./runs_store";
 
 const COLUMNS: [Column, string, boolean][] = [
@@ -27,8 +27,10 @@ const COLUMNS: [Column, string, boolean][] = [
 
 export function RunListView({ store }: { store: RunsStore }) {
   const runs = store.runs.value;
-  const [filters, setFilters] = useState<Filters>(NO_FILTERS);
-  const [order, setOrder] = useState<Order>({ column: "start_time", descending: true });
+  const filters = useMemo(() => filtersIn(query.value), [query.value]);
+  const order = useMemo(() => orderIn(query.value), [query.value]);
+  const setFilters = (changed: Filters) => setQuery(filtersAsQuery(changed));
+  const setOrder = (changed: Order) => setQuery(orderAsQuery(changed));
   const [chosen, setChosen] = useState<string | null>(null);
   const [marked, setMarked] = useState<string[]>([]);
   const shown = useMemo(() => listed(runs ?? [], filters, order), [runs, filters, order]);
@@ -50,6 +52,7 @@ export function RunListView({ store }: { store: RunsStore }) {
         <span class="muted" aria-live="polite">
           {runs ? `${count(shown.length)}${shown.length < runs.length ? ` of ${count(runs.length)}` : ""} in ${visible(store.directory.value)}` : ""}
         </span>
+        {store.withoutCosts.value > 0 && <span class="muted">reading what {plural(store.withoutCosts.value, "run")} cost…</span>}
         <span class="spacer" />
         <button type="button" disabled={marked.length < 2} onClick={compare} title="Mark two runs with their boxes, or with x">
           Compare {marked.length > 0 ? `(${marked.length} of 2)` : ""}
@@ -60,7 +63,7 @@ export function RunListView({ store }: { store: RunsStore }) {
       {runs === null ? (
         <p class="empty muted">Loading…</p>
       ) : (
-        <Table {...{ shown, identities, order, setOrder, chosen, marked, mark }} />
+        <Table {...{ shown, identities, order, setOrder, chosen, marked, mark }} prices={store.prices.value} />
       )}
       <Unreadable store={store} />
     </main>
@@ -98,9 +101,14 @@ interface TableProps {
   chosen: string | null;
   marked: string[];
   mark: (id: string) => void;
+  /** The table of prices that estimates are from. */
+  prices: string | null;
 }
 
-function Table({ shown, identities, order, setOrder, chosen, marked, mark }: TableProps) {
+function Table({ shown, identities, order, setOrder, chosen, marked, mark, prices }: TableProps) {
+  const costsTitle = prices
+    ? `≈ is an estimate with ${prices}; other costs are those that providers stated`
+    : "Costs that providers stated. Others are estimated if the extra is installed: pip install 'trace-recorder[prices]'";
   const scroller = useRef<HTMLDivElement>(null);
   const list = useVirtualizer({
     count: shown.length,
@@ -130,6 +138,7 @@ function Table({ shown, identities, order, setOrder, chosen, marked, mark }: Tab
               <button
                 type="button"
                 class="sort"
+                title={column === "cost" ? costsTitle : undefined}
                 onClick={() => setOrder({ column, descending: order.column === column ? !order.descending : figure })}
               >
                 {name}
@@ -179,6 +188,7 @@ interface RowProps {
 function RunRow({ run, parent, index, start, measure, chosen, marked, mark }: RowProps) {
   const failures = errorsOf(run);
   const to = { page: "run" as const, run: run.id };
+  const costs = { dollars: run.cost, estimated: run.cost_estimated === true, withoutPrice: run.calls_without_price ?? 0 };
   return (
     <div
       role="row"
@@ -213,7 +223,9 @@ function RunRow({ run, parent, index, start, measure, chosen, marked, mark }: Ro
       <span role="cell" class="tokens figure" title={`${count(run.total_input_tokens)} in, ${count(run.output_tokens)} out`}>
         {run.total_input_tokens === null ? "" : `${short(run.total_input_tokens)} → ${short(run.output_tokens)}`}
       </span>
-      <span role="cell" class="cost figure">{cost(run.cost)}</span>
+      <span role="cell" class="cost figure" title={costNote(costs)}>
+        {costText(costs)}
+      </span>
       <span role="cell" class="rewards-cell">
         {Object.entries(run.rewards ?? {})
           .map(([name, value]) => `${visible(name)} ${value}`)

@@ -4,12 +4,17 @@ import type { Source } from "../data/source";
 import type { RunList, RunSummary } from "../data/types";
 
 const EVERY_MS = 2000;
+const WITHOUT_COSTS_MS = 50;
 
 export class RunsStore {
   readonly runs = signal<RunSummary[] | null>(null);
   readonly directory = signal("");
   readonly unreadable = signal<{ id: string; error: string }[]>([]);
   readonly error = signal<string | null>(null);
+  /** Of how many runs it is not known yet what they cost. */
+  readonly withoutCosts = signal(0);
+  /** The table of prices that estimates are from. */
+  readonly prices = signal<string | null>(null);
   private version: string | undefined;
   private ended = false;
 
@@ -24,7 +29,8 @@ export class RunsStore {
       } catch (failure) {
         this.error.value = failure instanceof Error ? failure.message : String(failure);
       }
-      await new Promise((wake) => setTimeout(wake, EVERY_MS));
+      const isSoon = this.withoutCosts.value > 0 && this.error.value === null && !document.hidden;
+      await new Promise((wake) => setTimeout(wake, isSoon ? WITHOUT_COSTS_MS : EVERY_MS));
     }
   }
 
@@ -36,6 +42,8 @@ export class RunsStore {
     const same = list.version === this.version;
     this.version = list.version;
     this.directory.value = list.directory;
+    this.withoutCosts.value = list.without_costs;
+    this.prices.value = list.prices;
     if (list.unreadable && (list.complete || !same)) this.unreadable.value = list.unreadable;
     if (list.complete) this.runs.value = list.runs;
     else if (list.runs.length > 0 || (list.removed?.length ?? 0) > 0) this.runs.value = this.merged(list);

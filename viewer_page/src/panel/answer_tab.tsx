@@ -4,7 +4,7 @@ import { PartView } from "../content/parts";
 import { visible } from "../content/visible";
 import type { Call, Response } from "../data/types";
 import { useRun } from "../run/context";
-import { cost, count, percent } from "../ui/format";
+import { costNote, costOf, costText, count, percent } from "../ui/format";
 import { Incomplete } from "../run/incomplete";
 import { Labelled } from "../run/labelled";
 
@@ -38,6 +38,7 @@ export function AnswerTab({ call }: { call: Call }) {
 
 function Usage({ call }: { call: Call }) {
   const usage = call.usage ?? {};
+  const costs = costOf([call]);
   const rows: [string, string][] = [
     ["Model", visible(call.model ?? "")],
     ["Provider", visible([call.provider, call.api].filter(Boolean).join(", "))],
@@ -47,7 +48,7 @@ function Usage({ call }: { call: Call }) {
     ["of which reasoning", count(usage.reasoning_tokens)],
     ["Read from the cache", `${count(usage.cache_read_input_tokens)} ${usage.cache_read_input_tokens && call.prompt_tokens ? `(${percent(usage.cache_read_input_tokens, call.prompt_tokens)})` : ""}`.trim()],
     ["Written to the cache", count(usage.cache_creation_input_tokens)],
-    ["Cost", call.cost == null ? "" : `${cost(call.cost)}${call.cost_estimated ? ", estimated" : ""}`],
+    ["Cost", call.cost == null ? "" : `${costText(costs)}, ${costNote(costs)}`],
   ];
   return (
     <dl class="table-list">

@@ -1,7 +1,7 @@
 /** Tokens, context size, cache hits and cost of each call, drawn; the pointer gives the figures of one call. */
 import { useMemo, useState } from "preact/hooks";
 import type { Call } from "../data/types";
-import { cost, count, short } from "../ui/format";
+import { cost, count, plural, short } from "../ui/format";
 import { useWidth } from "../ui/use_width";
 import { useRun } from "./context";
 
@@ -19,7 +19,8 @@ interface Chart {
   series: Series[];
   most: number;
   figure: (call: Call) => string;
-  scale: string;
+  /** What the top of the chart is; null where nothing is known. */
+  scale: string | null;
 }
 
 export function Charts() {
@@ -49,6 +50,9 @@ function chartsOf(calls: Call[]): Chart[] {
   const costs = calls.map((call) => call.cost ?? 0);
   const hits = prompt.map((tokens, at) => (tokens > 0 ? (100 * (cached[at] ?? 0)) / tokens : 0));
   const tokens = prompt.map((one, at) => one + (answers[at] ?? 0));
+  const isCounted = prompt.some((one) => one > 0);
+  const context = isCounted ? prompt : calls.map((call) => call.prompt.characters);
+  const unit = isCounted ? "tokens" : "characters";
   return [
     {
       title: "Tokens",
@@ -59,28 +63,33 @@ function chartsOf(calls: Call[]): Chart[] {
       ],
       most: Math.max(...tokens),
       figure: (call) => `${count(call.prompt_tokens)} in, ${count(call.completion_tokens)} out`,
-      scale: short(Math.max(...tokens)),
+      scale: `${short(Math.max(...tokens))} a call`,
     },
     {
       title: "Context",
-      series: [{ look: "context", name: "characters", values: calls.map((call) => call.prompt.characters) }],
-      most: Math.max(...calls.map((call) => call.prompt.characters)),
-      figure: (call) => `${count(call.prompt.characters)} characters, ${count(call.prompt.count)} messages`,
-      scale: short(Math.max(...calls.map((call) => call.prompt.characters))),
+      series: [{ look: "context", name: unit, values: context }],
+      most: Math.max(...context),
+      figure: (call) =>
+        [
+          call.prompt_tokens === null ? "" : `${count(call.prompt_tokens)} tokens`,
+          `${count(call.prompt.characters)} characters`,
+          plural(call.prompt.count, "message"),
+        ].filter(Boolean).join(", "),
+      scale: `${short(Math.max(...context))} ${unit} in a prompt`,
     },
     {
       title: "Cache hits",
       series: [{ look: "cached", name: "of the prompt", values: hits }],
       most: 100,
       figure: (call) => `${Math.round(hits[call.number - 1] ?? 0)} %, ${count(cached[call.number - 1])} tokens`,
-      scale: "100 %",
+      scale: "100 % of a prompt",
     },
     {
       title: calls.some((call) => call.cost_estimated) ? "Cost, estimated" : "Cost",
       series: [{ look: "cost", name: "dollars", values: costs }],
       most: Math.max(...costs),
       figure: (call) => (call.cost === null || call.cost === undefined ? "unknown" : cost(call.cost)),
-      scale: Math.max(...costs) > 0 ? cost(Math.max(...costs)) : "unknown",
+      scale: Math.max(...costs) > 0 ? `${cost(Math.max(...costs))} a call` : null,
     },
   ];
 }
@@ -102,18 +111,19 @@ function ChartView({ chart, calls, hover, setHover, open }: ViewProps) {
   };
   const call = hover === null ? undefined : calls[hover];
   const step = width / calls.length;
+  const scale = chart.scale === null ? "unknown" : `up to ${chart.scale}`;
   return (
     <figure class="chart">
       <figcaption>
         <strong>{chart.title}</strong>
-        <span class="muted">{call ? `call ${call.number}: ${chart.figure(call)}` : `up to ${chart.scale}`}</span>
+        <span class="muted">{call ? `call ${call.number}: ${chart.figure(call)}` : scale}</span>
       </figcaption>
       <div ref={ref}>
         <svg
           width={width}
           height={HEIGHT}
           role="img"
-          aria-label={`${chart.title} of ${calls.length} calls, up to ${chart.scale}`}
+          aria-label={`${chart.title} of ${calls.length} calls, ${scale}`}
           onMouseMove={(event) => setHover(place(event))}
           onMouseLeave={() => setHover(null)}
           onClick={(event) => open(place(event))}

@@ -1,10 +1,28 @@
 /** All steps on one line each: where the reader is, what failed, how long it took. */
 import { useEffect, useRef } from "preact/hooks";
 import { visible } from "../content/visible";
-import { agentName, agentsInside, rowNumber, rowSeconds, rowTitle, type Row } from "../data/rows";
+import { agentName, agentsInside, rowNumber, rowSeconds, rowTitle, rowTools, type Row, type StepRow } from "../data/rows";
 import { duration } from "../ui/format";
 import { useVirtualizer } from "../ui/use_virtualizer";
 import { useRun } from "./context";
+
+/** What a row is: its tools with their first arguments, or else what the model said. */
+function Title({ row }: { row: StepRow }) {
+  const tools = rowTools(row);
+  if (tools.length === 0) return <span class="title">{visible(rowTitle(row))}</span>;
+  const whole = tools.map((tool) => `${tool.name} ${tool.argument ?? ""}`).join("\n");
+  return (
+    <span class="title" title={visible(whole)}>
+      {tools.map((tool, at) => (
+        <span key={at}>
+          {at > 0 && ", "}
+          {visible(tool.name)}
+          {tool.argument && <span class="argument"> {visible(tool.argument)}</span>}
+        </span>
+      ))}
+    </span>
+  );
+}
 
 export function OutlineList({ rows, picked }: { rows: Row[]; picked: () => void }) {
   const { outline, selected, show, toggleBranch, openBranches } = useRun();
@@ -56,7 +74,7 @@ export function OutlineList({ rows, picked }: { rows: Row[]; picked: () => void 
                   }}
                 >
                   <span class="place">{rowNumber(row)}</span>
-                  <span class="title">{visible(rowTitle(row))}</span>
+                  <Title row={row} />
                   {agentsInside(row).map((agent) => (
                     <span key={agent} class="agent-name">
                       {visible(agentName(outline, agent) ?? "")}

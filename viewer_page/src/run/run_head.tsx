@@ -2,20 +2,29 @@
 import { visible } from "../content/visible";
 import { StatusBadge } from "../ui/elements";
 import { ForkedFrom, Forks } from "../ui/relations";
-import { cost, count, duration, firstLine, percent, plural, short } from "../ui/format";
+import { costNote, costOf, costText, count, duration, firstLine, percent, plural, short } from "../ui/format";
 import { useRun } from "./context";
 import { SearchBox } from "./search_box";
 
-export type Strip = "timeline" | "charts" | "about" | "rewards" | "none";
+const STRIPS = ["timeline", "charts", "about", "rewards", "none"] as const;
+
+export type Strip = (typeof STRIPS)[number];
+
+/** What an address says is shown above the transcript. */
+export function stripIn(query: URLSearchParams): Strip {
+  return STRIPS.find((one) => one === query.get("show")) ?? "timeline";
+}
 
 interface Props {
   strip: Strip;
   setStrip: (strip: Strip) => void;
   outlineOpen: boolean;
   setOutlineOpen: (open: boolean) => void;
+  /** Show all of the head in a narrow window, where it is one line while the transcript is scrolled. */
+  showHead: () => void;
 }
 
-export function RunHead({ strip, setStrip, outlineOpen, setOutlineOpen }: Props) {
+export function RunHead({ strip, setStrip, outlineOpen, setOutlineOpen, showHead }: Props) {
   const { outline, store } = useRun();
   const { run } = outline;
   const title = firstLine(run.task ?? outline.id, 200);
@@ -42,7 +51,10 @@ export function RunHead({ strip, setStrip, outlineOpen, setOutlineOpen }: Props)
         <StatusBadge status={run.status} success={run.success} />
         {store.offline.value && <span class="warn">The server does not answer.</span>}
         <span class="spacer" />
-        <SearchBox />
+        <button type="button" class="icon show-head" aria-label="Show the head of the run" onClick={showHead}>
+          ⌄
+        </button>
+        <SearchBox showHead={showHead} />
       </div>
       {(run.forked_from || (outline.relations?.forks.length ?? 0) > 0) && (
         <p class="relations">
@@ -84,7 +96,7 @@ function Figures() {
   const prompt = total((call) => call.prompt_tokens);
   const answer = total((call) => call.completion_tokens);
   const cached = total((call) => call.usage?.cache_read_input_tokens);
-  const dollars = total((call) => call.cost);
+  const costs = costOf(calls);
   const failures = (metrics.failed_llm_calls ?? 0) + (metrics.failed_tool_calls ?? 0);
   const models = [...new Set(calls.map((call) => call.model).filter(Boolean))];
   const figures: [string, string, string][] = [
@@ -96,7 +108,7 @@ function Figures() {
     ["time", duration(run.execution_time_seconds), ""],
     ["tokens", prompt > 0 ? `${short(prompt)} → ${short(answer)}` : "", `${count(prompt)} in, ${count(answer)} out`],
     ["cached", cached > 0 ? percent(cached, prompt) : "", `${count(cached)} tokens`],
-    ["cost", dollars > 0 ? cost(dollars) : "", calls.some((call) => call.cost_estimated) ? "estimated in part or whole" : "as billed"],
+    ["cost", costText(costs), costNote(costs)],
   ];
   return (
     <dl class="run-figures">

@@ -1,15 +1,15 @@
 /** One run: its head, the timeline, the steps on the left, the transcript, and the panel of a call. */
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Prompts } from "../data/prompts";
-import { go, type PanelTab, route } from "../data/route";
+import { go, type PanelTab, query, route, setQuery } from "../data/route";
 import { branchesAround, rowTree, type StepRow, visibleRows } from "../data/rows";
 import { RunStore } from "../data/run_store";
 import type { Source } from "../data/source";
-import type { Outline } from "../data/types";
+import type { Outline, RunHead as Head } from "../data/types";
 import { CallPanel } from "../panel/call_panel";
 import { type OpenRun, RunProvider } from "./context";
 import { OutlineList } from "./outline_list";
-import { RunHead, type Strip } from "./run_head";
+import { RunHead, type Strip, stripIn } from "./run_head";
 import { StripView } from "./strip_view";
 import { Transcript } from "./transcript";
 import { useRunKeys } from "./use_run_keys";
@@ -46,7 +46,12 @@ function Opened({ store, outline }: { store: RunStore; outline: Outline }) {
   const [selected, setSelected] = useState<string | null>(null);
   const [following, setFollowing] = useState(false);
   const [target, setTarget] = useState<Target>(null);
-  const [strip, setStrip] = useState<Strip>("timeline");
+  const head = useShrinkingHead();
+  const strip = stripIn(query.value);
+  const setStrip = (wanted: Strip) => {
+    setQuery({ show: wanted === "timeline" ? "" : wanted });
+    head.show();
+  };
   const [outlineOpen, setOutlineOpen] = useState(window.innerWidth >= 1000);
   const rows = useMemo(() => visibleRows(tree, openBranches), [tree, openBranches]);
   const at = route.value.page === "run" ? route.value : null;
@@ -80,7 +85,7 @@ function Opened({ store, outline }: { store: RunStore; outline: Outline }) {
     if (!next.delete(agent)) next.add(agent);
     setOpen(next);
   };
-  useArrival(tree.all, at?.step, call?.number, outline.run.status === "running", { reveal, setTarget, setFollowing, selected });
+  useArrival(tree.all, at?.step, call?.number, outline.run, { reveal, setTarget, setFollowing, selected });
   useEffect(() => {
     const narrow = window.matchMedia(NARROW);
     const close = () => narrow.matches && setOutlineOpen(false);
@@ -93,14 +98,14 @@ function Opened({ store, outline }: { store: RunStore; outline: Outline }) {
   useRunKeys(run, rows, { panel: call !== undefined, closePanel, setFollowing, setStrip, toggleOutline: () => setOutlineOpen(!outlineOpen) });
   return (
     <RunProvider value={run}>
-      <div class={`run-page ${call ? "with-panel" : ""} ${outlineOpen ? "with-outline" : ""}`}>
-        <RunHead strip={strip} setStrip={setStrip} outlineOpen={outlineOpen} setOutlineOpen={setOutlineOpen} />
+      <div class={`run-page ${call ? "with-panel" : ""} ${outlineOpen ? "with-outline" : ""} ${head.isSmall ? "small-head" : ""}`}>
+        <RunHead {...{ strip, setStrip, outlineOpen, setOutlineOpen }} showHead={head.show} />
         <StripView strip={strip} />
         <div class="columns">
           {outlineOpen && <OutlineList rows={rows} picked={() => window.matchMedia(NARROW).matches && setOutlineOpen(false)} />}
           <main class="middle" aria-label="Run">
             {rows.length === 0 && <p class="empty muted">{outline.run.status === "running" ? "Nothing is recorded yet." : "This run has no calls and no steps."}</p>}
-            <Transcript rows={rows} following={following} target={target} atEnd={(end) => outline.run.status === "running" && end !== following && setFollowing(end)} />
+            <Transcript rows={rows} following={following} target={target} scrolled={head.scrolled} atEnd={(end) => outline.run.status === "running" && end !== following && setFollowing(end)} />
             {outline.run.status === "running" && (
               <button type="button" class={`follow ${following ? "on" : ""}`} aria-pressed={following} onClick={() => setFollowing(!following)}>
                 {following ? "Following" : "Follow"}
@@ -114,6 +119,31 @@ function Opened({ store, outline }: { store: RunStore; outline: Outline }) {
   );
 }
 
+const SMALL_BELOW_PX = 60;
+/** Where there is less to scroll, a smaller head would leave nothing to scroll. */
+const LEAST_SCROLLED_PX = 600;
+
+/** In a narrow window the head of a run is one line while the transcript is scrolled; until it is asked for (run.css). */
+function useShrinkingHead(): { isSmall: boolean; show: () => void; scrolled: (at: HTMLElement) => void } {
+  const [isSmall, setSmall] = useState(false);
+  const shownAt = useRef(0);
+  const top = useRef(0);
+  return {
+    isSmall,
+    show: () => {
+      shownAt.current = top.current;
+      setSmall(false);
+    },
+    scrolled: (at) => {
+      top.current = at.scrollTop;
+      if (at.scrollTop < SMALL_BELOW_PX) shownAt.current = 0;
+      const isFar = Math.abs(at.scrollTop - shownAt.current) > SMALL_BELOW_PX;
+      if (at.scrollTop === 0) setSmall(false);
+      else if (isFar && at.scrollHeight - at.clientHeight > LEAST_SCROLLED_PX) setSmall(true);
+    },
+  };
+}
+
 interface Arriving {
   reveal: (row: StepRow) => void;
   setTarget: (target: Target) => void;
@@ -121,8 +151,16 @@ interface Arriving {
   selected: string | null;
 }
 
-/** Go where the address says; without a place in it, to the newest step, which is followed while the run goes on. */
-function useArrival(all: StepRow[], step: number | undefined, call: number | undefined, running: boolean, arriving: Arriving): void {
+/** Where a reader begins who asked for no step: at the newest one of a run that goes on, at what failed, or at the first. */
+function firstShown(all: StepRow[], { status, success }: Head): StepRow | undefined {
+  if (status === "running") return all.at(-1);
+  if (status === "interrupted") return all.findLast((row) => row.calls.some((call) => call.incomplete)) ?? all.at(-1);
+  if (status === "failed" || success === false) return all.findLast((row) => row.failed) ?? all.at(-1);
+  return all[0];
+}
+
+/** Go where the address says; without a place in it, to where a reader begins. A run that goes on is followed then. */
+function useArrival(all: StepRow[], step: number | undefined, call: number | undefined, head: Head, arriving: Arriving): void {
   const [arrived, setArrived] = useState<string | null>(null);
   const wanted = `${step ?? ""}/${call ?? ""}`;
   useEffect(() => {
@@ -130,10 +168,10 @@ function useArrival(all: StepRow[], step: number | undefined, call: number | und
     const first = arrived === null;
     setArrived(wanted);
     const named = all.find((row) => (step !== undefined ? row.step?.number === step : row.calls.some((one) => one.number === call)));
-    const row = named ?? (first ? all.at(-1) : undefined);
+    const row = named ?? (first ? firstShown(all, head) : undefined);
     if (!row || (!first && row.key === arriving.selected)) return;
     arriving.reveal(row);
-    if (first && !named && running) arriving.setFollowing(true);
+    if (first && !named && head.status === "running") arriving.setFollowing(true);
     else arriving.setTarget({ key: row.key, focus: false });
   }, [all, wanted]);
 }

@@ -1,6 +1,8 @@
 /** The search in a run: a box, what was found as a list, and marks in the transcript. */
+import { flushSync } from "preact/compat";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { visible } from "../content/visible";
+import { query, setQuery } from "../data/route";
 import { rowNumber } from "../data/rows";
 import { type Hit, SearchIndex } from "../data/search";
 import { count, plural } from "../ui/format";
@@ -8,10 +10,11 @@ import { markMatches } from "../ui/marks";
 import { useShortcuts } from "../ui/shortcuts";
 import { useRun } from "./context";
 
-export function SearchBox() {
+export function SearchBox({ showHead }: { showHead: () => void }) {
   const { store, outline, tree, show } = useRun();
   const input = useRef<HTMLInputElement>(null);
-  const [wanted, setWanted] = useState("");
+  const wanted = query.value.get("find") ?? "";
+  const setWanted = (text: string) => setQuery({ find: text });
   const [index, setIndex] = useState<{ version: string; found: SearchIndex } | null>(null);
   const [at, setAt] = useState(-1);
   const [open, setOpen] = useState(false);
@@ -43,8 +46,12 @@ export function SearchBox() {
     setOpen(false);
     input.current?.blur();
   };
+  const focus = () => {
+    flushSync(showHead);
+    input.current?.focus();
+  };
   useShortcuts([
-    { keys: ["/"], label: "search", run: () => input.current?.focus() },
+    { keys: ["/"], label: "search", run: focus },
     { keys: ["n"], label: "next match", run: () => visit(at + 1) },
     { keys: ["N"], label: "previous match", run: () => visit(at - 1) },
   ]);

@@ -195,7 +195,7 @@ function Tools({ row, detail, call }: { row: StepRow; detail: StepDetail | undef
   );
 }
 
-function unanswered(call: { call_id: string; name: string }): ToolOutline {
+function unanswered(call: Call["tool_calls"][number]): ToolOutline {
   const unknown = { start_seconds: null, duration_seconds: null, error: null, excerpt: null, result_excerpt: null };
   return { ...call, ...unknown, success: null, answered: false };
 }

@@ -1,6 +1,7 @@
 /** The timeline: model, tools and idle time, one lane for each agent; attempts that failed are marked. */
 import { memo } from "preact/compat";
-import { useMemo, useState } from "preact/hooks";
+import type { RefObject } from "preact";
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { visible } from "../content/visible";
 import { rowNumber } from "../data/rows";
 import { duration } from "../ui/format";
@@ -26,6 +27,7 @@ export function TimelineView() {
   const bars = useMemo(() => timeline.lanes.flatMap((lane) => lane.bars), [timeline]);
   const drawn = Math.max(width - NAMES - 2, 100) * (ZOOMS[zoom] ?? 1);
   const chosen = tree.all.find((row) => row.key === selected);
+  const scroller = useScrolledTo(chosen ? (chosen.start / timeline.end) * drawn : null, drawn);
   const barAt = (event: MouseEvent) => bars[Number((event.target as Element).getAttribute("data-bar") ?? -1)];
   return (
     <div class="timeline" ref={at}>
@@ -40,6 +42,7 @@ export function TimelineView() {
         </div>
         <div
           class="lane-bars"
+          ref={scroller}
           tabIndex={0}
           role="region"
           aria-label="Timeline, drawn"
@@ -62,6 +65,25 @@ export function TimelineView() {
       {hover && <Tip {...hover} />}
     </div>
   );
+}
+
+/** A scroller in which a place stays where it is on screen when its drawing gets another width, and is in sight when it moves. */
+function useScrolledTo(x: number | null, width: number): RefObject<HTMLDivElement | null> {
+  const at = useRef<HTMLDivElement>(null);
+  const before = useRef<{ x: number; width: number } | null>(null);
+  const left = at.current?.scrollLeft ?? 0; // a drawing that gets narrower may move it
+  useLayoutEffect(() => {
+    const scroller = at.current;
+    if (!scroller || x === null) return;
+    const seen = before.current ? before.current.x - left : -1;
+    const wasSeen = seen >= 0 && seen <= scroller.clientWidth;
+    const isZoomed = before.current !== null && before.current.width !== width;
+    before.current = { x, width };
+    const isSeen = x >= scroller.scrollLeft && x <= scroller.scrollLeft + scroller.clientWidth;
+    if (isZoomed) scroller.scrollLeft = x - (wasSeen ? seen : scroller.clientWidth / 2);
+    else if (!isSeen) scroller.scrollLeft = x - scroller.clientWidth / 2;
+  }, [x, width]);
+  return at;
 }
 
 function Legend({ timeline, zoom, setZoom }: { timeline: Timeline; zoom: number; setZoom: (zoom: number) => void }) {

@@ -18,13 +18,14 @@ interface Props {
   target: { key: string; focus: boolean } | null;
   /** The reader scrolled: to the end, or away from it. What the page scrolls by itself does not count. */
   atEnd: (end: boolean) => void;
+  scrolled: (scroller: HTMLElement) => void;
 }
 
 const BY_HAND_MS = 700;
 const SETTLING_MS = 2500;
 const SCROLLING_KEYS = new Set(["ArrowUp", "ArrowDown", "PageUp", "PageDown", " "]);
 
-export function Transcript({ rows, following, target, atEnd }: Props) {
+export function Transcript({ rows, following, target, atEnd, scrolled }: Props) {
   const scroller = useRef<HTMLDivElement>(null);
   const list = useVirtualizer({
     count: rows.length,
@@ -49,7 +50,10 @@ export function Transcript({ rows, following, target, atEnd }: Props) {
       onTouchMove={byHand}
       onPointerDown={byHand}
       onKeyDown={(event) => SCROLLING_KEYS.has(event.key) && byHand()}
-      onScroll={() => performance.now() - handled.current < BY_HAND_MS && atEnd(list.isAtEnd(60))}
+      onScroll={(event) => {
+        scrolled(event.currentTarget);
+        if (performance.now() - handled.current < BY_HAND_MS) atEnd(list.isAtEnd(60));
+      }}
     >
       <div class="rows" style={{ height: `${list.getTotalSize()}px` }}>
         {list.getVirtualItems().map((item) => (

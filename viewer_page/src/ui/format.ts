@@ -45,6 +45,35 @@ export function cost(dollars: number | null | undefined): string {
   return dollars < 0.01 ? `$${dollars.toFixed(5).replace(/0+$/, "")}` : `$${dollars.toFixed(dollars < 1 ? 3 : 2)}`;
 }
 
+/** What calls cost together, and how that is known. */
+export interface Cost {
+  dollars: number | null;
+  /** Whether a part of it is an estimate by a table of prices, and not the provider's own bill. */
+  estimated: boolean;
+  /** Calls with tokens of which no price is known; they are not in the sum. */
+  withoutPrice: number;
+}
+
+export function costOf(calls: { cost: number | null; cost_estimated?: boolean; prompt_tokens: number | null }[]): Cost {
+  const known = calls.filter((call) => call.cost != null);
+  return {
+    dollars: known.length > 0 ? known.reduce((sum, call) => sum + (call.cost ?? 0), 0) : null,
+    estimated: known.some((call) => call.cost_estimated),
+    withoutPrice: calls.filter((call) => call.cost == null && call.prompt_tokens != null).length,
+  };
+}
+
+/** "≈ $0.012" for an estimate. */
+export function costText({ dollars, estimated }: Cost): string {
+  return dollars === null ? "" : `${estimated ? "≈ " : ""}${cost(dollars)}`;
+}
+
+export function costNote({ dollars, estimated, withoutPrice }: Cost): string {
+  if (dollars === null) return withoutPrice > 0 ? "no price is known" : "";
+  const source = estimated ? "estimated by a table of prices" : "as the provider states it";
+  return withoutPrice > 0 ? `${source}, without ${plural(withoutPrice, "call")} whose price is not known` : source;
+}
+
 export function percent(part: number, whole: number): string {
   return whole > 0 ? `${Math.round((100 * part) / whole)} %` : "";
 }

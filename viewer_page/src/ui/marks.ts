@@ -1,6 +1,11 @@
-/** Marks every place of a text inside the transcript, without changing the page: by the browser's own highlights. */
+/**
+ * Marks every place of a text in what was recorded, inside the transcript, without changing the page: by the browser's own
+ * highlights. Words of the page itself, such as labels and buttons, are not marked.
+ */
 
 const NAME = "found";
+/** The elements that hold what was recorded. */
+const RECORDED = ".plain, .markdown, .code, .json-leaf, .json-name, .json-summary, .arguments dt, .tool-name, .agent-name, .mono, .excerpt";
 const MOST = 2000;
 let wanted = "";
 let observer: MutationObserver | null = null;
@@ -27,7 +32,9 @@ function draw(): void {
   const root = document.querySelector(".transcript");
   if (!wanted || !root) return;
   const ranges: Range[] = [];
-  const texts = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+  const texts = document.createTreeWalker(root, NodeFilter.SHOW_TEXT, (node) =>
+    node.parentElement?.closest(RECORDED) ? NodeFilter.FILTER_ACCEPT : NodeFilter.FILTER_REJECT,
+  );
   for (let node = texts.nextNode(); node && ranges.length < MOST; node = texts.nextNode()) {
     const lower = (node.nodeValue ?? "").toLowerCase();
     for (let at = lower.indexOf(wanted); at >= 0 && ranges.length < MOST; at = lower.indexOf(wanted, at + wanted.length)) {

@@ -1,0 +1,83 @@
+"""What the list says that runs cost: the sum of their calls, worked out after the list is shown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.chat_calls import Answer, asked, call, said
+from tests.viewer.serving import serving
+from trace_recorder import TrajectoryRecorder
+from trace_recorder.values.messages import Payload
+from trace_recorder.views.cost import table_name
+
+
+def priced(model: str, tokens: int, cost: float | None = None) -> Answer:
+    """An answer of a model that took so many tokens, with what the provider says that it cost."""
+    whole = json.loads(said("yes").body)
+    usage = {"prompt_tokens": tokens, "completion_tokens": 10, "total_tokens": tokens + 10}
+    return Answer(json.dumps(whole | {"model": model, "usage": usage | ({"cost": cost} if cost else {})}).encode())
+
+
+def record(path: Path, *answers: Answer) -> None:
+    with TrajectoryRecorder(path) as recorder:
+        for answer in answers:
+            call(recorder, asked("hi", model=json.loads(answer.body)["model"]), answer)
+
+
+@pytest.fixture
+def answers(tmp_path: Path) -> dict[str, Payload]:
+    """The first answer of the list, the one after it, and the outlines of the runs."""
+    record(tmp_path / "estimated.json", priced("gpt-4o", 1000), priced("gpt-4o-mini", 5000), priced("nobody-1", 7))
+    record(tmp_path / "stated.json", priced("gpt-4o", 1000, cost=0.25))
+    record(tmp_path / "unknown.json", priced("nobody-1", 7))
+    with serving(tmp_path) as client:
+        first = client.get("/api/runs").json()
+        second = client.get("/api/runs", params={"since": first["version"]}).json()
+        outlines = {one["id"]: client.get(f"/api/runs/{one['id']}").json() for one in first["runs"]}
+    return {"first": first, "second": second, "outlines": outlines}
+
+
+def costs(listed: Payload) -> dict[str, Payload]:
+    return {one["id"]: (one["cost"], one["cost_estimated"], one["calls_without_price"]) for one in listed["runs"]}
+
+
+def test_the_list_comes_before_its_costs(answers: dict[str, Payload]) -> None:
+    """The first answer has only what the files state; the next one has the costs, and none is left."""
+    assert costs(answers["first"]) == {
+        "estimated.json": (None, None, None),
+        "stated.json": (0.25, False, None),
+        "unknown.json": (None, None, None),
+    }
+    assert (answers["first"]["without_costs"], answers["second"]["without_costs"]) == (3, 0)
+    assert answers["first"]["prices"] == table_name()
+
+
+def test_a_run_costs_in_the_list_what_it_costs_on_its_page(answers: dict[str, Payload]) -> None:
+    """The sum of the calls, each by its own model; a call without a price is counted, and is not 0."""
+    calls = answers["outlines"]["estimated.json"]["interactions"]
+    assert costs(answers["second"]) == {
+        "estimated.json": (pytest.approx(calls[0]["cost"] + calls[1]["cost"]), True, 1),
+        "stated.json": (0.25, False, 0),
+        "unknown.json": (None, None, 1),
+    }
+    assert [one["cost"] for one in calls[:2]] == [pytest.approx(0.0026), pytest.approx(0.000756)]
+    assert calls[2]["cost"] is None
+
+
+def test_a_run_that_goes_on_is_not_read_for_its_costs(tmp_path: Path) -> None:
+    """It would be read again with each record; its costs come when it has ended."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json")
+    recorder.start()
+    call(recorder, asked("hi", model="gpt-4o"), priced("gpt-4o", 1000))
+    with serving(tmp_path) as client:
+        during = client.get("/api/runs").json()
+        during = client.get("/api/runs", params={"since": "0"}).json()
+        recorder.finalize(True)
+        version = client.get("/api/runs").json()["version"]
+        after = client.get("/api/runs", params={"since": version}).json()
+
+    assert (costs(during), during["without_costs"]) == ({"run.json": (None, None, None)}, 0)
+    assert costs(after) == {"run.json": (pytest.approx(0.0026), True, 0)}
