@@ -57,15 +57,14 @@ step 2, llm_2, completed, 22:05:53
 
 step 3, llm_3, thinking, 22:05:58
   call       openai gpt-4o, openai-chat, 1.50 s
-  prompt     3 messages: 2 as in llm_2, 1 new; 2 of llm_2 gone
+  prompt     3 messages: 1 as in llm_1, its answer, 1 new; 1 of llm_1 gone
     user       Then mend it
   answer     Half an ans
   incomplete it ended early: the caller closed it
 
 step 4, llm_4, thinking, 22:06:01
   call       openai gpt-4o, openai-chat
-  prompt     1 message
-    user       Mend a.py
+  prompt     1 message: 1 as in llm_2
   incomplete no answer is on file
 """
 

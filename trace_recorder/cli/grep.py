@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from trace_recorder.cli.output import print_json
 from trace_recorder.cli.read_files import UnreadableError, process_or_error, read
 from trace_recorder.cli.text_layout import compact, in_one_line, text_of
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall
-from trace_recorder.values.shared_sequence import SharedSequence
+from trace_recorder.values.shared_sequence import ImmutableSequence, SharedSequence
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps_and_calls
 
@@ -151,7 +151,7 @@ class Texts:
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
-        self._last: SharedSequence[Message] = SharedSequence()
+        self._last: ImmutableSequence[Message] = SharedSequence()
 
     def of(self, trajectory: Trajectory) -> Iterator[TextInRun]:
         """Yield the texts in the order of time."""
@@ -177,7 +177,7 @@ class Texts:
             yield "tools", "result", text_of(result.result)
             yield "tools", "failed", text_of(result.error)
 
-    def _new_messages(self, part: StepOrCall) -> SharedSequence[Message]:
+    def _new_messages(self, part: StepOrCall) -> Sequence[Message]:
         """Return the messages of a prompt without those with which the prompt before begins too."""
         given = part.call.input_messages if part.call else part.step.llm_messages if part.step else None
         messages = SharedSequence.of(given or ())

@@ -7,9 +7,9 @@ recorded itself, and calls that belong to no step, are shown alone. What was sho
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from trace_recorder.cli.new_messages import Prompt, Prompts
+from trace_recorder.cli.new_messages import NewMessages, ShownPrompts
 from trace_recorder.cli.run_header import error_of, tokens_of
 from trace_recorder.cli.text_layout import Entry, compact, heading, local_time, seconds, text_of
 from trace_recorder.dialects.stream_usage import USAGE_ADVICE
@@ -45,7 +45,7 @@ class Show:
 
     def __init__(self, trajectory: Trajectory, *, full: bool, turn_of: TurnOf | None = None) -> None:
         self._full = full
-        self._prompts = Prompts()
+        self._prompts = ShownPrompts()
         self._turn_of = turn_of or _turns_by_call(trajectory)
         self.update(trajectory)
 
@@ -92,7 +92,7 @@ class Show:
         if call.api == "embeddings":
             yield Entry("input", text_of(_embedded(call), full=self._full))
         else:
-            yield from self._prompt(self._prompt_of(call))
+            yield from self._prompt(self._prompts.of_call(call, self._turn_of(call)))
         if call.answered:
             yield Entry("tokens", f"not stated: {USAGE_ADVICE}" if is_usage_left_out(call) else "")
             yield from self._answer(response, prompt_tokens(call))
@@ -102,24 +102,14 @@ class Show:
         yield Entry("error", error_of(call.error), style="red")
         yield Entry("incomplete", incomplete_reason(call, is_running=self._running) or "", style="yellow")
 
-    def _prompt_of(self, call: LLMInteraction) -> Prompt:
-        """A call's prompt, in the run of calls that it belongs to."""
-        turn = self._turn_of(call)
-        runs: list[Hashable] = [("agent", agent_key(call))]
-        if turn is not None:
-            runs = [("run", turn.chain_start.interaction.interaction_id), *runs]
-        answer = call.response if call.answered else None
-        refers = turn is not None and turn.relation == "refers"
-        return Prompt(call.interaction_id, runs, call.input_messages, answer, refers, _continued_by(turn))
-
     def _step(self, step: AgentStep) -> Iterator[Entry]:
         if step.interaction is None:
             response = step.llm_response
-            agent = "agent", agent_key(step)
+            agent = agent_key(step)
             given_by = self._prompts.find_prompt_with_answer(agent, response) if response else None
             if step.llm_messages is not None:
                 name = f"step {step.step_number}"
-                yield from self._prompt(Prompt(name, [agent], step.llm_messages, response))
+                yield from self._prompt(self._prompts.of_step(name, agent, step.llm_messages, response))
             if given_by:
                 yield Entry("answer", f"as in {given_by}")
             elif response:
@@ -130,8 +120,7 @@ class Show:
             yield Entry("error", text_of(step.error), style="red")
         yield from (Entry(name, text_of(value, full=self._full)) for name, value in step.extra.items())
 
-    def _prompt(self, prompt: Prompt) -> Iterator[Entry]:
-        news = self._prompts.news(prompt)
+    def _prompt(self, news: NewMessages) -> Iterator[Entry]:
         yield Entry("prompt", news.summary)
         for message in news.messages:
             yield Entry("thought", message.reasoning or "", indent=4, style="italic")
@@ -190,12 +179,6 @@ class Show:
         failed = result.success is False
         yield Entry("failed", text_of(result.error) or ("no reason given" if failed else ""), indent, style="red")
         yield Entry("result", text_of(result.result, full=self._full), indent)
-
-
-def _continued_by(turn: Turn | None) -> str:
-    """Name the call that a request names instead of repeating it, for the server, which keeps it."""
-    named = turn is not None and turn.relation == "refers" and turn.interaction.api is not None
-    return turn.previous.interaction.interaction_id if turn and turn.previous and named else ""
 
 
 def _shared_names(trajectory: Trajectory) -> frozenset[str | None]:

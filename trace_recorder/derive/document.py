@@ -13,8 +13,10 @@ only a part of the list. `history` at the root says which form was chosen. Likew
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import TypeVar, cast, get_args
 
 from trace_recorder.dialects import manual
@@ -23,6 +25,7 @@ from trace_recorder.signal_handlers import ours
 from trace_recorder.values.checked_types import check_types
 from trace_recorder.values.jsonable import is_description
 from trace_recorder.values.llm_interaction import Attempt, ErrorInfo, LLMInteraction, WithoutRawData, call_seconds
+from trace_recorder.values.message_table import MessageTable, NumberedMessages
 from trace_recorder.values.messages import (
     NO_RESPONSE,
     LLMResponse,
@@ -32,7 +35,6 @@ from trace_recorder.values.messages import (
     ToolResult,
 )
 from trace_recorder.values.metrics import are_of_older_version, metrics_of
-from trace_recorder.values.shared_sequence import SharedSequence
 from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import SCHEMA_VERSION, AgentStep, Gap, Reward, Status, Trajectory
 
@@ -69,7 +71,8 @@ def _version(document: Mapping[str, Payload]) -> int:
 
 def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
     stated = document.get("status")
-    interactions = list(_interactions(document["llm_interactions"]))
+    table = MessageTable()
+    interactions = list(_interactions(document["llm_interactions"], _Messages(table)))
     by_id = {one.interaction_id: one for one in interactions}
     status: Status = "completed" if document.get("end_time") else "unknown"
     if isinstance(stated, str) and stated in get_args(Status):
@@ -85,7 +88,7 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
         rewards=tuple(_reward(reward) for reward in document.get("rewards") or ()),
         metrics=_metrics(document.get("metrics") or {}, interactions),
         llm_interactions=interactions,
-        agent_steps=list(_steps(document.get("agent_steps") or (), by_id)),
+        agent_steps=list(_steps(document.get("agent_steps") or (), by_id, _Messages(table))),
         gaps=tuple(check_types(Gap(**gap | _texts(gap, ("what", "why")))) for gap in document.get("gaps") or ()),
     )
     return check_types(trajectory)
@@ -154,23 +157,41 @@ class _DocumentSource(WithoutRawData):
         return True
 
 
-def _interactions(documents: list[Payload]) -> Iterator[LLMInteraction]:
-    lists: dict[str, SharedSequence[Message]] = {}
+def _interactions(documents: list[Payload], messages: _Messages) -> Iterator[LLMInteraction]:
     for number, document in enumerate(documents):
         identity = document.get("interaction_id") or f"llm_{number}"
         delta, given = document.get("input_messages_delta"), document.get("input_messages")
-        lists[identity] = messages = _messages(delta, given or (), lists)
-        yield _interaction(identity, document, messages)
+        yield _interaction(identity, document, messages.read(identity, delta, given or ()))
 
 
-def _messages(
-    delta: Mapping[str, Payload] | None, given: Iterable[Payload], lists: Mapping[str, SharedSequence[Message]]
-) -> SharedSequence[Message]:
-    """Return the messages of a delta; without one, those that are given."""
-    if delta is None:
-        return SharedSequence([manual.message_of(message) for message in given])
-    kept = SharedSequence.of(kept_elements(delta, lists))
-    return kept.extended(map(manual.message_of, delta["messages"]))
+_TEXTS = frozenset((str, NoneType))
+"""The types of the members of most messages, which are then compared as they are."""
+
+
+class _Messages:
+    """Reads the lists of messages of a document. Each distinct message is read once."""
+
+    def __init__(self, table: MessageTable) -> None:
+        self._table = table
+        self._read: dict[Hashable, Message] = {}
+        self._lists: dict[str, NumberedMessages] = {}
+
+    def read(self, name: str | None, delta: Mapping[str, Payload] | None, given: Iterable[Payload]) -> NumberedMessages:
+        """Return the messages of a delta, or without one those that are given. Later deltas may name them."""
+        kept = self._table.prompt() if delta is None else kept_elements(delta, self._lists)
+        kept = kept if isinstance(kept, NumberedMessages) else self._table.prompt(kept)
+        messages = kept.extended(map(self._message, given if delta is None else delta["messages"]))
+        if name is not None:
+            self._lists[name] = messages
+        return messages
+
+    def _message(self, document: Payload) -> Message:
+        is_short = isinstance(document, dict) and _TEXTS.issuperset(map(type, document.values()))
+        key = (*document.items(),) if is_short else json.dumps(document)
+        found = self._read.get(key)
+        if found is None:
+            found = self._read[key] = manual.message_of(document)
+        return found
 
 
 def kept_elements(delta: Mapping[str, Payload], lists: Mapping[str, Sequence[Element]]) -> Sequence[Element]:
@@ -240,14 +261,14 @@ _STEP_MEMBERS = frozenset(AgentStep.__struct_fields__) | {"llm_messages", STEP_D
 _TEXTS_OF_STEP = ("state", "reflection", "error", "agent", "agent_id", "parent_agent_id")
 
 
-def _steps(documents: Iterable[Payload], interactions: Mapping[str, LLMInteraction]) -> Iterator[AgentStep]:
-    lists: dict[str, SharedSequence[Message]] = {}
+def _steps(
+    documents: Iterable[Payload], interactions: Mapping[str, LLMInteraction], messages: _Messages
+) -> Iterator[AgentStep]:
     for document in documents:
         delta, given = document.get(STEP_DELTA), document.get("llm_messages")
-        messages = None if delta is None and given is None else _messages(delta, given or (), lists)
-        if delta is not None and messages is not None:
-            lists[delta["id"]] = messages
-        yield _step(document, messages, interactions)
+        name = None if delta is None else delta["id"]
+        has_none = delta is None and given is None
+        yield _step(document, None if has_none else messages.read(name, delta, given or ()), interactions)
 
 
 def _step(

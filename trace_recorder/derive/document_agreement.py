@@ -7,6 +7,7 @@ what they expand to.
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -15,9 +16,10 @@ from trace_recorder.derive.document import STEP_DELTA, kept_elements
 from trace_recorder.values.checked_types import text_of_member
 from trace_recorder.values.jsonable import is_description
 from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.message_table import EqualMessages
 from trace_recorder.values.messages import Message, Payload
 from trace_recorder.values.metrics import COMPUTED, are_of_older_version, metrics_of
-from trace_recorder.values.shared_sequence import SharedSequence
+from trace_recorder.values.prompt_changes import Numbers, equal_length
 from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 
@@ -69,13 +71,12 @@ def _with_time_of_newest_attempt(one: LLMInteraction) -> LLMInteraction:
 
 @dataclass(slots=True)
 class _Parts(Generic[Part]):
-    """Compares the interactions or the steps of a document, in their order."""
+    """Compares the interactions or the steps of a document, in their order. Equal messages have equal numbers."""
 
     array: str
-    _lists: dict[str, SharedSequence[Payload]] = field(default_factory=dict)
-    _texts: dict[int, str] = field(default_factory=dict)
-    _same: set[tuple[int, int]] = field(default_factory=set)
-    _last: tuple[SharedSequence[Payload], SharedSequence[Message]] = SharedSequence(), SharedSequence()
+    _lists: dict[str, Numbers] = field(default_factory=dict)
+    _messages: EqualMessages = field(default_factory=lambda: EqualMessages(_text_of))
+    _others: list[Payload] = field(default_factory=list)
 
     def first_difference(self, documents: Sequence[Payload], parts: Sequence[Part]) -> str | None:
         if len(documents) != len(parts):
@@ -93,7 +94,7 @@ class _Parts(Generic[Part]):
         self,
         document: Mapping[str, Payload],
         expected: Mapping[str, Payload],
-        messages: tuple[str, SharedSequence[Payload], Sequence[Message]],
+        messages: tuple[str, Numbers, Numbers],
         place: str,
     ) -> str | None:
         """Compare the members of a part; `messages` are their name, those of the document, and those expected."""
@@ -103,49 +104,50 @@ class _Parts(Generic[Part]):
             return place
         for name, value in found.items():
             if name == name_of_messages:
-                inner = self._message_difference(given, SharedSequence.of(wanted), f"{place}.{name}")
+                inner = self._message_difference(given, wanted, f"{place}.{name}")
             else:
                 inner = _difference(value, expected[name], f"{place}.{name}")
             if inner is not None:
                 return inner
         return None
 
-    def _messages(self, delta: Payload, given: Sequence[Payload]) -> SharedSequence[Payload]:
-        """Return the complete messages of a part; those of earlier ones are shared."""
-        if delta is None:
-            return SharedSequence(given)
-        return SharedSequence.of(kept_elements(delta, self._lists)).extended(delta["messages"])
+    def _numbers(self, delta: Payload, given: Sequence[Payload]) -> Numbers:
+        """Return the numbers of all messages of a part, which are its own, or a delta to those of an earlier one."""
+        kept = array("q", () if delta is None else kept_elements(delta, self._lists))
+        kept.extend(map(self._number, given if delta is None else delta["messages"]))
+        return kept
 
-    def _message_difference(
-        self, found: SharedSequence[Payload], messages: SharedSequence[Message], place: str
-    ) -> str | None:
-        if len(found) != len(messages):
+    def _number(self, message: Payload) -> int:
+        """Return the number of a message of the document, which is negative if the run has no such message so far."""
+        number = self._messages.find(json.dumps(message).encode())
+        if number is None:
+            self._others.append(message)
+        return -len(self._others) if number is None else number
+
+    def _message(self, number: int) -> Payload:
+        return self._others[-number - 1] if number < 0 else self._messages.messages[number].to_document()
+
+    def _message_difference(self, found: Numbers, expected: Numbers, place: str) -> str | None:
+        if len(found) != len(expected):
             return place
-        start = min(found.shared_length(self._last[0]), messages.shared_length(self._last[1]))
-        for number in range(start, len(found)):
-            if not self._is_same(found[number], messages[number]):
-                return _difference(found[number], messages[number].to_document(), f"{place}[{number}]")
-        self._last = found, messages
+        at = equal_length(found, 0, expected, 0)
+        while at < len(found):
+            wanted = self._messages.messages[expected[at]].to_document()
+            inner = _difference(self._message(found[at]), wanted, f"{place}[{at}]")
+            if inner is not None:
+                return inner
+            at += 1
+            at += equal_length(found, at, expected, at)
         return None
-
-    def _is_same(self, found: Payload, message: Message) -> bool:
-        """Whether a message of a document is this one; known once both were compared, since interactions share them."""
-        key = id(found), id(message)
-        if key not in self._same:
-            if id(message) not in self._texts:
-                self._texts[id(message)] = json.dumps(message.to_document())
-            if json.dumps(found) != self._texts[id(message)]:
-                return False
-            self._same.add(key)
-        return True
 
 
 class _Interactions(_Parts[LLMInteraction]):
     def difference(self, document: Mapping[str, Payload], one: LLMInteraction, place: str) -> str | None:
-        messages = self._messages(document.get("input_messages_delta"), document.get("input_messages", []))
-        self._lists[document["interaction_id"]] = messages
+        wanted = self._messages.numbers_of(one.input_messages)
+        found = self._numbers(document.get("input_messages_delta"), document.get("input_messages", []))
+        self._lists[document["interaction_id"]] = found
         expected = one.to_document({"input_messages": None})
-        return self._members_difference(document, expected, ("input_messages", messages, one.input_messages), place)
+        return self._members_difference(document, expected, ("input_messages", found, wanted), place)
 
 
 class _Steps(_Parts[AgentStep]):
@@ -157,10 +159,16 @@ class _Steps(_Parts[AgentStep]):
             return _difference(document, expected, place)
         if has_none or one.messages is None:
             return place
-        messages = self._messages(delta, given or [])
+        wanted = self._messages.numbers_of(one.messages)
+        found = self._numbers(delta, given or [])
         if delta is not None:
-            self._lists[delta["id"]] = messages
-        return self._members_difference(document, expected, ("llm_messages", messages, one.messages), place)
+            self._lists[delta["id"]] = found
+        return self._members_difference(document, expected, ("llm_messages", found, wanted), place)
+
+
+def _text_of(message: Message) -> bytes:
+    """Return the JSON of a message as the document has it: the order of members counts."""
+    return json.dumps(message.to_document()).encode()
 
 
 def _difference(found: Payload, expected: Payload, place: str) -> str | None:

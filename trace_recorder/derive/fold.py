@@ -32,6 +32,7 @@ from trace_recorder.guard import try_call
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal_reader import BadLine, Record
 from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.message_table import MessageTable
 from trace_recorder.values.messages import ToolResult
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import AgentStep, Gap, Status, Trajectory
@@ -76,8 +77,9 @@ class Fold:
 
     def __post_init__(self) -> None:
         self.changed, self.changed_steps = self.tools.changed, self.tools.changed_steps
-        self._request_reader = RequestReader(self.items, self.render, max_prefixes=self.max_prefixes)
-        self._step_reader = StepReader(self.items, self.render, self._request_reader.readings)
+        keep = self.render or MessageTable()
+        self._request_reader = RequestReader(self.items, keep, max_prefixes=self.max_prefixes)
+        self._step_reader = StepReader(self.items, keep, self._request_reader.readings)
 
     # ── adding records ───────────────────────────────────────────────────────────────────────────────────────────
 

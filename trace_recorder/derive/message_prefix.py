@@ -1,7 +1,7 @@
 """A conversation as far as its requests were read: what the next request of it need not read again.
 
 A prefix has the numbers of the elements of a history, and what was read of them. The live document only needs the
-messages as texts; where a run is loaded, the messages themselves are kept, and all requests share them.
+messages as texts. Where a run is loaded, its messages are in a table, and a prefix has their numbers.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from itertools import takewhile
 from trace_recorder.dialects.call_ids import CallNumbering, count_made_up
 from trace_recorder.dialects.split_messages import MergeRule, MessageGroup
 from trace_recorder.signal_handlers import ours
+from trace_recorder.values.message_table import MessageTable, NumberedMessages
 from trace_recorder.values.messages import Message, Payload, RequestReading, ToolResult
-from trace_recorder.values.shared_sequence import SharedSequence
 from trace_recorder.values.structs import Struct
 
 PREAMBLE = -1
@@ -26,7 +26,7 @@ _MAX_SEARCHES = 16
 """In how many places the end of a history is searched for, if its first element is repeated."""
 _SEPARATOR = b", "
 _REFERENCE_BYTES = 64
-"""What an element adds to a prefix that keeps messages: its number, and references to what all prefixes share."""
+"""What an element adds to a prefix of a table: its number, and those of its messages."""
 
 Render = Callable[[Message], bytes]
 Ranges = tuple[tuple[int, int], ...]
@@ -44,7 +44,7 @@ class IncrementalReading(Struct, frozen=True, gc=False):
 
     identity: str
     offer: RequestReading
-    messages: SharedSequence[Message] | None
+    messages: NumberedMessages | None
     texts: Sequence[bytes]
     count: int
     since: str | None
@@ -90,12 +90,18 @@ def _error_text(content: Payload) -> str:
 class MessagePrefix:
     """A conversation as far as it was read. Its lists only grow: all its requests share the beginning.
 
-    `render` writes a message as JSON; without it, the messages are kept instead of their texts. `size` is how many
-    bytes that takes, roughly.
+    Of a prefix of a `table`, the messages are there. Otherwise `render` writes each as JSON, and its text is kept.
+    `size` is how many bytes a prefix takes, roughly.
     """
 
     def __init__(
-        self, key: str, offer: RequestReading, merge_rule: MergeRule | None, render: Render | None, *, numbered: bool
+        self,
+        key: str,
+        offer: RequestReading,
+        merge_rule: MergeRule | None,
+        keep: MessageTable | Render,
+        *,
+        numbered: bool,
     ) -> None:
         self.key = key
         self.numbers = array("q")
@@ -103,10 +109,11 @@ class MessagePrefix:
         self.size = self._dropped_size = 0
         self.merge_rule = merge_rule
         self._offer = offer
-        self._render = render
+        self._table = keep if isinstance(keep, MessageTable) else None
+        self._keep = keep
         self._numbered = numbered
         self._last_message: Message | None = None
-        self._messages: list[Message] = []
+        self._message_numbers = array("q")
         self._texts: list[bytes] = []
         self._without_text = 0
         self._ends = array("q", [0])
@@ -130,7 +137,7 @@ class MessagePrefix:
     def append_element(self, number: int, messages: list[Message]) -> None:
         """Append an element, and the messages that it reads as."""
         if self._numbered:
-            messages = [self._numbering.number(message) for message in messages]
+            messages = [*map(self._with_ids, messages)]
         for message in messages:
             if message.role == "assistant":
                 self._results, self._last_assistant = [], len(self.numbers)
@@ -138,13 +145,17 @@ class MessagePrefix:
                 self._results.append(result_of(message))
             if message.tool_calls:
                 self._made_up += count_made_up(message.tool_calls)
-        render, text = self._render, b""
-        if render is None:
-            self._messages += messages
+        text = b""
+        if isinstance(self._keep, MessageTable):
+            self._message_numbers.extend(map(self._keep.number_of, messages))
             self.size += _REFERENCE_BYTES
         else:
-            text = b"".join([_SEPARATOR + render(message) for message in messages])
+            text = b"".join([_SEPARATOR + self._keep(message) for message in messages])
         self._append_element(number, text, len(messages))
+
+    def _with_ids(self, message: Message) -> Message:
+        numbered = self._numbering.number(message)
+        return numbered if self._table is None else self._table.with_ids(message, numbered)
 
     def merges_with(self, group: MessageGroup) -> bool:
         """Whether the first message of a group would be one message with the last one here."""
@@ -196,14 +207,14 @@ class MessagePrefix:
             self.interaction_id, self._last_is_hidden = interaction_id, False
         since = self._since if self._kept and self._since != interaction_id else None
         new = self._new if self._kept else 0
-        keeps_messages = self._render is None
-        if not keeps_messages and self._without_text > (new if since else 0):
+        table = self._table
+        if table is None and self._without_text > (new if since else 0):
             return None
         return IncrementalReading(
             identity=interaction_id,
             offer=self._offer,
-            messages=SharedSequence(self._messages, 0, self._ends[-1]) if keeps_messages else None,
-            texts=() if keeps_messages else self._texts,
+            messages=None if table is None else NumberedMessages(table, self._message_numbers, 0, self._ends[-1]),
+            texts=self._texts if table is None else (),
             count=len(self._texts),
             since=since,
             kept=self._kept,
@@ -258,14 +269,14 @@ class MessagePrefix:
 
         It has nothing that depends on their order.
         """
-        prefix = MessagePrefix(self.key, self._offer, self.merge_rule, self._render, numbered=self._numbered)
+        prefix = MessagePrefix(self.key, self._offer, self.merge_rule, self._keep, numbered=self._numbered)
         for position in positions:
             first, end = self._ends[position], self._ends[position + 1]
             prefix._append_element(self.numbers[position], self._texts[position], end - first)
             if 0 < position < self._without_text:
                 prefix._without_text = len(prefix.numbers)
-            prefix._messages += self._messages[first:end]
-            prefix.size += _REFERENCE_BYTES if self._render is None else 0
+            prefix._message_numbers += self._message_numbers[first:end]
+            prefix.size += 0 if self._table is None else _REFERENCE_BYTES
         return prefix
 
     def all_messages(self) -> Ranges:

@@ -17,6 +17,7 @@ from trace_recorder.dialects.readers import ElementReader, element_reader_of, me
 from trace_recorder.dialects.split_messages import MergeRule, MessageGroup, read_groups
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.values.json_text import make_json_writer
+from trace_recorder.values.message_table import MessageTable
 from trace_recorder.values.messages import Message, Payload, Tool
 from trace_recorder.values.shared_sequence import SharedSequence
 from trace_recorder.values.structs import replace
@@ -61,16 +62,17 @@ class ElementReadings:
 class RequestReader:
     """Reads the requests of one run.
 
-    `render` writes a message as JSON. Then little more than the texts of a few conversations is kept in memory. Without
-    it, each distinct message of the run is read once, and all requests share it, also with another reader that has the
-    same `readings`. `needs_all_texts` says whether the messages that a request repeats are rendered too; if only new
-    ones are, a large prefix is remembered without its texts, otherwise it is forgotten.
+    It may `keep` messages in a table. Then each distinct message of the run is read once, and all requests share it,
+    also with another reader that has the same `readings`. Or it has a function that renders a message as JSON, and
+    keeps little more than the texts of a few conversations in memory. `needs_all_texts` says whether the messages that
+    a request repeats are rendered too; if only new ones are, a large prefix is remembered without its texts, otherwise
+    it is forgotten.
     """
 
     def __init__(
         self,
         items: ItemTable,
-        render: Render | None,
+        keep: MessageTable | Render,
         *,
         max_prefixes: int = MAX_PREFIXES,
         readings: dict[str, ElementReadings] | None = None,
@@ -78,7 +80,8 @@ class RequestReader:
         self.needs_all_texts = True
         self._max_prefixes = max_prefixes
         self._items = items
-        self._render = render
+        self._keep = keep
+        self._has_table = isinstance(keep, MessageTable)
         self._prefixes: list[MessagePrefix] = []
         self._beginnings: dict[str, MessagePrefix] = {}
         self.readings: dict[str, ElementReadings] = {} if readings is None else readings
@@ -136,10 +139,10 @@ class RequestReader:
         self._tools = self._tools if self._tools == base.tools else SharedSequence.of(base.tools)
         offer = replace(base, messages=SharedSequence(), tools=self._tools)
         prefix = MessagePrefix(
-            request.key, offer, merge_rule_of(request.dialect), self._render, numbered=numbers_calls(request.dialect)
+            request.key, offer, merge_rule_of(request.dialect), self._keep, numbered=numbers_calls(request.dialect)
         )
         prefix.append([PREAMBLE], MessageGroup(1, list(base.messages)))
-        if self._render is None:
+        if self._has_table:
             self._beginnings[request.key] = prefix.copied()
         return prefix
 
@@ -147,7 +150,7 @@ class RequestReader:
         """Append the elements that a prefix does not have yet. False if the first one merges with its last message."""
         new = numbers[len(prefix.numbers) :]
         read, merge_rule = request.reader.read_message, prefix.merge_rule
-        if self._render is None:
+        if self._has_table:
             readings = self._readings_of(request.dialect, read, merge_rule)
             read, merge_rule = readings.read, readings.merge_rule
         if merge_rule is None:

@@ -15,6 +15,7 @@ from trace_recorder.dialects.manual import message_of
 from trace_recorder.dialects.readers import MANUAL
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal_reader import Record
+from trace_recorder.values.message_table import MessageTable
 from trace_recorder.values.messages import Message
 from trace_recorder.values.shared_sequence import SharedSequence
 
@@ -22,9 +23,9 @@ from trace_recorder.values.shared_sequence import SharedSequence
 class StepReader:
     """Reads the messages of the steps of one run. They share messages with requests that have the same `readings`."""
 
-    def __init__(self, items: ItemTable, render: Render | None, readings: dict[str, ElementReadings]) -> None:
+    def __init__(self, items: ItemTable, keep: MessageTable | Render, readings: dict[str, ElementReadings]) -> None:
         self._items = items
-        self._reader = RequestReader(items, render, readings=readings)
+        self._reader = RequestReader(items, keep, readings=readings)
         self._open: dict[str, RecordedStep] = {}
         self._newest_seq = 0
 

@@ -1,10 +1,12 @@
-"""An immutable sequence over elements that others share, such as the messages of a request.
+"""Immutable sequences over elements that others share, such as the tools of a request.
 
 The requests of a conversation begin with the same elements: each is a range of one list and copies no elements.
+Messages are in a table, and a prompt is a sequence of the same kind (`message_table.py`).
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from operator import is_
 from typing import TypeVar, overload
@@ -12,14 +14,49 @@ from typing import TypeVar, overload
 Element = TypeVar("Element", covariant=True)  # noqa: PLC0105 - it is the public name of what a sequence has
 
 
-class SharedSequence(Sequence[Element]):
+class ImmutableSequence(Sequence[Element]):
+    """A sequence that is equal to a list, or another such sequence, with equal elements. It is added like a list."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]  # as of a list
+
+    @overload
+    def __getitem__(self, index: int) -> Element: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> ImmutableSequence[Element]: ...
+
+    @abstractmethod
+    def __getitem__(self, index: int | slice) -> Element | ImmutableSequence[Element]:
+        """Return an element, or a sequence of this kind."""
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, ImmutableSequence):
+            return len(other) == len(self) and list(other) == list(self)
+        return list(self) == other if isinstance(other, list) else NotImplemented
+
+    def __add__(self, other: Iterable[Element]) -> list[Element]:
+        return [*self, *other] if isinstance(other, list | ImmutableSequence) else NotImplemented
+
+    def __radd__(self, other: Iterable[Element]) -> list[Element]:
+        return [*other, *self] if isinstance(other, list) else NotImplemented
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+    def shared_length(self, other: Sequence[object]) -> int:
+        """Return how many elements both have in common, as the same objects, at their beginning."""
+        pairs = enumerate(map(is_, self, other))
+        return next((at for at, same in pairs if not same), min(len(self), len(other)))
+
+
+class SharedSequence(ImmutableSequence[Element]):
     """The elements of a list from `start` to `stop`. The list may be extended, but not changed otherwise.
 
-    It is equal to a list, or another such sequence, with equal elements. A slice is such a sequence too.
+    A slice is such a sequence too.
     """
 
     __slots__ = ("_elements", "_start", "_stop")
-    __hash__ = None  # type: ignore[assignment]  # as of a list
 
     def __init__(self, elements: Sequence[Element] = (), start: int = 0, stop: int | None = None) -> None:
         self._elements = elements
@@ -27,13 +64,9 @@ class SharedSequence(Sequence[Element]):
         self._stop = len(elements) if stop is None else stop
 
     @classmethod
-    def of(cls, elements: Sequence[Element]) -> SharedSequence[Element]:
-        """Return elements as such a sequence; those of a list are not copied."""
-        return elements if isinstance(elements, SharedSequence) else cls(elements)
-
-    def place(self) -> tuple[Sequence[Element], int, int]:
-        """Return what the elements are part of, and where they begin and end there. Do not change it."""
-        return self._elements, self._start, self._stop
+    def of(cls, elements: Sequence[Element]) -> ImmutableSequence[Element]:
+        """Return elements as an immutable sequence; those of a list are not copied."""
+        return elements if isinstance(elements, ImmutableSequence) else cls(elements)
 
     def extended(self, more: Iterable[Element]) -> SharedSequence[Element]:
         """Return these elements and more. They are added to the same list if it ends where this sequence does."""
@@ -67,23 +100,14 @@ class SharedSequence(Sequence[Element]):
         return map(self._elements.__getitem__, range(self._stop - 1, self._start - 1, -1))
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, SharedSequence):
-            same = other._elements is self._elements and other._start == self._start and other._stop == self._stop
-            return same or (len(other) == len(self) and list(other) == list(self))
-        return list(self) == other if isinstance(other, list) else NotImplemented
+        if isinstance(other, SharedSequence) and other._elements is self._elements:
+            return (other._start == self._start and other._stop == self._stop) or super().__eq__(other)
+        return super().__eq__(other)
 
-    def __add__(self, other: Iterable[Element]) -> list[Element]:
-        return [*self, *other] if isinstance(other, list | SharedSequence) else NotImplemented
+    __hash__ = None  # as of a list
 
-    def __radd__(self, other: Iterable[Element]) -> list[Element]:
-        return [*other, *self] if isinstance(other, list) else NotImplemented
-
-    def __repr__(self) -> str:
-        return repr(list(self))
-
-    def shared_length(self, other: SharedSequence[object]) -> int:
+    def shared_length(self, other: Sequence[object]) -> int:
         """Return how many elements both have in common, as the same objects, at their beginning."""
-        shorter = min(len(self), len(other))
-        if self._elements is other._elements and self._start == other._start:
-            return shorter
-        return next((at for at, same in enumerate(map(is_, self, other)) if not same), shorter)
+        if isinstance(other, SharedSequence) and other._elements is self._elements and other._start == self._start:
+            return min(len(self), len(other))
+        return super().shared_length(other)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Literal
 
 from trace_recorder.clocks import parse_time
 from trace_recorder.values import structs
-from trace_recorder.values.history_deltas import MessageDeltas
 from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult, without_none
 from trace_recorder.values.shared_sequence import SharedSequence
@@ -291,6 +290,8 @@ class Trajectory(_ReadOnDemand):
 
     def to_document(self, history: History = "inline") -> dict[str, Payload]:
         """Render the whole document, with complete lists of messages (`inline`) or with deltas."""
+        from trace_recorder.values.history_deltas import MessageDeltas  # noqa: PLC0415 - a recorder needs no deltas
+
         deltas, step_deltas = MessageDeltas(), MessageDeltas()
 
         def messages_of(step: AgentStep, number: int) -> dict[str, Payload] | None:

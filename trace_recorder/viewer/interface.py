@@ -13,10 +13,10 @@ from typing import TypeVar
 
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, Tool
+from trace_recorder.values.prompt_changes import ranges_of
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.viewer.agents import Agents
 from trace_recorder.viewer.details import interaction_detail, step_detail
-from trace_recorder.viewer.message_numbers import MessageNumbers
 from trace_recorder.viewer.outline import (
     Clock,
     References,
@@ -26,7 +26,6 @@ from trace_recorder.viewer.outline import (
     step_of_interaction,
 )
 from trace_recorder.viewer.parts import CUT, WHOLE, Json, Limits, message_json
-from trace_recorder.viewer.prompt_changes import ranges_of
 from trace_recorder.viewer.prompts import Prompts
 from trace_recorder.viewer.raw import RawItems, raw_answer
 from trace_recorder.views.cost import Price
@@ -41,8 +40,7 @@ class RunAnswers:
         self.trajectory = trajectory
         self.version = 0
         self._price = price
-        self._messages = MessageNumbers()
-        self._prompts = Prompts(self._messages)
+        self._prompts = Prompts()
         self._tool_lists = _Distinct()
         self._parameters = _Distinct()
         self._interactions = _Entries()
@@ -64,7 +62,7 @@ class RunAnswers:
     def _update_prompts(self, interactions: Sequence[LLMInteraction]) -> None:
         """Compare new prompts with those before. Where an earlier request changed, all are compared again."""
         if not self._are_same_prompts(interactions):
-            self._prompts = Prompts(self._messages)
+            self._prompts = self._prompts.begin_again()
         made = self._prompts.made
         for number, one in enumerate(interactions, start=1):
             if number > len(made):
@@ -142,7 +140,7 @@ class RunAnswers:
         return {
             "interactions": len(self._interactions.entries),
             "steps": len(self._steps.entries),
-            "messages": len(self._messages.messages),
+            "messages": len(self._prompts.messages),
             "tool_lists": len(self._tool_lists.values),
             "parameters": len(self._parameters.values),
             "items": RawItems.of(self.trajectory).count,
@@ -159,7 +157,7 @@ class RunAnswers:
 
     def messages(self, numbers: Iterable[int], limits: Limits = CUT) -> list[Json]:
         """Return messages by their numbers. Raises IndexError where there is none of a number."""
-        return [message_json(number, _at(self._messages.messages, number), limits) for number in numbers]
+        return [message_json(number, _at(self._prompts.messages, number), limits) for number in numbers]
 
     def interactions(self, numbers: Iterable[int], limits: Limits = CUT) -> list[Json]:
         """Return answers and attempts of interactions. Raises IndexError."""

@@ -10,9 +10,9 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from trace_recorder.values.content_parts import Image, Other, Part, Text, parts_of
 from trace_recorder.values.messages import Choice, LLMResponse, Message, Payload, ToolCall, without_none
 from trace_recorder.views.content.kinds import kind_of_part
-from trace_recorder.views.content.parts import Image, Other, Part, Text, parts_of
 
 EXCERPT_CHARACTERS = 200
 """How long an excerpt is."""

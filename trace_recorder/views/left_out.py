@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Literal, get_args
 
+from trace_recorder.values.content_parts import Part
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload
+from trace_recorder.values.prompt_relation import Relation
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.kinds import Content, Location, contents_of, contents_of_answer
-from trace_recorder.views.content.parts import Part, described
-from trace_recorder.views.conversations.call_chains import Relation, Turn, interactions_of
+from trace_recorder.views.content.parts import described
+from trace_recorder.views.conversations.call_chains import Turn, interactions_of
 from trace_recorder.views.conversations.unrequested_tools import unrequested_tools_of
 from trace_recorder.views.tokens import tokens_of
 from trace_recorder.views.view import LeftOut

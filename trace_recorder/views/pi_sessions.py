@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
 
 from trace_recorder.clocks import parse_time
+from trace_recorder.values.content_parts import Image, Part, Text, parts_of
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Block, Message, Payload, ToolCall, without_none
 from trace_recorder.values.token_counts import counts_of
@@ -19,7 +20,7 @@ from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.finish_reasons import Ending, ending_of
 from trace_recorder.views.content.kinds import INTERLEAVING, THOUGHTS
 from trace_recorder.views.content.openai_functions import arguments_of, function_of
-from trace_recorder.views.content.parts import Image, Part, Text, parts_of, utf8_text
+from trace_recorder.views.content.parts import utf8_text
 from trace_recorder.views.conversations.call_chains import Turn, turns_of
 from trace_recorder.views.conversations.chained_call import choice_of
 from trace_recorder.views.conversations.conversation import (

@@ -5,10 +5,14 @@ Written out, such a document grows with calls x history; in memory it does not. 
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator
 
 from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.message_equality import json_key
+from trace_recorder.values.message_table import EqualMessages
 from trace_recorder.values.messages import Message, Payload
+from trace_recorder.values.prompt_changes import Numbers
 from trace_recorder.values.shared_sequence import SharedSequence
 from trace_recorder.values.trajectory import Trajectory
 
@@ -21,25 +25,22 @@ class SharedMessages:
 
     def __init__(self, write: WriteMessage = lambda message: [message.to_document()]) -> None:
         self._write = write
-        self._written: dict[int, tuple[Message, list[Payload]]] = {}
-        self._last: tuple[SharedSequence[Message], SharedSequence[Payload]] = SharedSequence(), SharedSequence([])
+        self._messages = EqualMessages(json_key)
+        self._written: list[list[Payload]] = []
+        self._last: tuple[Numbers, SharedSequence[Payload]] = array("q"), SharedSequence([])
 
     def of(self, one: LLMInteraction) -> SharedSequence[Payload]:
         """Return the messages of a call; those that it has in common with the call before it are not written again."""
-        messages = SharedSequence.of(one.input_messages)
+        numbers = self._messages.numbers_of(one.input_messages)
+        self._written.extend(map(self._write, self._messages.messages[len(self._written) :]))
         earlier, written = self._last
-        if messages.shared_length(earlier) == len(earlier):
-            new = messages[len(earlier) :]
+        if numbers[: len(earlier)] == earlier:
+            new = numbers[len(earlier) :]
         else:
-            new, written = messages, SharedSequence([])
-        found = written.extended(each for message in new for each in self._of_message(message))
-        self._last = messages, found
+            new, written = numbers, SharedSequence([])
+        found = written.extended(each for number in new for each in self._written[number])
+        self._last = numbers, found
         return found
-
-    def _of_message(self, message: Message) -> list[Payload]:
-        if id(message) not in self._written:
-            self._written[id(message)] = message, self._write(message)
-        return self._written[id(message)][1]
 
 
 def interaction_documents(trajectory: Trajectory, messages: SharedMessages) -> Iterator[dict[str, Payload]]:

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from tests.capture.server import GENERATED, plain, serving
 from tests.views.made import Payload, call, run
 from trace_recorder import Trajectory, TrajectoryRecorder, load
+from trace_recorder.values.content_parts import Image, parts_of, standard_base64
 from trace_recorder.values.messages import Message
 from trace_recorder.views import to_atif, to_hierarchy, to_invariant, to_openai_finetuning, to_traces, to_trl, to_turns
-from trace_recorder.views.content.parts import Image, parts_of, standard_base64
 
 _BYTES = random.Random(20250612)  # noqa: S311 - images, and the same ones each time
 IMAGES = [_BYTES.randbytes(300 + number) for number in range(40)]

@@ -16,6 +16,7 @@ from tests.views.content.marked_cases import Case, handmade, of_corpus
 from tests.wire.corpus import DIRECTORY
 from trace_recorder import Trajectory
 from trace_recorder.dialects.json_access import json_value
+from trace_recorder.values.content_parts import standard_base64
 from trace_recorder.views import (
     to_atif,
     to_hierarchy,
@@ -26,7 +27,6 @@ from trace_recorder.views import (
     to_trl,
     to_turns,
 )
-from trace_recorder.views.content.parts import standard_base64
 
 Payload = Any
 Reported = tuple[Payload, Counter[str]]

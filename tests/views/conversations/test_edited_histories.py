@@ -16,6 +16,7 @@ from google import genai
 from google.genai import types
 
 from tests.capture.server import plain, serving
+from tests.counting import arguments_of
 from tests.views.conversations.edited_histories import (
     CHANGES,
     EVERY,
@@ -29,6 +30,8 @@ from tests.views.conversations.edited_histories import (
 )
 from tests.views.made import assistant, call, gave, run, system, use
 from trace_recorder import Trajectory, TrajectoryRecorder, load
+from trace_recorder.derive.document import from_document
+from trace_recorder.values.message_equality import normalized_content
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Reward
 from trace_recorder.views import (
@@ -122,12 +125,11 @@ def test_no_answer_is_learnt_twice_and_none_is_lost(change: Change) -> None:
 def test_a_digest_is_computed_for_each_distinct_message(change: Change) -> None:
     """Not for each message of each call: a hundred exchanges more cost what the first did."""
     chains = CallChains()
-    made = conversation(change)
-    for one in made.llm_interactions:
-        chains.add(one)
+    made = from_document(conversation(change).to_document(), "it")
+    read = arguments_of(lambda: [*map(chains.add, made.llm_interactions)], normalized_content, lambda _: 1)
     sent = {str(message.to_document()) for one in made.llm_interactions for message in one.input_messages}
 
-    assert len(chains.normalizer.contents) <= len(sent) + len(USES)
+    assert len(read) <= len(sent) + len(USES)
 
 
 @EVERY

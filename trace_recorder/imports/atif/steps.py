@@ -15,6 +15,7 @@ from trace_recorder.imports.atif import extra_members as members
 from trace_recorder.imports.atif.responses import error_of, read_response
 from trace_recorder.imports.atif.tool_steps import agent_members, call_of, is_tool_step
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction, WithoutRawData
+from trace_recorder.values.message_table import MessageTable, NumberedMessages
 from trace_recorder.values.messages import (
     NO_RESPONSE,
     Message,
@@ -24,20 +25,18 @@ from trace_recorder.values.messages import (
     ToolResult,
     without_none,
 )
-from trace_recorder.values.shared_sequence import SharedSequence
 
 _ROLES = {"system": "system", "user": "user", "agent": "assistant"}
 
 
 @dataclass(slots=True)
 class AtifSource(WithoutRawData):
-    """The source of a call. Its messages are the first `length` of `shared`, a list that all calls share.
+    """The source of a call.
 
     `observed` are the results in its own step, `recorded_steps` the steps that the agent recorded for it.
     """
 
-    shared: list[Message]
-    length: int
+    messages: NumberedMessages
     tools: list[Tool]
     parameters: dict[str, Payload]
     observed: tuple[ToolResult, ...] = ()
@@ -45,7 +44,7 @@ class AtifSource(WithoutRawData):
 
     def request(self) -> RequestReading:
         """Return what the model saw."""
-        return RequestReading(SharedSequence(self.shared, 0, self.length), self.tools, self.parameters)
+        return RequestReading(self.messages, self.tools, self.parameters)
 
     def request_without_messages(self) -> RequestReading:
         """Return the same: the messages need not be read."""
@@ -54,7 +53,7 @@ class AtifSource(WithoutRawData):
     @property
     def new_tool_results(self) -> list[ToolResult]:
         """The tool results since the model last spoke."""
-        return newest_results(SharedSequence(self.shared, 0, self.length))
+        return newest_results(self.messages)
 
     def has_request(self) -> bool:
         """Return True."""
@@ -71,7 +70,7 @@ class TrajectoryReader:
     document: Mapping[str, Payload]
     embedded: frozenset[str]
     parent: TrajectoryReader | None = None
-    messages: list[Message] = field(default_factory=list)
+    messages: NumberedMessages = field(default_factory=lambda: MessageTable().prompt())
     calls: list[LLMInteraction] = field(default_factory=list)
     first_call_id: str = ""
     execution_ids: dict[str, str] = field(default_factory=dict)
@@ -91,15 +90,16 @@ class TrajectoryReader:
         called = False
         for step, follows in _with_next_request(self._steps()):
             if called and step.get("is_copied_context"):  # the history was rewritten, and is repeated from here
-                self.messages = []
+                self.messages = self.messages[:0]
             called = _is_call(step)
             message = _message(step, follows)
             results = _observations(step)
             if called:
                 yield self._call(step, message, self._source(step, tools, results))
             if _says_something(message) or not (called or results):
-                self.messages.append(message)
-            self.messages += [self._answer(step, result) for result in results if "content" in result]
+                self.messages = self.messages.extended([message])
+            answers = [self._answer(step, result) for result in results if "content" in result]
+            self.messages = self.messages.extended(answers)
 
     def _steps(self) -> list[Mapping[str, Payload]]:
         return [step for step in self.document["steps"] if not is_tool_step(step)]
@@ -111,7 +111,7 @@ class TrajectoryReader:
             parameters = {**parameters, "reasoning_effort": effort}
         observed = tuple(found for result in results if (found := self._result(step, result)) is not None)
         recorded_steps = tuple(extra.get("agent_steps") or ())
-        return AtifSource(self.messages, len(self.messages), tools, parameters, observed, recorded_steps)
+        return AtifSource(self.messages, tools, parameters, observed, recorded_steps)
 
     def _answer(self, step: Mapping[str, Payload], result: Mapping[str, Payload]) -> Message:
         """Return the result of a tool as the message that shows it."""

@@ -1,59 +1,67 @@
 """Conversations from sources that repeat the whole history with each call, as spans and logs of calls do.
 
-`Histories.add` finds the conversation that a list of messages continues, so that each message is stored once. The work
-is linear in the size of the source.
+A prompt continues the conversation with which it has the longest beginning in common, so that each message is stored
+once. Prompts are compared as numbers of messages, and the work is linear in the size of the source.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from array import array
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from trace_recorder.imports.foreign.run import Conversation, Members
+from trace_recorder.values.message_equality import json_digest
+from trace_recorder.values.prompt_changes import Numbers
+from trace_recorder.values.prompt_relation import EarlierLists
 
 _MAX_OPEN = 16
 """How many conversations are compared with; a run seldom has more sub-agents at once."""
 
 
 @dataclass(slots=True)
-class _Known:
-    conversation: Conversation
-    keys: list[int]
+class NumberedHistories:
+    """The conversations of a run, by the numbers of their messages. `read` returns a message by its number."""
 
-    def shared(self, keys: Sequence[int]) -> int:
-        """Return how many of the first messages are the same."""
-        pairs = zip(self.keys, keys, strict=False)
-        return next((at for at, (one, other) in enumerate(pairs) if one != other), min(len(self.keys), len(keys)))
+    read: Callable[[int], Members]
+    _known: EarlierLists[Conversation] = field(default_factory=lambda: EarlierLists(_MAX_OPEN))
+
+    def add(self, numbers: Numbers) -> tuple[Conversation, int]:
+        """Return the conversation whose first messages these are, and how many of them had to be added to it.
+
+        They continue the conversation that has most of them, or a fork of it where they differ.
+        """
+        conversation, shared = self._known.longest_beginning(numbers)
+        if conversation is None:
+            conversation = Conversation()
+        elif shared < min(len(conversation), len(numbers)):
+            conversation = conversation.fork(shared)
+        new = numbers[len(conversation) :]
+        for number in new:
+            conversation.add(self.read(number))
+        if new:
+            self._known.add(conversation, numbers)
+        return conversation, len(new)
 
 
 @dataclass(slots=True)
 class Histories:
     """The conversations of a run, by the messages of its calls."""
 
-    _known: list[_Known] = field(default_factory=list)
+    _messages: list[Members] = field(default_factory=list)
+    _numbers: dict[bytes, int] = field(default_factory=dict)
+    _histories: NumberedHistories = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._histories = NumberedHistories(self._messages.__getitem__)
 
     def add(self, messages: Sequence[Members]) -> tuple[Conversation, int]:
-        """Return the conversation whose first messages these are, and their number.
+        """Return the conversation whose first messages these are, and their number."""
+        conversation, _ = self._histories.add(array("q", map(self._number, messages)))
+        return conversation, len(messages)
 
-        They continue the conversation that has most of them, or a fork of it where they differ.
-        """
-        keys = [_key(message) for message in messages]
-        best, shared = max(
-            ((one, one.shared(keys)) for one in self._known), key=lambda found: found[1], default=(None, 0)
-        )
-        if best is None or not shared:
-            best = _Known(Conversation(), [])
-            self._known.append(best)
-        elif shared < min(len(best.keys), len(keys)):
-            best = _Known(best.conversation.fork(shared), best.keys[:shared])
-            self._known.append(best)
-        del self._known[:-_MAX_OPEN]
-        for message, key in zip(messages[len(best.keys) :], keys[len(best.keys) :], strict=True):
-            best.conversation.add(message)
-            best.keys.append(key)
-        return best.conversation, len(messages)
-
-
-def _key(message: Members) -> int:
-    return hash(json.dumps(message, sort_keys=True))
+    def _number(self, message: Members) -> int:
+        number = self._numbers.setdefault(json_digest(message), len(self._messages))
+        if number == len(self._messages):
+            self._messages.append(message)
+        return number

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from trace_recorder.values.content_parts import Image, Other, Part, Text, parts_of
 from trace_recorder.values.messages import Message, Payload, without_none
 from trace_recorder.views.content.audio import FILE_ENDINGS as _AUDIO_ENDINGS
 from trace_recorder.views.content.audio import Audio, audio_of
-from trace_recorder.views.content.parts import Image, Other, Part, Text, parts_of
 from trace_recorder.views.left_out import other_part_as_text
 from trace_recorder.views.view import LeftOut
 

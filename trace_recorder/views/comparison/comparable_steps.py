@@ -1,32 +1,29 @@
 """The steps of one run in the form in which they are compared with those of another.
 
-Of a prompt, only what is new since an earlier call of the agent is compared: the messages that the earlier prompt does
-not have, without its answer and without the tool results that its step has. Work grows with the new messages, since
-calls share the others; where a history is changed near its beginning, what follows is looked up in the earlier one.
+Of a prompt, only what is new since an earlier call of the agent is compared (`conversations/compared_prompts.py`): the
+messages that the earlier prompt does not have, without its answer and without the tool results that its step has.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
+from functools import cache
 from typing import Literal
 
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult, without_none
-from trace_recorder.values.shared_sequence import SharedSequence
+from trace_recorder.values.message_equality import json_digest, without_cache_marks
+from trace_recorder.values.message_table import EqualMessages, Key
+from trace_recorder.values.messages import LLMResponse, Message, Payload, Tool, ToolCall, ToolResult, without_none
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.comparison.left_aside import Ignored, LeftAside
-from trace_recorder.views.content.distinct_messages import messages_beyond
-from trace_recorder.views.conversations.call_chains import agent_key
+from trace_recorder.views.conversations.call_chains import Turn, agent_key, turns_of
+from trace_recorder.views.conversations.compared_prompts import ComparedPrompts, said_by
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps_and_calls
 
 Kind = Literal["prompt", "tools", "parameters", "answer", "tool_call", "tool_result"]
 KINDS: tuple[Kind, ...] = ("prompt", "tools", "parameters", "answer", "tool_call", "tool_result")
 """What of a step is compared by its value, in the order of time. Models are compared in `trajectory_diff.py`."""
-MAX_EARLIER_PROMPTS = 8
-"""A prompt continues the one of the agent's last calls with which it has the longest beginning in common."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,27 +41,24 @@ class ComparableStep:
 
 
 @dataclass(slots=True)
-class _EarlierPrompt:
-    messages: SharedSequence[Message]
-    answer: LLMResponse
-    tools: bytes
-
-
-@dataclass(slots=True)
 class ComparableSteps:
     """Makes the steps of one run comparable, one after another."""
 
     ignore: Collection[Ignored]
     _left_aside: LeftAside = field(init=False)
-    _digests: dict[int, tuple[object, bytes]] = field(default_factory=dict)
-    _earlier: dict[str | None, list[_EarlierPrompt]] = field(default_factory=dict)
+    _prompts: ComparedPrompts = field(init=False)
+    _turns: dict[str, Turn] = field(default_factory=dict)
+    _answers: dict[str, str] = field(default_factory=dict)
+    _tools: dict[str | None, Sequence[Tool]] = field(default_factory=dict)
     _answered: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._left_aside = LeftAside(self.ignore)
+        self._prompts = ComparedPrompts(EqualMessages(_key_without(frozenset(self.ignore))))
 
     def of(self, trajectory: Trajectory) -> list[ComparableStep]:
         """Return the steps and calls of a run in the order of time."""
+        self._turns = {turn.interaction.interaction_id: turn for turn in turns_of(trajectory)}
         return [*map(self._step, steps_and_calls(trajectory))]
 
     def _step(self, source: StepOrCall) -> ComparableStep:
@@ -77,7 +71,7 @@ class ComparableSteps:
         }
         self._answered |= {one.call_id for one in results}
         parts = {kind: None if kind in self.ignore else found.get(kind) for kind in KINDS}
-        return ComparableStep(source, parts, {kind: _digest(value) for kind, value in parts.items()})
+        return ComparableStep(source, parts, {kind: json_digest(value) for kind, value in parts.items()})
 
     # ── the request ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -88,71 +82,35 @@ class ComparableSteps:
 
     def _request(self, call: LLMInteraction) -> dict[str, Payload]:
         reading = call.source.request()
-        messages, tools = SharedSequence.of(reading.messages), [tool.raw or tool.name for tool in reading.tools]
-        digest = self._cached_digest(reading.tools, tools)
-        earlier = self._earlier.setdefault(agent_key(call), [])
-        before, kept = self._continued(messages, earlier)
-        earlier.append(_EarlierPrompt(messages, call.response, digest))
-        del earlier[:-MAX_EARLIER_PROMPTS]
-        beyond, gone = self._beyond(messages, before, kept)
-        new = [self._message(one) for one in beyond if not self._is_known(one, before)]
+        found = self._prompts.add_call(call, self._turns.get(call.interaction_id))
+        answer = self._answers.get(found.base or "")
+        beyond = [reading.messages[place] for place in found.comparison.new]
+        new = [self._message(one) for one in beyond if not self._is_known(one, answer)]
         parameters = {**reading.parameters}
         parameters.pop("model", None)
+        self._answers[call.interaction_id] = said_by(call.response)
         return {
-            "prompt": {"messages": new} | without_none(removed_messages=gone or None),
-            "tools": tools if before is None or before.tools != digest else None,
+            "prompt": {"messages": new} | without_none(removed_messages=found.gone or None),
+            "tools": self._changed_tools(call, reading.tools),
             "parameters": self._left_aside.without(parameters),
         }
 
-    def _continued(
-        self, messages: SharedSequence[Message], earlier: Sequence[_EarlierPrompt]
-    ) -> tuple[_EarlierPrompt | None, int]:
-        """Return the prompt that a prompt continues, and how many messages both have in common at their beginning."""
-        found: tuple[_EarlierPrompt | None, int] = earlier[-1] if earlier else None, 0
-        for one in reversed(earlier):
-            length = self._common_length(messages, one.messages)
-            if length > found[1] or one is found[0]:
-                found = one, length
-        return found
+    def _changed_tools(self, call: LLMInteraction, tools: Sequence[Tool]) -> list[Payload] | None:
+        """Return the tools that a call offers; None if the agent's call before it offered the same."""
+        before, agent = self._tools, agent_key(call)
+        is_same = agent in before and (before[agent] is tools or [*before[agent]] == [*tools])
+        before[agent] = tools
+        return None if is_same else [tool.raw or tool.name for tool in tools]
 
-    def _common_length(self, messages: SharedSequence[Message], before: SharedSequence[Message]) -> int:
-        length, shorter = messages.shared_length(before), min(len(messages), len(before))
-        while length < shorter and self._message_digest(messages[length]) == self._message_digest(before[length]):
-            length += 1
-        return length
-
-    def _beyond(
-        self, messages: SharedSequence[Message], before: _EarlierPrompt | None, kept: int
-    ) -> tuple[list[Message], int]:
-        """Return the messages that the prompt before does not have, and how many of its messages are gone."""
-        others = before.messages[kept:] if before else ()
-        beyond, left = messages_beyond(messages[kept:], others, self._message_digest)
-        return beyond, left if kept or len(beyond) < len(messages) - kept else 0
-
-    def _is_known(self, message: Message, before: _EarlierPrompt | None) -> bool:
+    def _is_known(self, message: Message, answer: str | None) -> bool:
         """Whether a new message is the answer of the call before, or the result of a call that was compared."""
         if message.role == "tool" and message.call_id in self._answered:
             self._answered.discard(message.call_id)  # what is sent again later was changed
             return True
-        if before is None or message.role != "assistant":
-            return False
-        said, own = before.answer, [(call.name, call.arguments) for call in message.tool_calls]
-        return own == [(call.name, call.arguments) for call in said.tool_calls] and (message.content or "") == (
-            said.content or ""
-        )
+        return answer is not None and message.role == "assistant" and said_by(message) == answer
 
     def _message(self, message: Message) -> Payload:
         return self._left_aside.without(message.to_document())
-
-    def _message_digest(self, message: Message) -> bytes:
-        return self._cached_digest(message, message)
-
-    def _cached_digest(self, owner: object, value: Payload) -> bytes:
-        """Return the digest of a value that is made of an object, computed once for each object."""
-        if id(owner) not in self._digests:
-            value = self._message(value) if isinstance(value, Message) else value
-            self._digests[id(owner)] = owner, _digest(value)
-        return self._digests[id(owner)][1]
 
     # ── what came back ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -178,11 +136,14 @@ class ComparableSteps:
         return self._left_aside.without({"call_id": result.call_id} | without_none(name=result.name, **said))
 
 
+@cache
+def _key_without(ignore: frozenset[Ignored]) -> Key:
+    """Return the key of messages that are equal if these differences are left aside."""
+    left_aside = LeftAside(ignore)
+    return lambda message: json_digest(left_aside.without(without_cache_marks(message.to_document())))
+
+
 def _in_order(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> Iterator[ToolResult]:
     """Yield results in the order of their calls: tools that ran at once end in any order."""
     places = {call.call_id: place for place, call in enumerate(calls)}
     yield from sorted(results, key=lambda one: places.get(one.call_id, len(places)))
-
-
-def _digest(value: Payload) -> bytes:
-    return blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=16).digest()

@@ -10,8 +10,8 @@ import binascii
 from dataclasses import dataclass
 
 from trace_recorder.dialects.json_access import as_dict, as_number, as_text
+from trace_recorder.values.content_parts import standard_base64
 from trace_recorder.values.messages import Payload
-from trace_recorder.views.content.parts import standard_base64
 
 FILE_ENDINGS = {
     "audio/wav": "wav",

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trace_recorder.dialects.json_access import as_dict, as_list
+from trace_recorder.values.content_parts import Image, part_of
 from trace_recorder.values.messages import Block, BlockType, Choice, LLMResponse, Message, Payload, ToolCall
-from trace_recorder.views.content.parts import Image, part_of
 
 Location = Literal["part", "images", "beside a text", "beside"]
 

@@ -22,15 +22,16 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload, RequestReading
+from trace_recorder.values.prompt_relation import Relation
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.conversations.chained_call import Relation, Turn, agent_key, answer_of
+from trace_recorder.views.conversations.chained_call import Turn, agent_key, answer_of
 from trace_recorder.views.conversations.normalized_messages import MessageNormalizer
 from trace_recorder.views.conversations.normalized_prompts import PromptNormalizer
 from trace_recorder.views.conversations.prompt import AnswerPrefix, Continuation, Prompt, is_instruction
 from trace_recorder.views.conversations.prompt_matching import AgentHistory, AnswerRef, KnownMessages, TurnRecord
 from trace_recorder.views.conversations.steps_as_calls import call_of_step
 
-__all__ = ["Relation", "Turn", "agent_key", "answer_of", "interactions_of", "turns_of"]
+__all__ = ["Turn", "agent_key", "answer_of", "interactions_of", "turns_of"]
 
 _PREVIOUS = ("previous_response_id", "previous_interaction_id")
 

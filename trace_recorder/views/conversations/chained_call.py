@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Choice, LLMResponse, Message, Payload, Tool
+from trace_recorder.values.prompt_relation import Relation
 from trace_recorder.values.trajectory import AgentStep
-
-Relation = Literal["begins", "extends", "refers", "edits", "rewrites"]
-"""How a request is related to the call that it continues (`call_chains.py`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

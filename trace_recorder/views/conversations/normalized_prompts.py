@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trace_recorder.values.messages import Message
-from trace_recorder.values.shared_sequence import SharedSequence
+from trace_recorder.values.shared_sequence import ImmutableSequence, SharedSequence
 from trace_recorder.views.conversations.normalized_messages import (
     EMPTY_PREFIX,
     AnsweredCall,
@@ -31,7 +31,7 @@ class NormalizedPrompt:
     `digests` are the digests after each of the others. `calls` are the calls that its last results may answer.
     """
 
-    source: SharedSequence[Message]
+    source: ImmutableSequence[Message]
     messages: SharedSequence[NormalizedMessage]
     own: int
     digests: SharedSequence[bytes]
@@ -65,7 +65,7 @@ class PromptNormalizer:
         self._earlier.append(prompt)
         return prompt
 
-    def _beginning(self, source: SharedSequence[Message]) -> tuple[NormalizedPrompt | None, int]:
+    def _beginning(self, source: ImmutableSequence[Message]) -> tuple[NormalizedPrompt | None, int]:
         """Return the earlier prompt with which a prompt has the longest beginning in common, and its length.
 
         One that is repeated as a whole is forgotten: the prompt replaces it.
@@ -82,7 +82,7 @@ class PromptNormalizer:
 
 
 def _repeated(
-    before: NormalizedPrompt | None, source: SharedSequence[Message], kept: int
+    before: NormalizedPrompt | None, source: ImmutableSequence[Message], kept: int
 ) -> tuple[int, int, dict[str, AnsweredCall]]:
     """Return how many messages of a prompt are normalized already, in how many of an earlier one's, and their calls.
 

@@ -9,14 +9,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.message_equality import NormalizedContent
 from trace_recorder.values.messages import Message, RequestReading
+from trace_recorder.values.prompt_relation import Relation
 from trace_recorder.values.structs import replace
 from trace_recorder.views.content.parts import text_of
-from trace_recorder.views.conversations.chained_call import Relation, Turn
+from trace_recorder.views.conversations.chained_call import Turn
 from trace_recorder.views.conversations.normalized_messages import (
     EMPTY_PREFIX,
     MessageNormalizer,
-    NormalizedContent,
     NormalizedMessage,
     prefix_digests,
 )

@@ -11,8 +11,9 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from trace_recorder.values.message_equality import NormalizedContent
 from trace_recorder.views.conversations.chained_call import Turn
-from trace_recorder.views.conversations.normalized_messages import NormalizedContent, NormalizedMessage
+from trace_recorder.views.conversations.normalized_messages import NormalizedMessage
 
 AnswerRef = tuple[Turn, int]
 """A turn, and the number of its answer."""

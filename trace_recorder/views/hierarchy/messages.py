@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from trace_recorder.values.content_parts import Text, parts_of
 from trace_recorder.values.messages import Message, Payload, Tool, ToolCall, ToolResult, without_none
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.views.content.openai_functions import arguments_of, result_text
-from trace_recorder.views.content.parts import Text, chat_part, parts_of
+from trace_recorder.views.content.parts import chat_part
 from trace_recorder.views.conversations.call_chains import Turn, answer_of
 from trace_recorder.views.conversations.tool_results import AnsweredTurn
 

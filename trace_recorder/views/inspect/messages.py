@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 
 from trace_recorder.dialects.json_access import as_list
+from trace_recorder.values.content_parts import Image, Part, Text, parts_of
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Block, Choice, LLMResponse, Message, Payload, Tool, ToolCall, without_none
 from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.views.content.finish_reasons import Ending, ending_of
 from trace_recorder.views.content.openai_functions import arguments_of
-from trace_recorder.views.content.parts import Image, Part, Text, parts_of, text_of
+from trace_recorder.views.content.parts import text_of
 from trace_recorder.views.otlp.messages import json_of
 
 _STOP_REASONS: dict[Ending | None, str] = {

@@ -11,11 +11,12 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from trace_recorder.values.checked_types import number_or_text
+from trace_recorder.values.content_parts import Image, Other, Part, Text, parts_of
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload, ToolCall, ToolResult, without_none
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.openai_functions import arguments_of, call_of
-from trace_recorder.views.content.parts import Image, Other, Part, Text, chat_part, parts_of
+from trace_recorder.views.content.parts import chat_part
 from trace_recorder.views.conversations.call_chains import Turn, agent_key, answer_of
 from trace_recorder.views.conversations.tool_results import AnsweredTurn, answered_turns, message_of
 from trace_recorder.views.conversations.unrequested_tools import UnrequestedTools, unrequested_tools_of

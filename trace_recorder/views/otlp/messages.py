@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 
+from trace_recorder.values.content_parts import Image, Part, Text, parts_of
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Block, Choice, LLMResponse, Message, Payload, Tool, ToolCall, without_none
 from trace_recorder.views.content.finish_reasons import Ending, ending_of
 from trace_recorder.views.content.kinds import kind_of_part
-from trace_recorder.views.content.parts import Image, Part, Text, parts_of
 
 _INSTRUCTIONS_APART = {"anthropic-messages", "google-generate", "google-interactions"}
 """Dialects whose requests have the instructions in a member of their own."""

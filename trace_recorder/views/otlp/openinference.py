@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from trace_recorder.values.content_parts import Image, Text, parts_of
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload, ToolCall, ToolResult, without_none
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.openai_functions import arguments_text, result_text
-from trace_recorder.views.content.parts import Image, Text, parts_of
 from trace_recorder.views.conversations.chained_call import answer_of
 from trace_recorder.views.otlp.genai import text_of_value
 from trace_recorder.views.otlp.messages import encodable, json_of

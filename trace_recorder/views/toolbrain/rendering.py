@@ -16,10 +16,11 @@ from trace_recorder.clocks import parse_time
 from trace_recorder.dialects.json_access import as_dict, as_list
 from trace_recorder.errors import RenderingError
 from trace_recorder.guard import try_call
+from trace_recorder.values.content_parts import Text, parts_of
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload, Tool
 from trace_recorder.views.content.openai_functions import call_of
-from trace_recorder.views.content.parts import Text, chat_part, parts_of, text_of
+from trace_recorder.views.content.parts import chat_part, text_of
 from trace_recorder.views.conversations.call_chains import Turn
 from trace_recorder.views.toolbrain.chat_template import ChatMessage, ChatTemplate, Renderer
 

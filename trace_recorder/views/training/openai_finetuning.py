@@ -7,11 +7,12 @@ whole, and what an earlier row has.
 
 from __future__ import annotations
 
+from trace_recorder.values.content_parts import Image, Other, parts_of
 from trace_recorder.values.messages import Message, Payload, without_none
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.kinds import IMAGES, IMAGES_BY_ADDRESS, NAMES
 from trace_recorder.views.content.openai_functions import arguments_text, call_of
-from trace_recorder.views.content.parts import Image, Other, chat_part, lines_of, parts_of, text_of
+from trace_recorder.views.content.parts import chat_part, lines_of, text_of
 from trace_recorder.views.conversations.call_chains import turns_of
 from trace_recorder.views.left_out import (
     ANNOTATIONS,

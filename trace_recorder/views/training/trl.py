@@ -15,11 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
+from trace_recorder.values.content_parts import Image, Other, Text, parts_of
 from trace_recorder.values.messages import Message, Payload, ToolCall, without_none
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.kinds import IMAGES, IMAGES_BY_ADDRESS, THOUGHTS
 from trace_recorder.views.content.openai_functions import arguments_of, call_of
-from trace_recorder.views.content.parts import Image, Other, Text, lines_of, parts_of, text_of
+from trace_recorder.views.content.parts import lines_of, text_of
 from trace_recorder.views.conversations.call_chains import Turn, turns_of
 from trace_recorder.views.left_out import (
     ANNOTATIONS,

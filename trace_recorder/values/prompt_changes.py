@@ -32,7 +32,7 @@ def changes_between(old: Numbers, new: Numbers) -> list[Change]:
     found: list[Change] = []
     at_old = at_new = 0
     while True:
-        same = _equal_length(old, at_old, new, at_new)
+        same = equal_length(old, at_old, new, at_new)
         at_old, at_new = at_old + same, at_new + same
         if at_old == len(old) or at_new == len(new):
             break
@@ -47,8 +47,8 @@ def changes_between(old: Numbers, new: Numbers) -> list[Change]:
     return _joined(found)
 
 
-def _equal_length(old: Numbers, at_old: int, new: Numbers, at_new: int) -> int:
-    """Return for how many numbers the lists are equal from two positions on."""
+def equal_length(old: Numbers, at_old: int, new: Numbers, at_new: int) -> int:
+    """Return for how many numbers two lists are equal from two positions on."""
 
     def is_equal(start: int, size: int) -> bool:
         one, other = at_old + start, at_new + start

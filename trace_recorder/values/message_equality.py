@@ -1,0 +1,126 @@
+"""When two messages are equal. There are two equalities, and all that compares messages of a run uses one of them.
+
+- *The same JSON* (`json_key`): every member is the same. With the marks for a provider's cache aside, which move from
+  call to call (`shown_key`), it decides what people are shown as new, changed or gone.
+- *Says the same* (`says_key`): white space, thoughts that are not sent back, cache marks, ids of tool calls and the
+  difference between "system" and "developer" do not count. It decides which call continues which.
+
+Messages have equal keys if they are equal. `message_table.py` makes numbers of the keys.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from trace_recorder.values.content_parts import Image, Part, Text, parts_of
+from trace_recorder.values.messages import Message, Payload, ToolCall
+
+_THOUGHT = re.compile(r"\s*<(think|thinking|thought)>.*?</\1>|^.*?</think>", re.DOTALL)
+"""Thoughts in the text of an answer, which agents leave out of the history. A template may begin them itself."""
+_CACHE_MARK = "cache_control"
+
+
+# ── the same JSON ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def json_digest(value: Payload) -> bytes:
+    """Return a digest of JSON. The order of members makes no difference."""
+    return _digest(_json(value))
+
+
+def json_key(message: Message) -> bytes:
+    """Return a digest of a message's JSON."""
+    return json_digest(message.to_document())
+
+
+def shown_key(message: Message) -> bytes:
+    """Return the same, without marks for a cache, and without what is there only because of them."""
+    said: Payload = message.to_document()
+    text = _json(said)
+    if isinstance(message.content, list) or f'"{_CACHE_MARK}"' in text:
+        text = _json(without_cache_marks(said))
+    return _digest(text)
+
+
+def without_cache_marks(value: Payload) -> Payload:
+    """Remove cache marks, and what exists only because of them: a list of one text part, an empty extra."""
+    if isinstance(value, dict):
+        members = ((name, without_cache_marks(member)) for name, member in value.items() if name != _CACHE_MARK)
+        return {name: member for name, member in members if member != {}}
+    if not isinstance(value, list):
+        return value
+    elements = [without_cache_marks(element) for element in value]
+    only = elements[0] if len(elements) == 1 else None
+    return only["text"] if isinstance(only, dict) and only.keys() == {"type", "text"} else elements
+
+
+# ── says the same ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NormalizedContent:
+    """What one message says, or several of an assistant one after another.
+
+    Two say the same if their `digest` is equal. `identity` is the digest of the tool calls alone, if there are any.
+    """
+
+    role: str
+    digest: bytes
+    identity: bytes
+    calls: tuple[ToolCall, ...] = ()
+
+    @property
+    def call_keys(self) -> tuple[tuple[str, str], ...]:
+        """The ids of its calls and the names of their tools."""
+        return tuple((call.call_id, call.name) for call in self.calls)
+
+
+def normalized_content(messages: Sequence[Message]) -> NormalizedContent | None:
+    """Return what messages say together; None for an answer that says nothing."""
+    role = "system" if messages[0].role == "developer" else messages[0].role
+    calls = tuple(call for message in messages for call in message.tool_calls)
+    parts = [part for message in messages for part in parts_of(message)]
+    text = _normalized_text(parts, role)
+    if role == "assistant" and not (text or calls):
+        return None
+    called = _json([[call.name, call.arguments] for call in calls])
+    others = [] if role == "assistant" else _other_texts(parts)
+    digest = _digest(role, called, text, *others)
+    return NormalizedContent(role, digest, _digest(role, called) if calls else digest, calls)
+
+
+def says_key(message: Message) -> bytes:
+    """Return a digest of what a message says."""
+    content = normalized_content([message])
+    return b"" if content is None else content.digest
+
+
+def _normalized_text(parts: Sequence[Part], role: str) -> str:
+    """Join the texts of parts, without white space, and without the thoughts of an assistant."""
+    text = "".join(part.text for part in parts if isinstance(part, Text))
+    if role == "assistant":
+        text = _THOUGHT.sub("", text, count=1)
+    return "".join(text.split())
+
+
+def _other_texts(parts: Sequence[Part]) -> list[str]:
+    """Write the parts that are no text."""
+    others = [part for part in parts if not isinstance(part, Text)]
+    return [part.address if isinstance(part, Image) else _json(part.raw) for part in others]
+
+
+def _json(value: Payload) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _digest(*texts: str) -> bytes:
+    digest = blake2b(digest_size=16)
+    for text in texts:
+        data = text.encode("utf-8", "surrogatepass")
+        digest.update(b"%d:" % len(data))
+        digest.update(data)
+    return digest.digest()

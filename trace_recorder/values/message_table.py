@@ -1,0 +1,186 @@
+"""The messages of a run as a table: each is there once, and prompts are arrays of their numbers.
+
+A message is in the table as it was read: in its dialect, with neighbours that are one message merged, and with made-up
+ids. The numbers of items in a journal are others: elements merge into messages, and an element may be on file twice.
+
+`EqualMessages` gives equal messages equal numbers, by one of the equalities of `message_equality.py`. A digest is
+computed once for each message of a table, when it is first needed, however many prompts have the message.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import overload
+
+from trace_recorder.values.messages import Message
+from trace_recorder.values.prompt_changes import Numbers, equal_length
+from trace_recorder.values.shared_sequence import ImmutableSequence
+
+Key = Callable[[Message], bytes]
+"""A function that gives equal messages equal keys."""
+
+MAX_LISTS = 64
+"""Of how many arrays of numbers the equal numbers are remembered. Agents that take turns need one each."""
+
+
+class MessageTable:
+    """The messages of a run. The number of a message is its place in `messages`, which only grows."""
+
+    def __init__(self, messages: Iterable[Message] = ()) -> None:
+        self.messages: list[Message] = [*messages]
+        self._numbers = {id(message): number for number, message in enumerate(self.messages)}
+        self._with_ids: dict[Hashable, tuple[Message, Message]] = {}
+        self._keys: dict[Key, dict[int, bytes]] = {}
+
+    def __reduce__(self) -> tuple[type[MessageTable], tuple[list[Message]]]:
+        return MessageTable, (self.messages,)
+
+    def number_of(self, message: Message) -> int:
+        """Return the number of a message, which is added if the table does not have this object."""
+        number = self._numbers.get(id(message))
+        if number is None:
+            number = self._numbers[id(message)] = len(self.messages)
+            self.messages.append(message)
+        return number
+
+    def with_ids(self, message: Message, numbered: Message) -> Message:
+        """Return a message with its made-up ids, the same object for each request in which it has these."""
+        if numbered is message:
+            return message
+        key = id(message), numbered.call_id, *(call.call_id for call in numbered.tool_calls)
+        return self._with_ids.setdefault(key, (message, numbered))[1]
+
+    def prompt(self, messages: Iterable[Message] = ()) -> NumberedMessages:
+        """Add messages, and return them as a prompt."""
+        return NumberedMessages(self, array("q", map(self.number_of, messages)))
+
+    def key_of(self, number: int, key: Key) -> bytes:
+        """Return the key of a message, computed once."""
+        keys = self._keys.setdefault(key, {})
+        found = keys.get(number)
+        if found is None:
+            found = keys[number] = key(self.messages[number])
+        return found
+
+
+class NumberedMessages(ImmutableSequence[Message]):
+    """Messages of a table, from `start` to `stop` of an array of their numbers.
+
+    The array may be extended, but not changed otherwise: the prompts of a conversation share it. A slice is such a
+    sequence too.
+    """
+
+    __slots__ = ("_numbers", "_start", "_stop", "table")
+
+    def __init__(self, table: MessageTable, numbers: Numbers, start: int = 0, stop: int | None = None) -> None:
+        self.table = table
+        self._numbers = numbers
+        self._start = start
+        self._stop = len(numbers) if stop is None else stop
+
+    def place(self) -> tuple[Numbers, int, int]:
+        """Return the array of numbers that these are part of, and where they begin and end there. Do not change it."""
+        return self._numbers, self._start, self._stop
+
+    @property
+    def numbers(self) -> Numbers:
+        """The numbers of the messages in the table."""
+        return self._numbers[self._start : self._stop]
+
+    def extended(self, messages: Iterable[Message]) -> NumberedMessages:
+        """Add messages to the table, and return these and them."""
+        numbers, start = self._numbers, self._start
+        if self._stop != len(numbers):
+            numbers, start = self.numbers, 0
+        numbers.extend(map(self.table.number_of, messages))
+        return NumberedMessages(self.table, numbers, start)
+
+    def __len__(self) -> int:
+        return self._stop - self._start
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> NumberedMessages: ...
+
+    def __getitem__(self, index: int | slice) -> Message | NumberedMessages:
+        places = range(self._start, self._stop)[index]
+        if isinstance(places, int):
+            return self.table.messages[self._numbers[places]]
+        if places.step == 1:
+            return NumberedMessages(self.table, self._numbers, places.start, max(places.start, places.stop))
+        return NumberedMessages(self.table, array("q", map(self._numbers.__getitem__, places)))
+
+    def __iter__(self) -> Iterator[Message]:
+        return map(self.table.messages.__getitem__, self.numbers)
+
+    def __reversed__(self) -> Iterator[Message]:
+        places = range(self._stop - 1, self._start - 1, -1)
+        return map(self.table.messages.__getitem__, map(self._numbers.__getitem__, places))
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, NumberedMessages) and other.table is self.table and other.numbers == self.numbers:
+            return True
+        return super().__eq__(other)
+
+    __hash__ = None  # as of a list
+
+    def shared_length(self, other: Sequence[object]) -> int:
+        """Return how many messages both have in common, as the same objects, at their beginning."""
+        if not isinstance(other, NumberedMessages) or other.table is not self.table:
+            return super().shared_length(other)
+        if other._numbers is self._numbers and other._start == self._start:
+            return min(len(self), len(other))
+        return equal_length(self.numbers, 0, other.numbers, 0)
+
+
+class EqualMessages:
+    """Numbers for messages: equal ones have the same. They count from 0, in the order in which they are first given.
+
+    Messages of a table are found by their numbers there, any others by their identity. `messages` has the first of the
+    equal messages of each number.
+    """
+
+    def __init__(self, key: Key) -> None:
+        self.messages: list[Message] = []
+        self._key = key
+        self._by_key: dict[bytes, int] = {}
+        self._others = MessageTable()
+        self._equal: dict[MessageTable, dict[int, int]] = {}
+        self._lists: OrderedDict[int, tuple[Numbers, Numbers]] = OrderedDict()
+
+    def numbers_of(self, prompt: Sequence[Message]) -> Numbers:
+        """Return the numbers of messages.
+
+        The prompts of a conversation share an array, and what was found for it. So work grows with what is new in each.
+        """
+        messages = prompt if isinstance(prompt, NumberedMessages) else self._others.prompt(prompt)
+        numbers, start, stop = messages.place()
+        _, equal = self._lists.pop(id(numbers), (numbers, array("q")))
+        if len(equal) < stop:
+            equal.extend(self._equal_to(messages.table, numbers[len(equal) : stop]))
+        self._lists[id(numbers)] = numbers, equal
+        if len(self._lists) > MAX_LISTS:
+            self._lists.popitem(last=False)
+        return equal[start:stop]
+
+    def find(self, key: bytes) -> int | None:
+        """Return the number of the messages with a key; None if no such message was given."""
+        return self._by_key.get(key)
+
+    def _equal_to(self, table: MessageTable, numbers: Numbers) -> list[int]:
+        known = self._equal.setdefault(table, {})
+        if not known.keys() >= {*numbers}:
+            for number in numbers:
+                if number not in known:
+                    known[number] = self._number(table.key_of(number, self._key), table.messages[number])
+        return [*map(known.__getitem__, numbers)]
+
+    def _number(self, key: bytes, message: Message) -> int:
+        number = self._by_key.setdefault(key, len(self.messages))
+        if number == len(self.messages):
+            self.messages.append(message)
+        return number

@@ -1,0 +1,120 @@
+"""What a prompt is to an earlier one. Everything that shortens, compares or shows conversations asks here.
+
+Prompts are lists of message numbers, and equal messages have equal numbers (`message_table.py`). A prompt
+
+- `extends` an earlier one if it begins with all of it,
+- `refers` to one if the request names it instead of repeating it,
+- `edits` a history if the model's answers are still there, and other messages were shortened, replaced or removed,
+- `rewrites` a history if answers are gone, as after compaction,
+- `begins` otherwise. It may have messages in common with others, as independent calls with one system prompt have.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, Literal, TypeVar
+
+from trace_recorder.values.prompt_changes import Change, Numbers, changes_between, equal_length
+
+Name = TypeVar("Name")
+
+Relation = Literal["begins", "extends", "refers", "edits", "rewrites"]
+
+MAX_EARLIER_PROMPTS = 8
+"""With how many earlier prompts of its agent a prompt is compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A prompt compared with an earlier one.
+
+    `kept` messages are in both, if only at another place. The others of the prompt are at the positions `new`, those of
+    the earlier one have the numbers `gone`. `changes` make the prompt of the earlier one. The prompt `extends` that
+    one if it begins with all of it.
+    """
+
+    changes: Sequence[Change]
+    kept: int
+    new: Sequence[int]
+    gone: Sequence[int] = ()
+    extends: bool = False
+
+
+def compare(earlier: Numbers, prompt: Numbers) -> Comparison:
+    """Compare a prompt with an earlier one."""
+    changes = changes_between(earlier, prompt)
+    if all(change.position == len(earlier) for change in changes):
+        return Comparison(changes, len(earlier), range(len(earlier), len(prompt)), extends=True)
+    gone = Counter(n for change in changes for n in earlier[change.position : change.position + change.removed])
+    new, moved = [], 0
+    for change in changes:
+        for place, number in enumerate(change.inserted, change.position + moved):
+            if gone[number]:
+                gone[number] -= 1
+            else:
+                new.append(place)
+        moved += len(change.inserted) - change.removed
+    return Comparison(changes, len(prompt) - len(new), new, [*gone.elements()])
+
+
+class EarlierPrompts(Generic[Name]):
+    """The newest prompts of an agent, by their names."""
+
+    def __init__(self, limit: int = MAX_EARLIER_PROMPTS) -> None:
+        self._prompts: deque[tuple[Name, Numbers]] = deque(maxlen=limit)
+
+    def add(self, name: Name, numbers: Numbers) -> None:
+        """Remember a prompt."""
+        self._prompts.append((name, numbers))
+
+    def extended_by(self, numbers: Numbers, at_least: int) -> tuple[Name, Comparison] | None:
+        """Return the longest prompt that a prompt begins with, the newest of equals, if it has so many messages."""
+        begins = [one for one in reversed(self._prompts) if len(one[1]) >= at_least and _begins(numbers, one[1])]
+        name, earlier = max(begins, key=lambda one: len(one[1]), default=(None, numbers))
+        return None if name is None else (name, compare(earlier, numbers))
+
+    def most_similar(self, numbers: Numbers) -> tuple[Name, Comparison] | None:
+        """Return the prompt that has most messages in common with a prompt; None if none has any.
+
+        Of equals, it is the same prompt, or else the newest one. One that is too short to have more in common is not
+        compared.
+        """
+        if len(numbers) and any(earlier == numbers for _, earlier in self._prompts):
+            return self.extended_by(numbers, len(numbers))
+        best: tuple[Name, Comparison] | None = None
+        kept = 0
+        for name, earlier in reversed(self._prompts):
+            if min(len(numbers), len(earlier)) > kept:
+                found = compare(earlier, numbers)
+                if found.kept > kept:
+                    best, kept = (name, found), found.kept
+        return best
+
+
+def _begins(numbers: Numbers, earlier: Numbers) -> bool:
+    return numbers[: len(earlier)] == earlier
+
+
+class EarlierLists(Generic[Name]):
+    """The newest lists of numbers, by their names. A list that is added again replaces the one with its name."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._lists: dict[Name, Numbers] = {}
+
+    def add(self, name: Name, numbers: Numbers) -> None:
+        """Remember a list."""
+        self._lists[name] = numbers
+        if len(self._lists) > self._limit:
+            del self._lists[next(iter(self._lists))]
+
+    def longest_beginning(self, numbers: Numbers) -> tuple[Name | None, int]:
+        """Return the list that has the longest beginning in common, the oldest of equals, and how long that is."""
+        found: tuple[Name | None, int] = None, 0
+        for name, earlier in self._lists.items():
+            length = equal_length(earlier, 0, numbers, 0)
+            if length > found[1]:
+                found = name, length
+        return found

@@ -1,0 +1,110 @@
+"""What each prompt of a run has that an earlier prompt of its agent does not have, and what is gone.
+
+All that shows people new messages asks here. A prompt is compared with that of the call that it continues, by the rule
+of `call_chains.py`, or with one of the agent's last few that it extends, such as the prompt of a call that failed. A
+prompt that continues no call is compared with the one of the last few that is most similar. That is no history that was
+changed, unless answers of the model are gone: independent calls have their instructions in common.
+
+Two messages are the same where their JSON is, but for marks for a cache (`values/message_equality.py`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.message_equality import shown_key
+from trace_recorder.values.message_table import EqualMessages
+from trace_recorder.values.messages import Choice, LLMResponse, Message
+from trace_recorder.values.prompt_changes import Numbers
+from trace_recorder.values.prompt_relation import Comparison, EarlierPrompts, Relation, compare
+from trace_recorder.views.content.parts import text_of
+from trace_recorder.views.conversations.chained_call import Turn, agent_key
+
+_NOTHING = Comparison((), 0, ())
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedPrompt:
+    """A prompt with its relation to the earlier one `base`, which is None if it has no message in common with any.
+
+    `numbers` are those of its messages. `comparison` is that with `base`.
+    """
+
+    numbers: Numbers
+    relation: Relation
+    base: str | None
+    comparison: Comparison
+
+    @property
+    def gone(self) -> int:
+        """How many messages were removed from the history, or changed."""
+        return 0 if self.relation in {"begins", "refers"} else len(self.comparison.gone)
+
+
+class ComparedPrompts:
+    """Compares the prompts of a run, one after another. `messages` numbers what they have."""
+
+    def __init__(self, messages: EqualMessages | None = None) -> None:
+        self.messages = messages or EqualMessages(shown_key)
+        self._earlier: dict[str | None, EarlierPrompts[str]] = defaultdict(EarlierPrompts)
+
+    def begin_again(self) -> ComparedPrompts:
+        """Return the comparison of no prompts yet, in which messages keep their numbers."""
+        return ComparedPrompts(self.messages)
+
+    def add_call(self, call: LLMInteraction, turn: Turn | None) -> ComparedPrompt:
+        """Compare the prompt of a call. Without a `turn`, it is in no conversation."""
+        earlier, numbers = self._earlier[agent_key(call)], self.messages.numbers_of(call.input_messages)
+        previous = turn.previous if turn else None
+        if turn is not None and previous is not None:
+            found = self._compared_with(previous, turn.relation, earlier, numbers)
+        else:
+            found = self._compared(earlier, numbers, may_rewrite=turn is not None and turn.relation == "rewrites")
+        if turn is not None:
+            earlier.add(call.interaction_id, numbers)
+        return found
+
+    def add_step(self, name: str, agent: str | None, messages: Sequence[Message]) -> ComparedPrompt:
+        """Compare the messages of a step without a call."""
+        earlier, numbers = self._earlier[agent], self.messages.numbers_of(messages)
+        found = self._compared(earlier, numbers, may_rewrite=True)
+        earlier.add(name, numbers)
+        has_history = found.relation == "begins" and found.comparison.gone and any(map(self._is_answer, numbers))
+        return replace(found, relation="edits") if has_history else found
+
+    def _compared_with(
+        self, previous: Turn, relation: Relation, earlier: EarlierPrompts[str], numbers: Numbers
+    ) -> ComparedPrompt:
+        """Compare a prompt with that of the call that it continues."""
+        name = previous.interaction.interaction_id
+        before = self.messages.numbers_of(previous.interaction.input_messages)
+        found = compare(before, numbers)
+        other = None if relation == "refers" else earlier.extended_by(numbers, found.kept + 1)
+        if other is None:
+            return ComparedPrompt(numbers, relation, name, found)
+        return ComparedPrompt(numbers, "extends", *other)
+
+    def _compared(self, earlier: EarlierPrompts[str], numbers: Numbers, *, may_rewrite: bool) -> ComparedPrompt:
+        """Compare a prompt that continues no call with the most similar one."""
+        name, found = earlier.most_similar(numbers) or (None, _NOTHING)
+        relation: Relation = "begins"
+        if found.extends:
+            relation = "extends"
+        elif may_rewrite and any(map(self._is_answer, found.gone)):
+            relation = "rewrites"
+        if name is None:
+            found = compare(numbers[:0], numbers)
+        return ComparedPrompt(numbers, relation, name, found)
+
+    def _is_answer(self, number: int) -> bool:
+        return self.messages.messages[number].role == "assistant"
+
+
+def said_by(one: Message | LLMResponse | Choice) -> str:
+    """Return what a model said, as text: equal for an answer and for a message in which the agent sends it back."""
+    text = text_of(one) if isinstance(one, Message) else one.content or ""
+    return json.dumps([text, [(call.name, call.arguments) for call in one.tool_calls]], sort_keys=True)
