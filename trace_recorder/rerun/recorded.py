@@ -90,6 +90,8 @@ class RecordedExchange:
         if self.ending is None:
             return "the recording ends here"
         data = self.ending.data
+        if data.get("assembled") is not None and not self.parts:
+            return "the events of its stream are not in the recording"
         if data.get("complete") is not False or "error" in data or data.get("ended_by") in ENDED_BY_SERVER:
             return None
         return str(data.get("ended_by") or "it is not complete")

@@ -40,7 +40,7 @@ class Attempt(Shape):
     """One HTTP exchange of an interaction, counted from 0."""
 
     number: Count
-    timestamp: Time
+    timestamp: StatedTime
     status: int = ABSENT
     error: Error = ABSENT
     duration_seconds: Seconds = ABSENT

@@ -116,7 +116,7 @@ class LLMResponse(LLMExchange):
     exactly_one_of = ("body", "text", "base64", "assembled", "parts")
     status: int
     headers: dict[str, str]
-    duration_seconds: Seconds
+    duration_seconds: Seconds = ABSENT
     complete: bool
     ended_by: str = ABSENT
     error: Error = ABSENT
@@ -139,7 +139,7 @@ class LLMError(LLMExchange):
 
     type: str
     message: Text
-    duration_seconds: Seconds
+    duration_seconds: Seconds = ABSENT
 
 
 class LLMInteraction(Itemized, StepContext):

@@ -50,3 +50,14 @@ def seconds_between(start: str, end: str) -> float | None:
     """Return how many seconds are between two times, at least 0; None if one of them is not known."""
     seconds = clocks.seconds_between(stated_time(start), stated_time(end))
     return None if seconds is None else max(0.0, seconds)
+
+
+def later(time: str, seconds: float | None) -> str:
+    """Return the time so many seconds after another, before it if they are negative; "" if one is not known."""
+    begun = parse_time(stated_time(time))
+    if begun is None or seconds is None or not abs(seconds) < _MAX_PLAUSIBLE_SECONDS:
+        return ""
+    try:
+        return (begun + timedelta(seconds=seconds)).isoformat(timespec="microseconds")
+    except OverflowError:
+        return ""

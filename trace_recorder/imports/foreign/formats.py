@@ -16,6 +16,7 @@ from trace_recorder.imports.foreign.run import (
     UNSEEN,
     Annotation,
     Call,
+    Exchange,
     ForeignRun,
     Kept,
     Missing,
@@ -30,6 +31,9 @@ __all__ = ("FORMATS", "Format", "Source", "format_of", "journal_lines", "read_ru
 FORMATS = {
     "aider": "aider_chat",
     "aider-llm": "aider_llm",
+    "har": "har",
+    "vcr": "cassette",
+    "claude-tap": "claude_tap",
     "managed-agents": "managed_agents",
     "qwen": "qwen",
     "iflow": "iflow",
@@ -129,7 +133,7 @@ def read_runs(source: Source) -> Iterator[ForeignRun]:
 def _says_anything(run: ForeignRun) -> bool:
     """Whether a run has a call, a step, an execution or a message, or says already what is missing."""
     return any(
-        isinstance(event, Call | Step | ToolRun | Missing)
+        isinstance(event, Call | Exchange | Step | ToolRun | Missing)
         or (isinstance(event, Kept) and event.what == UNSEEN)
         or (isinstance(event, Annotation) and event.key == UNANSWERED)
         for event in run.events

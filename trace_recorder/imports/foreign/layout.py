@@ -7,17 +7,19 @@ call refers to them by one range, and the work is linear in the size of the sour
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import singledispatchmethod
 from zlib import crc32
 
 from trace_recorder.imports.foreign.clocks import seconds_between, stated_time
+from trace_recorder.imports.foreign.exchanges import ExchangeRecords
 from trace_recorder.imports.foreign.run import (
     MAIN,
     Annotation,
     Call,
     Conversation,
+    Exchange,
     ForeignRun,
     Kept,
     Members,
@@ -29,6 +31,7 @@ from trace_recorder.imports.foreign.run import (
 )
 from trace_recorder.storage.journal_lines import encode_lines
 from trace_recorder.storage.journal_reader import SCHEMA, VERSION
+from trace_recorder.storage.record_data import Records
 from trace_recorder.storage.redaction.redactor import masks_in
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.json_text import make_json_writer
@@ -103,7 +106,8 @@ class _Layout:
 
     format: str
     seq: int = 1
-    items: int = 0
+    numbers: dict[str, int] = field(default_factory=lambda: {"n": 0, "s": 0})
+    """The numbers of the next items."""
     calls: int = 0
     executions: int = 0
     conversations: dict[int, tuple[Conversation, _ItemList]] = field(default_factory=dict)
@@ -113,6 +117,10 @@ class _Layout:
     open_runs: dict[int, list[ToolRun]] = field(default_factory=dict)
     """Executions that still go on, by the place of the last event inside them."""
     execution_ids: dict[int, str] = field(default_factory=dict)
+    exchanges: ExchangeRecords = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.exchanges = ExchangeRecords(self.numbers)
 
     def record(self, kind: str, data: Mapping[str, Payload], time: str) -> Iterator[bytes]:
         """Yield the line of a record, in which secrets are masked."""
@@ -163,6 +171,22 @@ class _Layout:
             ),
             call.time,
         )
+
+    @lines.register
+    def _(self, exchange: Exchange) -> Iterator[bytes]:
+        self.calls += 1
+        identity = exchange.interaction_id or f"call-{self.calls}"
+        request, answer = self.exchanges.records(exchange, identity)
+        yield from self._lines_of(request, exchange.time, then=self.exchanges.mark_written)
+        yield from self._lines_of(answer, exchange.ended or exchange.time)
+
+    def _lines_of(self, records: Records, time: str, then: Callable[[int], None] | None = None) -> Iterator[bytes]:
+        """Yield the lines of records in which secrets are masked; `then` is told the number of the last one."""
+        crcs: list[int] = []
+        yield from encode_lines(records, self.seq, stated_time(time), crcs)
+        self.seq += len(crcs)
+        if then is not None:
+            then(self.seq - 1)
 
     @lines.register
     def _(self, run: ToolRun) -> Iterator[bytes]:
@@ -250,9 +274,10 @@ class _Layout:
         """Yield the items of a list that are not written yet. An element that is in several lists is one item."""
         for element in elements:
             if id(element) not in self.written:
-                yield from self.record("item", {"n": self.items, "value": element}, time)
-                self.written[id(element)] = self.items, self.last_crc, element
-                self.items += 1
+                number = self.numbers["n"]
+                yield from self.record("item", {"n": number, "value": element}, time)
+                self.written[id(element)] = number, self.last_crc, element
+                self.numbers["n"] += 1
             number, crc, _ = self.written[id(element)]
             checks.append(crc32(b"%08x" % crc, checks[-1]))
             if ranges and ranges[-1][1] == number - 1:

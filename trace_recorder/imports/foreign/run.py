@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
+from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import Status
 
@@ -120,6 +121,32 @@ class Call:
 
 
 @dataclass(slots=True, kw_only=True)
+class Exchange:
+    """One HTTP exchange with a model, as a source that recorded the wire has it. It is written as capture writes one.
+
+    `request` and `response` are bodies, with their encodings undone; `response` is None if none came. Headers are as
+    they came: only those that a recording keeps are written, and keys among them are masked wherever they appear.
+    `answer` is the answer that a stream makes, from a source that has no `response` for it. `error` says why there is
+    no response, or why it is not complete.
+    """
+
+    time: str
+    endpoint: Endpoint
+    url: str
+    request: bytes
+    method: str = "POST"
+    headers: list[tuple[bytes, bytes]] = field(default_factory=list)
+    status: int | None = None
+    response_headers: list[tuple[bytes, bytes]] = field(default_factory=list)
+    response: bytes | None = None
+    answer: Payload = None
+    error: Members | None = None
+    duration_seconds: float | None = None
+    ended: str = ""
+    interaction_id: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
 class ToolRun:
     """One execution of a tool that the source states apart from the conversation, with its times or its full result.
 
@@ -208,7 +235,7 @@ UNSEEN = "unseen message"
 """Under which kind a message is kept that no call saw."""
 UNANSWERED = "unanswered"
 """The annotation that has the messages of the user after the last call: prompts that wait, or an interruption."""
-Event = Call | ToolRun | Step | Annotation | Summary | Score | Missing | Kept
+Event = Call | Exchange | ToolRun | Step | Annotation | Summary | Score | Missing | Kept
 
 
 @dataclass(slots=True, kw_only=True)
@@ -237,6 +264,6 @@ class ForeignRun:
 
     def times(self) -> tuple[str, str]:
         """Return when it began and ended: as the source states, or else the times of its first and last event."""
-        ends = (event.ended or "" for event in self.events if isinstance(event, ToolRun))
+        ends = (event.ended or "" for event in self.events if isinstance(event, Exchange | ToolRun))
         found = [time for time in chain((event.time for event in self.events), ends) if time]
         return self.start_time or (found[0] if found else ""), self.end_time or (max(found) if found else "")

@@ -97,10 +97,11 @@ class ItemEncoder:
     Items count as known only after `Encoded.mark_written`: those that could not be written are new the next time.
     """
 
-    def __init__(self, *, max_known_items: int = MAX_KNOWN_ITEMS) -> None:
+    def __init__(self, *, max_known_items: int = MAX_KNOWN_ITEMS, numbers: dict[str, int] | None = None) -> None:
+        """Begin a journal. `numbers` has the numbers of the next items, if others write items into it too."""
         self._max_known_items = max_known_items
         self._known: dict[bytes, int] = {}
-        self._next = {"n": 0, "s": 0}
+        self._next = {"n": 0, "s": 0} if numbers is None else numbers
         self._bases: dict[str, Base] = {}
         self._prefixes: list[ConversationPrefix] = []
         self._growing: list[ItemList] = []

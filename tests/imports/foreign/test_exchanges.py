@@ -1,0 +1,254 @@
+"""HTTP that other tools recorded: HAR files, cassettes and claude-tap's traces are read as if we had recorded it.
+
+The files in tests/data/foreign were made with the real tools and SDKs against the tests' scripted provider.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import sys
+import threading
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+
+from tests.imports.foreign.damage import check_damaged
+from tests.imports.foreign.files import PRODUCED, check_run, results_in, runs_of, said_in
+from trace_recorder import TrajectoryFormatError, load, replay
+from trace_recorder.imports.foreign import wire
+from trace_recorder.imports.foreign.formats import Source
+from trace_recorder.recording.imported_runs import import_file
+from trace_recorder.rerun.recorded import Recording
+from trace_recorder.rerun.serving import ReplayServer
+
+_KEY = "an-ordinary-looking-value-17"
+_URL = "https://api.openai.com/v1/chat/completions"
+_ASKED = [{"name": "get_weather", "arguments": {"city": city}} for city in ("Tokyo", "Paris")]
+_TOOLS: Any = [
+    {
+        "type": "function",
+        "function": {
+            "name": "get_weather",
+            "description": "Weather",
+            "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+        },
+    }
+]
+_CITIES = [("get_weather", {"city": "Tokyo"}), ("get_weather", {"city": "Paris"})]
+_WEATHER = "It is sunny in Tokyo, and it rains in Paris."
+
+
+def _answer(text: str = "hi", **more: Any) -> dict[str, Any]:
+    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+    return {"id": "c1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]} | more
+
+
+def _asked(text: str = "Hello") -> str:
+    return json.dumps({"model": "m", "messages": [{"role": "user", "content": text}]})
+
+
+def _taped(answer: Any, status: int = 200, asked: str = "", url: str = _URL, **response: Any) -> dict[str, Any]:
+    headers = {"Authorization": [f"Bearer {_KEY}"], "Cookie": ["a=b"], "x-stainless-retry-count": ["0"]}
+    request = {"method": "POST", "uri": url, "body": asked or _asked(), "headers": headers}
+    body = {"string": json.dumps(answer)}
+    about = {"status": {"code": status, "message": ""}, "headers": {"content-type": ["application/json"]}}
+    return {"request": request, "response": {**about, "body": body, **response}}
+
+
+def _cassette(directory: Path, *interactions: dict[str, Any]) -> Path:
+    path = directory / "cassette.json"
+    path.write_text(json.dumps({"version": 1, "interactions": interactions}))
+    return path
+
+
+def _ask_both(url: str, wrap: Any = lambda client: client) -> list[Any]:
+    """Do what the agent did whose exchanges are in the produced files; return what it got."""
+    chat = wrap(openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0))
+    messages: Any = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Weather in Tokyo and Paris?"},
+    ]
+    first = chat.chat.completions.create(model="gpt-5", messages=messages, tools=_TOOLS).choices[0].message
+    messages.append(first.model_dump(exclude_none=True))
+    for call, weather in zip(first.tool_calls, ("sunny", "rain"), strict=True):
+        messages.append({"role": "tool", "tool_call_id": call.id, "content": weather})
+    options = {"include_usage": True}
+    chunks = chat.chat.completions.create(
+        model="gpt-5", messages=messages, tools=_TOOLS, stream=True, stream_options=options
+    )
+    streamed = "".join((chunk.choices[0].delta.content or "") if chunk.choices else "" for chunk in chunks)
+    messages_api = wrap(anthropic.Anthropic(base_url=url, api_key="none", max_retries=0)).messages
+    asked: Any = [{"role": "user", "content": "And now?"}]
+    with messages_api.stream(model="claude-x", max_tokens=99, messages=asked) as stream:
+        return [len(first.tool_calls), streamed, stream.get_final_text()]
+
+
+@contextmanager
+def _served(path: Path) -> Iterator[ReplayServer]:
+    with ReplayServer(replay(path)) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("name", ["vcr/weather.yaml", "har/weather.har"])
+def test_recorded_http_is_read_and_answers_the_agent_again(name: str, tmp_path: Path) -> None:
+    """The calls are what the provider's script says. Replayed and served, the real SDKs get the same again."""
+    pytest.importorskip("yaml")
+    (run,) = runs_of(PRODUCED / name)
+    read = check_run(run, tmp_path)
+    usage = [(67, 19), (179, 11), (12, 6)]
+    texts = ["Let me look.", _WEATHER, "It is sunny."]
+    assert [(one["saw"], one["text"], one.get("asked")) for one in said_in(read)] == [
+        (2, texts[0], _CITIES),
+        (5, texts[1], None),
+        (1, texts[2], None),
+    ]
+    assert [
+        (call.response.usage.input_tokens, call.response.usage.output_tokens) for call in read.llm_interactions
+    ] == usage
+    assert [result[3] for result in results_in(read)] == ["sunny", "rain"]
+    assert [call.api for call in read.llm_interactions] == ["openai-chat", "openai-chat", "anthropic-messages"]
+    assert (read.gaps, read.annotations) == ((), {"other_requests": 1})
+    (imported,) = import_file(Source(PRODUCED / name), tmp_path / "out")
+    with replay(imported.path) as again:
+        assert _ask_both("http://127.0.0.1:9", again.wrap) == [
+            2,
+            *texts[1:],
+        ]
+    with _served(imported.path) as server:
+        assert _ask_both(server.url) == [2, *texts[1:]]
+
+
+@pytest.mark.parametrize("name", ["weather.jsonl", "weather.compact.json"])
+def test_a_trace_of_claude_tap(name: str, tmp_path: Path) -> None:
+    (run,) = runs_of(PRODUCED / "claude-tap" / name)
+    read = check_run(run, tmp_path)
+    assert [(one["saw"], one["text"], one.get("asked")) for one in said_in(read)] == [
+        (2, "Let me look.", _CITIES),
+        (5, _WEATHER, None),
+    ]
+    first, second = read.llm_interactions
+    assert [one.response.usage.output_tokens for one in (first, second)] == [23, 14]
+    assert (first.timestamp, first.duration_seconds, first.stream) == ("2026-11-25T10:48:22.864223+00:00", 0.041, True)
+    (imported,) = import_file(Source(PRODUCED / "claude-tap" / name), tmp_path / "out")
+    with replay(imported.path, strict=False) as again:
+        client = again.wrap(anthropic.Anthropic(base_url="http://127.0.0.1:9", api_key="none"))
+        sent = json.loads((PRODUCED / "claude-tap" / "weather.jsonl").read_text().splitlines()[0])["request"]["body"]
+        with client.messages.stream(**{name: one for name, one in sent.items() if name != "stream"}) as stream:
+            assert [block.type for block in stream.get_final_message().content] == ["text", "tool_use", "tool_use"]
+
+
+def test_a_stream_without_its_events_is_read_and_cannot_be_replayed(tmp_path: Path) -> None:
+    """claude-tap keeps the events of streams only if it is told to."""
+    line = json.loads((PRODUCED / "claude-tap" / "weather.jsonl").read_text().splitlines()[0])
+    del line["response"]["sse_events"]
+    path = tmp_path / "trace.jsonl"
+    path.write_text(json.dumps(line) + "\n")
+    run = load(path)
+    assert [(one["text"], one["asked"]) for one in said_in(run)] == [("Let me look.", _CITIES)]
+    (imported,) = import_file(Source(path), tmp_path / "out")
+    sent = {name: one for name, one in line["request"]["body"].items() if name != "stream"}
+    with replay(imported.path, strict=False) as again:
+        client = again.wrap(anthropic.Anthropic(base_url="http://127.0.0.1:9", api_key="none"))
+        with pytest.raises(Exception, match="events of its stream are not in the recording"):
+            client.messages.stream(**sent).__enter__().get_final_message()
+
+
+def test_only_headers_on_the_list_are_kept_and_keys_are_masked_wherever_they_are(tmp_path: Path) -> None:
+    path = _cassette(tmp_path, _taped(_answer(f"Your key is {_KEY}."), url=f"{_URL}?key=second-{_KEY}&api-version=1"))
+    (imported,) = import_file(Source(path), tmp_path / "out")
+    written = b"".join(file.read_bytes() for file in imported.path.parent.iterdir())
+    assert _KEY.encode() not in written
+    (exchange,) = Recording(imported.path).exchanges
+    assert {name: exchange.begin.data[name] for name in ("url", "headers")} == {
+        "url": f"{_URL}?api-version=1",
+        "headers": {"x-stainless-retry-count": "0"},
+    }
+
+
+def test_a_request_that_failed_and_is_repeated_is_one_call_with_attempts(tmp_path: Path) -> None:
+    error = {"error": {"message": "busy", "type": "rate_limit_error"}}
+    path = _cassette(tmp_path, _taped(error, 429), _taped(error, 429), _taped(_answer()), _taped(_answer("again")))
+    first, second = load(path).llm_interactions
+    assert ([one.status for one in first.attempts], first.response.content) == ([429, 429, 200], "hi")
+    assert ([one.status for one in second.attempts], second.response.content) == ([200], "again")
+
+
+def test_a_body_that_is_still_compressed_is_read_within_a_limit(tmp_path: Path) -> None:
+    headers = {"content-type": ["application/json"], "content-encoding": ["gzip"]}
+    body = gzip.compress(json.dumps(_answer()).encode())
+    taped = _taped(None, headers=headers) | {}
+    taped["response"]["body"] = {"base64_string": base64.b64encode(body).decode()}
+    assert load(_cassette(tmp_path, taped)).llm_interactions[0].response.content == "hi"
+    bomb = zlib.compress(b"x" * 100_000_000)
+    cut, why = wire.without_encoding(bomb, [(b"content-encoding", b"deflate")])
+    assert (len(cut), why) == (67_108_864, "it decompresses to more than 67108864 bytes")
+
+
+def test_yaml_without_a_library_and_with_aliases_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "bomb.yaml"
+    path.write_text("interactions:\n- &a [x]\n- &b [*a, *a]\n- [*b, *b]\nversion: 1\n")
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "yaml", None)
+        with pytest.raises(TrajectoryFormatError, match=r"needs PyYAML: pip install 'trace-recorder\[imports\]'"):
+            load(path)
+    pytest.importorskip("yaml")
+    with pytest.raises(TrajectoryFormatError, match="has aliases"):
+        load(path)
+    path.write_text("interactions:\n" + "[" * 5000)
+    with pytest.raises(TrajectoryFormatError, match=r"too deep|not YAML"):
+        load(path)
+
+
+def _entry(time: str, answer: dict[str, Any] | None, **more: Any) -> dict[str, Any]:
+    request = {"method": "POST", "url": _URL, "headers": [], "postData": {"mimeType": "application/json"}}
+    request["postData"] |= {"text": _asked(time)}
+    headers = [{"name": "Content-Type", "value": "application/json"}]
+    response: dict[str, Any] = {"status": 0, "_error": "net::ERR_ABORTED", "headers": []}
+    if answer is not None:
+        response = {"status": 200, "headers": headers, "content": {"text": json.dumps(answer)} | more}
+    return {"startedDateTime": time, "time": 1500, "request": request, "response": response}
+
+
+def test_entries_of_a_har_file_in_the_order_in_which_they_began(tmp_path: Path) -> None:
+    """A body may be base64, a response may be missing, and other traffic is counted and not read."""
+    encoded = {"text": base64.b64encode(json.dumps(_answer("2")).encode()).decode(), "encoding": "base64"}
+    other = _entry("2026-01-01T00:00:00Z", _answer("private"))
+    other["request"]["url"] = "https://example.com/mail"
+    entries = [_entry("2026-01-01T00:00:03Z", None), other, _entry("2026-01-01T00:00:01Z", _answer("2"), **encoded)]
+    path = tmp_path / "x.har"
+    path.write_text(
+        json.dumps({"log": {"version": "1.2", "creator": {"name": "c", "version": "1"}, "entries": entries}})
+    )
+    run = load(path)
+    second, third = run.llm_interactions
+    assert (second.response.content, second.duration_seconds, second.timestamp[-14:]) == (
+        "2",
+        1.5,
+        "01.000000+00:00"[-14:],
+    )
+    assert third.error is not None
+    assert (third.error.message, run.annotations) == ("net::ERR_ABORTED", {"other_requests": 1})
+    assert "private" not in json.dumps(run.to_document())
+
+
+@pytest.mark.parametrize("kind", ["cassette", "har"])
+def test_damaged_recordings(kind: str, tmp_path: Path) -> None:
+    path = _cassette(tmp_path, _taped(_answer()))
+    document: Any = json.loads(path.read_text())
+    if kind == "har":
+        document = {"log": {"version": "1.2", "entries": [_entry("2026-01-01T00:00:01Z", _answer())]}}
+    check_damaged(path, json.dumps(document).encode())

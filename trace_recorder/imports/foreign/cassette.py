@@ -1,0 +1,129 @@
+"""Cassettes of vcrpy (also those of pytest-recording), in YAML or JSON: their calls to models.
+
+Source: vcrpy 9.4. `interactions` is a list of `request` (`method`, `uri`, `body`, `headers`) and `response` (`status`
+with `code`, `headers`, `body` with `string` or `base64_string`). Headers have lists of values. A response may still
+have the encoding that its headers state. No times are stated. YAML is read with PyYAML, if that is installed. YAML with
+aliases is refused: a small file could become a huge value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+from trace_recorder.dialects.json_access import as_dict, as_int, as_list
+from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.guard import try_call
+from trace_recorder.imports.foreign.run import Event, Exchange, ForeignRun, Members, Missing
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.foreign.wire import (
+    as_bytes,
+    from_base64,
+    header_pairs,
+    model_endpoint,
+    other_requests,
+    without_encoding,
+)
+from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH
+from trace_recorder.values.messages import Payload
+
+_BEGIN = b"interactions:"
+MAX_YAML_BYTES = 64 * 1024 * 1024
+
+
+def recognizes(source: Source) -> bool:
+    """Whether the file is YAML that begins with `interactions`, or a document with them."""
+    if _is_yaml(source):
+        return True
+    first = as_dict(next(iter(as_list(as_dict(source.document).get("interactions"))), None))
+    return {"request", "response"} <= first.keys() and "uri" in as_dict(first["request"])
+
+
+def _is_yaml(source: Source) -> bool:
+    lines = source.head.removeprefix(b"\xef\xbb\xbf").splitlines()
+    return next(
+        (line.rstrip() == _BEGIN for line in lines if line.strip() not in {b"", b"---"} and line[:1] != b"#"), False
+    )
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield the calls to models of a cassette as one run."""
+    document = _load_yaml(source) if _is_yaml(source) else source.document
+    events: list[Event] = []
+    others = 0
+    for number, interaction in enumerate(as_list(as_dict(document).get("interactions")), start=1):
+        found = _events(as_dict(interaction), number)
+        others += not found
+        events += found
+    yield ForeignRun(identity=source.path.name.partition(".")[0], events=[*events, *other_requests(others)])
+
+
+def _events(interaction: Members, number: int) -> list[Event]:
+    """Return the exchange of an interaction, and what of it cannot be read; nothing for other traffic."""
+    request, response = as_dict(interaction.get("request")), as_dict(interaction.get("response"))
+    url = request.get("uri")
+    endpoint = model_endpoint(request.get("method"), url)
+    if endpoint is None or not isinstance(url, str):
+        return []
+    answered = header_pairs(as_dict(response.get("headers")).items())
+    status = as_int(as_dict(response.get("status")).get("code"))
+    body = _body(response.get("body"))
+    body, why = (None, None) if body is None else without_encoding(body, answered)
+    exchange = Exchange(
+        time="",
+        endpoint=endpoint,
+        url=url,
+        request=_body(request.get("body")) or b"",
+        headers=header_pairs(as_dict(request.get("headers")).items()),
+        status=status,
+        response_headers=answered,
+        response=body,
+    )
+    missing = [] if why is None else [Missing(what=f"the response of interaction {number}", why=why)]
+    return [exchange, *missing]
+
+
+def _body(value: Payload) -> bytes | None:
+    if isinstance(value, dict):
+        if isinstance(value.get("base64_string"), str):
+            return from_base64(value["base64_string"])
+        value = value.get("string")
+    if isinstance(value, bytes):
+        return value
+    return as_bytes(value) if isinstance(value, str) else None
+
+
+def _load_yaml(source: Source) -> Payload:
+    try:
+        yaml = import_module("yaml")
+    except ImportError:
+        raise TrajectoryFormatError(
+            f"{source.path} is a cassette in YAML, which needs PyYAML: pip install 'trace-recorder[imports]'"
+        ) from None
+    if source.path.stat().st_size > MAX_YAML_BYTES:
+        raise TrajectoryFormatError(
+            f"{source.path} is longer than {MAX_YAML_BYTES} bytes, the most that is read of YAML."
+        )
+    data = source.path.read_bytes()
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return try_call(lambda: _checked(yaml, loader, data, source), lambda error: _refuse(error, source))
+
+
+def _checked(yaml: Any, loader: Any, data: bytes, source: Source) -> Payload:
+    depth = count = 0
+    for count, event in enumerate(yaml.parse(data, Loader=loader), start=1):  # noqa: B007 read after the loop
+        kind = type(event).__name__
+        depth += kind.endswith("StartEvent") - kind.endswith("EndEvent")
+        if depth > MAX_DOCUMENT_DEPTH or count > source.max_values or kind == "AliasEvent":
+            raise TrajectoryFormatError(
+                f"{source.path} has aliases, too many values, or too deep ones: it is not read."
+            )
+    value: Payload = yaml.load(data, Loader=loader)
+    return value
+
+
+def _refuse(error: Exception, source: Source) -> Payload:
+    if isinstance(error, TrajectoryFormatError):
+        raise error
+    raise TrajectoryFormatError(f"{source.path} is not YAML: {error}") from None

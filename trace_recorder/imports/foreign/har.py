@@ -1,0 +1,80 @@
+"""HAR files (HTTP Archive 1.2), as browsers, mitmproxy and other proxies write them: their calls to models.
+
+Source: http://www.softwareishard.com/blog/har-12-spec/. Of each entry in `log.entries`: `startedDateTime`, `time` in
+milliseconds, `request.postData.text`, `response.content.text`, which is base64 if `encoding` says so. Bodies are stored
+with their encodings undone. A `status` of 0 means that no response came; Chrome says why in `_error`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text
+from trace_recorder.imports.foreign.clocks import later, stated_time
+from trace_recorder.imports.foreign.run import Event, Exchange, ForeignRun, Members, Missing
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.foreign.wire import as_bytes, from_base64, header_pairs, model_endpoint, other_requests
+from trace_recorder.values.messages import Payload, without_none
+
+
+def recognizes(source: Source) -> bool:
+    """Whether the document is a log with entries."""
+    log = as_dict(as_dict(source.document).get("log"))
+    return isinstance(log.get("entries"), list) and "version" in log
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield the calls to models in a log as one run, in the order in which they began."""
+    log = as_dict(as_dict(source.document)["log"])
+    events: list[Event] = []
+    others = 0
+    for number, entry in enumerate(as_list(log.get("entries")), start=1):
+        event = _event(as_dict(entry), number)
+        others += event is None
+        events += [] if event is None else [event]
+    creator = as_dict(log.get("creator"))
+    yield ForeignRun(
+        identity=source.path.name.removesuffix(".har"),
+        events=[*sorted(events, key=lambda event: event.time), *other_requests(others)],
+        source=without_none(tool=as_text(creator.get("name")), version=as_text(creator.get("version"))),
+    )
+
+
+def _event(entry: Members, number: int) -> Event | None:
+    """Return the exchange of an entry; None if it is no call to a model."""
+    request, response = as_dict(entry.get("request")), as_dict(entry.get("response"))
+    url = as_text(request.get("url")) or ""
+    endpoint = model_endpoint(request.get("method"), url)
+    if endpoint is None:
+        return None
+    time, milliseconds = stated_time(entry.get("startedDateTime")), as_number(entry.get("time"))
+    sent = _body(as_dict(request.get("postData")))
+    if sent is None:
+        return Missing(what=f"the request of entry {number}", why="its body is not in the file", time=time)
+    seconds = None if milliseconds is None or milliseconds < 0 else milliseconds / 1000
+    status = as_int(response.get("status")) or None
+    return Exchange(
+        time=time,
+        endpoint=endpoint,
+        url=url,
+        request=sent,
+        headers=_headers(request),
+        status=status,
+        response_headers=_headers(response),
+        response=_body(as_dict(response.get("content"))) if status else None,
+        error=None if status else {"type": "no response", "message": as_text(response.get("_error")) or ""},
+        duration_seconds=seconds,
+        ended=later(time, seconds),
+    )
+
+
+def _headers(message: Members) -> list[tuple[bytes, bytes]]:
+    pairs = map(as_dict, as_list(message.get("headers")))
+    return header_pairs((pair.get("name"), pair.get("value")) for pair in pairs)
+
+
+def _body(content: Members) -> bytes | None:
+    text: Payload = content.get("text")
+    if not isinstance(text, str):
+        return None
+    return from_base64(text) if content.get("encoding") == "base64" else as_bytes(text)
