@@ -17,6 +17,7 @@ import httpx
 import httpx2
 import ollama
 import openai
+import polars
 from google import genai
 
 import trace_recorder
@@ -34,6 +35,9 @@ assert_type(create_client("openrouter").sdk, openai.OpenAI)
 assert_type(create_client("azure").async_sdk, openai.AsyncOpenAI)
 assert_type(create_client("google").sdk, genai.Client)
 assert_type(create_client("ollama").sdk, ollama.Client)
+
+assert_type(trace_recorder.to_dataframe([], "runs", library="polars"), polars.DataFrame)
+assert_type(trace_recorder.to_dataframe(trace_recorder.load("a.json")), Any)
 
 
 def ask(client: Client, name: str) -> LLMResponse:

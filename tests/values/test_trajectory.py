@@ -7,10 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import fields
 from functools import partial
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from trace_recorder import TrajectoryRecorder, diff, load_all
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction, WithoutRawData
 from trace_recorder.values.messages import NO_RESPONSE, LLMResponse, RequestReading, ToolCall, ToolResult
@@ -67,6 +69,24 @@ def test_the_repr_of_an_interaction_has_what_it_is_and_how_it_ended() -> None:
 def test_the_repr_of_a_step_has_its_number_and_state() -> None:
     """And how many tools were called, and came back."""
     assert repr(STEP) == "AgentStep(step_number=1, state='completed', 1 tool call, 0 tool results)"
+
+
+def test_what_compares_and_loads_runs_is_one_short_line(tmp_path: Path) -> None:
+    """A comparison says where the runs part, and an iterator what it has read."""
+    for name, answer in (("a", "Hi."), ("b", "Ho.")):
+        with TrajectoryRecorder(tmp_path / f"{name}.json") as recorder:
+            recorder.record_llm_interaction([{"role": "user", "content": "q"}], {"content": answer}, "p", "m")
+    (tmp_path / "c.json").write_text("{}")
+    runs = load_all(tmp_path, strict=False)
+    before, found = repr(runs), [*runs]
+    compared = diff(*found)
+
+    assert (before.startswith("Runs(path='"), before.endswith(", strict=False, 0 runs)")) == (True, True)
+    assert repr(runs).endswith(", strict=False, 2 runs, 1 failure)")
+    assert repr(compared) == "TrajectoryDiff(equal=False, parts_at=0, first='answer', 1 step, 1 different step)"
+    step = "DiffSide(step_number=1, interaction_id='llm_1')"
+    assert repr(compared.steps[0]) == f"DiffStep(a={step}, b={step}, differences=['answer'])"
+    assert [one.path for one in found] == [tmp_path / "a.json", tmp_path / "b.json"]
 
 
 def test_long_texts_are_cut_in_a_repr() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.data.shown import captured
+from tests.data.shown import by_hand, captured
 from trace_recorder import MissingExtraError, Trajectory, load, to_dataframe
 
 
@@ -17,6 +17,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Trajectory:
     path = tmp_path_factory.mktemp("run") / "run.jsonl"
     captured(path).journal.close()
     return load(path)
+
+
+@pytest.fixture(scope="module")
+def scored(tmp_path_factory: pytest.TempPathFactory) -> Trajectory:
+    """A run that its agent recorded by hand, which failed."""
+    return load(by_hand(tmp_path_factory.mktemp("run") / "by_hand.jsonl"))
 
 
 def _rows(frame: Any) -> list[dict[str, Any]]:
@@ -57,7 +63,60 @@ def test_a_row_is_a_step_or_a_tool_call(run: Trajectory, library: Any) -> None:
     ] * 2
 
 
+def test_a_row_is_a_run(scored: Trajectory, run: Trajectory, library: Any) -> None:
+    """With what it took in all, its rewards, and its file."""
+    one, other = _rows(to_dataframe([scored, run], of="runs", library=library))
+
+    assert one == {
+        "file": str(scored.path),
+        "trajectory_id": scored.trajectory_id,
+        "task": "List",
+        "status": "failed",
+        "success": False,
+        "started_at": scored.started_at,
+        "duration_seconds": 8.25,
+        "provider": "anthropic",
+        "model": "claude",
+        "steps": 2,
+        "calls": 2,
+        "failed_calls": 0,
+        "tool_calls": 1,
+        "failed_tool_calls": 1,
+        "input_tokens": 9,
+        "output_tokens": 2,
+        "cost": None,
+        "cost_estimated": None,
+        "rewards": "{}",
+        "metadata": "{}",
+        "final_result": None,
+        "error": "RuntimeError: lost",
+    }
+    assert (other["file"], other["metadata"], other["success"]) == (str(run.path), '{"seed": 7}', None)
+
+
 @pytest.mark.parametrize("of", ["calls", "steps", "tool_calls"])
+def test_each_row_names_its_run(scored: Trajectory, run: Trajectory, library: Any, of: Any) -> None:
+    """By its file, task, status and success, which in the table of tool calls is not the tool's."""
+    rows = _rows(to_dataframe([run, scored], of=of, library=library))
+    success = "run_success" if of == "tool_calls" else "success"
+
+    assert {(row["file"], row["task"], row["status"], row[success]) for row in rows} == {
+        (str(one.path), one.task, one.status, one.success) for one in (run, scored)
+    }
+
+
+@pytest.mark.parametrize("of", ["runs", "calls", "steps", "tool_calls"])
+def test_whole_numbers_are_nullable_integers(scored: Trajectory, library: Any, of: Any) -> None:
+    """Also where one is unknown, as the step of a call outside steps, and in a table without rows."""
+    for runs in ([scored], []):
+        frame = to_dataframe(runs, of=of, library=library)
+        types = dict(zip(frame.columns, map(str, frame.dtypes), strict=True))
+        names = {"step_number", "tool_calls", "input_tokens", "steps"} & types.keys()
+
+        assert (names != set(), {types[name] for name in names}) == (True, {"Int64"})
+
+
+@pytest.mark.parametrize("of", ["runs", "calls", "steps", "tool_calls"])
 def test_runs_of_every_shape_have_the_same_columns(
     trajectories: Mapping[str, Trajectory], library: Any, of: Any
 ) -> None:
@@ -69,7 +128,7 @@ def test_runs_of_every_shape_have_the_same_columns(
 
 def test_another_table_is_refused(run: Trajectory) -> None:
     """The error names those that there are."""
-    with pytest.raises(ValueError, match="one of calls, steps, tool_calls"):
+    with pytest.raises(ValueError, match="one of runs, calls, steps, tool_calls"):
         to_dataframe(run, of="messages")  # type: ignore[arg-type]  # what the test is of
 
 

@@ -100,7 +100,7 @@ def _load_own(source: _Source) -> Trajectory:
     journal_path = journal_path_for(path)
     if journal_path.is_file():
         try:
-            return fold_journal(journal_path)[0]
+            return fold_journal(journal_path, path)[0]
         except NotOwnError:
             if journal_path == path:
                 raise
@@ -115,9 +115,9 @@ def _load_own(source: _Source) -> Trajectory:
     atif = import_module("trace_recorder.imports.atif.document")  # few programs read others' files
     if atif.is_atif(document):
         read: Trajectory = atif.from_atif(document, str(path))
-        return read
+        return replace(read, path=path)
     try:
-        return _settled(from_document(document, str(path)))
+        return replace(_settled(from_document(document, str(path))), path=path)
     except TrajectoryFormatError as error:
         raise NotOwnError(str(error)) from None
 
@@ -155,12 +155,13 @@ def load_lines(lines: Iterable[bytes], path: Path) -> Trajectory:
         for record in journal_reader.read(line, at):
             fold.add(record)
         at += len(line)
-    return _read_on_demand(fold, "unknown", path)
+    return _read_on_demand(fold, "unknown", path, path)
 
 
-def fold_journal(path: Path) -> tuple[Trajectory, Fold]:
+def fold_journal(path: Path, asked: Path | None = None) -> tuple[Trajectory, Fold]:
     """Read a journal; also return its fold, for callers that need more than the trajectory.
 
+    `asked` is the file of the run that was asked for, if not the journal.
     What the records say of the run itself is read at once, its interactions and steps when one of them is asked for.
     """
     if path.stat().st_size > _LARGE and not _may_have_records(path):
@@ -172,15 +173,18 @@ def fold_journal(path: Path) -> tuple[Trajectory, Fold]:
     refuse_others(fold, data, path)
     status = status_without_end(path, fold)
     fold.run.gaps += cut_off_gaps(path, fold)
-    return _read_on_demand(fold, status, path), fold
+    return _read_on_demand(fold, status, path, asked or path), fold
 
 
-def _read_on_demand(fold: Fold, status: Status, path: Path) -> Trajectory:
-    """Return the trajectory of a fold to which no record will be added: the run itself is read, the rest is not yet."""
+def _read_on_demand(fold: Fold, status: Status, path: Path, asked: Path) -> Trajectory:
+    """Return the trajectory of a fold to which no record will be added: the run itself is read, the rest is not yet.
+
+    Errors name `path`, and the trajectory has `asked` as its path.
+    """
     refuse = partial(_refuse, path)
     interactions, steps = (partial(try_call, read, refuse) for read in (fold.interaction_fields, fold.step_fields))
     return Trajectory.read_on_demand(
-        try_call(fold.run.known, refuse, status),
+        {**try_call(fold.run.known, refuse, status), "path": asked},
         dict.fromkeys(("llm_interactions", "provider", "model"), interactions)
         | dict.fromkeys(("agent_steps", "metrics", "gaps"), steps),
     )

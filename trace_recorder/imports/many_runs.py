@@ -11,6 +11,7 @@ from trace_recorder.errors import UnreadableRunsError
 from trace_recorder.guard import try_call
 from trace_recorder.imports.loader import load_each
 from trace_recorder.storage.paths import runs_in_directory
+from trace_recorder.values.short_forms import call_repr
 from trace_recorder.values.trajectory import Trajectory
 
 
@@ -22,8 +23,20 @@ class Runs(Iterator[Trajectory]):
     strict: bool = True
     failures: dict[Path, Exception] = field(default_factory=dict)
     _file: Iterator[Trajectory] = field(default_factory=lambda: iter(()))
+    _path: Path | None = None
+    _read: int = 0
+
+    def __repr__(self) -> str:
+        """Say what was read so far, without reading on."""
+        counts = [(self._read, "run"), *([(len(self.failures), "failure")] if self.failures else [])]
+        return call_repr("Runs", {"path": str(self._path), "strict": self.strict}, counts)
 
     def __next__(self) -> Trajectory:
+        run = self._next()
+        self._read += 1
+        return run
+
+    def _next(self) -> Trajectory:
         for run in self._file:
             return run
         for path in self.paths:
@@ -50,4 +63,4 @@ def load_all(path: str | Path, *, strict: bool = True) -> Runs:
     iterator's `failures` alone. Raises OSError if the directory cannot be read.
     """
     path = Path(path)
-    return Runs(iter([path] if path.is_file() else runs_in_directory(path)), strict)
+    return Runs(iter([path] if path.is_file() else runs_in_directory(path)), strict, _path=path)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Literal
 
@@ -216,6 +217,8 @@ class Trajectory(_ReadOnDemand):
     llm_interactions: Sequence[LLMInteraction] = ()
     agent_steps: Sequence[AgentStep] = ()
     gaps: tuple[Gap, ...] = ()
+    path: Path | None = field(default=None, compare=False)
+    """The file that it was loaded from; None for one that was not loaded from a file."""
 
     @classmethod
     def read_on_demand(
@@ -232,7 +235,8 @@ class Trajectory(_ReadOnDemand):
 
     def __repr__(self) -> str:
         counts = [(len(self.llm_interactions), "LLM interaction"), (len(self.agent_steps), "step")]
-        return call_repr("Trajectory", {"task": self.task, "status": self.status}, counts)
+        known = {"task": self.task, "status": self.status} | without_none(success=self.success)
+        return call_repr("Trajectory", known, counts)
 
     @property
     def messages(self) -> Sequence[Message]:

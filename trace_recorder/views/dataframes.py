@@ -1,56 +1,80 @@
-"""Runs as a table: a row for each call, step or tool call, as a data frame of pandas or polars.
+"""Runs as a table: a row for each run, call, step or tool call, as a data frame of pandas or polars.
 
-Neither is a dependency: whichever is installed is used, polars first. Columns are the same for every run, and what is
-not known is null.
+Neither is a dependency: whichever is installed is used, polars first. Columns, and the types of numbers, are the same
+for every run, and what is not known is null. Each row names its run: the file, the task, the status, and the success.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from importlib import import_module
 from os import PathLike
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from trace_recorder.errors import MissingExtraError
 from trace_recorder.values.messages import Payload, ToolCall, ToolResult
 from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.comparison.figures import figures_of
 from trace_recorder.views.content.openai_functions import result_text
 from trace_recorder.views.content.parts import utf8_text
 from trace_recorder.views.cost import cost_of
+from trace_recorder.views.rewards import rewards_of
 
-Of = Literal["calls", "steps", "tool_calls"]
+if TYPE_CHECKING:
+    import pandas  # type: ignore[import-untyped]  # its stubs are a package of their own
+    import polars
+
+Of = Literal["runs", "calls", "steps", "tool_calls"]
 Library = Literal["polars", "pandas"]
+Runs = Trajectory | Iterable[Trajectory]
 Row = dict[str, Payload]
 
 
-def to_dataframe(runs: Trajectory | Iterable[Trajectory], of: Of = "calls", library: Library | None = None) -> Any:
-    """Return a data frame with a row for each call, step or tool call of one run, or of several.
+@overload
+def to_dataframe(runs: Runs, of: Of = "calls", *, library: Literal["polars"]) -> polars.DataFrame: ...
+@overload
+def to_dataframe(runs: Runs, of: Of = "calls", *, library: Literal["pandas"]) -> pandas.DataFrame: ...
+@overload
+def to_dataframe(runs: Runs, of: Of = "calls", library: Library | None = None) -> Any: ...
+def to_dataframe(runs: Runs, of: Of = "calls", library: Library | None = None) -> Any:
+    """Return a data frame with a row for each run, or for each call, step or tool call, of one run or of several.
 
+    Every row has its run's file, id, task, status and success. Whole numbers are nullable integers.
     `library` chooses between polars and pandas; by default it is the one that is installed, polars if both are. Raises
     MissingExtraError if it is not installed, ValueError for another `of`.
     """
     if of not in _ROWS:
         raise ValueError(f"of={of!r}: one of {', '.join(_ROWS)}")
-    columns, rows_of = _ROWS[of]
-    frame = _frame(_library(library))
     if isinstance(runs, str | PathLike):
         raise TypeError(f"to_dataframe() takes trajectories, and was given a path: to_dataframe(load({str(runs)!r})).")
-    runs = [runs] if isinstance(runs, Trajectory) else runs
-    table: dict[str, list[Payload]] = {name: [] for name in columns}
-    for run in runs:
+    columns, rows_of = _ROWS[of]
+    make_frame = _polars_frame if (module := _library(library)).__name__ == "polars" else _pandas_frame
+    table: dict[str, list[Payload]] = {name: [] for name in (*_OF_RUN, *columns)}
+    for run in [runs] if isinstance(runs, Trajectory) else runs:
+        facts = _facts_of(run)
         for row in rows_of(run):
             for name, values in table.items():
-                values.append(_cell(row[name]))
-    return frame(table)
+                values.append(_cell(row[name] if name in row else facts[name]))
+    return make_frame(module, table)
 
 
-def _frame(library: Any) -> Callable[[dict[str, list[Payload]]], Any]:
-    """Return what makes a data frame. In polars, numbers of several kinds in one column become those of the widest."""
-    frame: Callable[..., Any] = library.DataFrame
-    return partial(frame, strict=False) if library.__name__ == "polars" else frame
+def _polars_frame(polars: Any, table: dict[str, list[Payload]]) -> Any:
+    """Return a frame of polars. Numbers of several kinds in one column become those of the widest."""
+    types = {name: polars.Int64 for name, values in table.items() if name in _INTEGERS and _are_integers(values)}
+    return polars.DataFrame(table, schema_overrides=types, strict=False)
+
+
+def _pandas_frame(pandas: Any, table: dict[str, list[Payload]]) -> Any:
+    """Return a frame of pandas, in which a column of integers with a null would be one of floats."""
+    types = {name: "Int64" for name, values in table.items() if name in _INTEGERS and _are_integers(values)}
+    return pandas.DataFrame(table).astype(types)
+
+
+def _are_integers(values: Iterable[Payload]) -> bool:
+    """Whether all values are integers of 64 bits, or unknown. A file may have anything in their place."""
+    return all(value is None or (type(value) is int and -(2**63) <= value < 2**63) for value in values)
 
 
 def _cell(value: Payload) -> Payload:
@@ -71,12 +95,46 @@ def _library(name: Library | None) -> Any:
     )
 
 
+def _facts_of(run: Trajectory) -> Row:
+    """Return what each row says of its run."""
+    return {
+        "file": run.path and str(run.path),
+        "trajectory_id": run.trajectory_id,
+        "task": run.task,
+        "status": run.status,
+        "success": run.success,
+        "run_success": run.success,
+    }
+
+
+def _run_rows(run: Trajectory) -> Iterator[Row]:
+    figures = figures_of(run.llm_interactions)
+    yield {
+        "started_at": run.started_at,
+        "duration_seconds": run.execution_time,
+        "provider": run.provider,
+        "model": run.model,
+        "steps": len(run.agent_steps),
+        "calls": figures.calls,
+        "failed_calls": run.metrics.get("failed_llm_calls"),
+        "tool_calls": run.metrics.get("tool_calls"),
+        "failed_tool_calls": run.metrics.get("failed_tool_calls"),
+        "input_tokens": figures.input_tokens,
+        "output_tokens": figures.output_tokens,
+        "cost": figures.cost,
+        "cost_estimated": None if figures.cost is None else bool(figures.estimated_cost),
+        "rewards": rewards_of(run),
+        "metadata": run.metadata,
+        "final_result": run.final_result,
+        "error": run.error and f"{run.error.type}: {run.error.message}",
+    }
+
+
 def _call_rows(run: Trajectory) -> Iterator[Row]:
     for one in run.llm_interactions:
         counts, cost = counts_of(one) or Counts(), cost_of(one)
         response = one.response
         yield {
-            "trajectory_id": run.trajectory_id,
             "interaction_id": one.interaction_id,
             "started_at": one.started_at,
             "step_number": one.step_number,
@@ -106,7 +164,6 @@ def _step_rows(run: Trajectory) -> Iterator[Row]:
     for step in run.agent_steps:
         response = step.llm_response
         yield {
-            "trajectory_id": run.trajectory_id,
             "step_number": step.step_number,
             "started_at": step.started_at,
             "state": step.state,
@@ -127,7 +184,6 @@ def _tool_call_rows(run: Trajectory) -> Iterator[Row]:
         results = {result.call_id: result for result in step.tool_results}
         for call in step.tool_calls:
             yield {
-                "trajectory_id": run.trajectory_id,
                 "step_number": step.step_number,
                 "started_at": step.started_at,
                 "agent": step.agent,
@@ -149,10 +205,26 @@ def _tool_call(call: ToolCall, result: ToolResult | None) -> Row:
     }
 
 
+_OF_RUN = ("file", "trajectory_id", "task", "status")
+"""The first columns of each table. The success of the run comes after them, under its name in that table."""
+_INTEGERS = frozenset(
+    {
+        *("step_number", "messages", "tool_calls", "failed_tool_calls", "steps", "calls", "failed_calls", "attempts"),
+        *("input_tokens", "output_tokens", "cache_read_input_tokens", "reasoning_tokens"),
+    }
+)
 _ROWS: dict[str, tuple[tuple[str, ...], Callable[[Trajectory], Iterator[Row]]]] = {
+    "runs": (
+        (
+            *("success", "started_at", "duration_seconds", "provider", "model", "steps", "calls", "failed_calls"),
+            *("tool_calls", "failed_tool_calls", "input_tokens", "output_tokens", "cost", "cost_estimated", "rewards"),
+            *("metadata", "final_result", "error"),
+        ),
+        _run_rows,
+    ),
     "calls": (
         (
-            *("trajectory_id", "interaction_id", "started_at", "step_number", "agent", "provider", "model", "messages"),
+            *("success", "interaction_id", "started_at", "step_number", "agent", "provider", "model", "messages"),
             *("content", "reasoning", "tool_calls", "finish_reason", "input_tokens", "output_tokens"),
             *("cache_read_input_tokens", "reasoning_tokens", "cost", "cost_estimated", "duration_seconds"),
             *("time_to_first_token_seconds", "attempts", "complete", "error"),
@@ -161,17 +233,17 @@ _ROWS: dict[str, tuple[tuple[str, ...], Callable[[Trajectory], Iterator[Row]]]] 
     ),
     "steps": (
         (
-            *("trajectory_id", "step_number", "started_at", "state", "agent", "derived", "interaction_id", "content"),
+            *("success", "step_number", "started_at", "state", "agent", "derived", "interaction_id", "content"),
             *("tool_calls", "failed_tool_calls", "duration_seconds", "reflection", "error"),
         ),
         _step_rows,
     ),
     "tool_calls": (
         (
-            *("trajectory_id", "step_number", "started_at", "agent", "call_id", "name", "arguments", "success"),
+            *("run_success", "step_number", "started_at", "agent", "call_id", "name", "arguments", "success"),
             *("result", "error", "duration_seconds"),
         ),
         _tool_call_rows,
     ),
 }
-"""The columns of each table, and what makes its rows."""
+"""The columns of each table, and what makes its rows. In that of tool calls, `success` is the tool's."""

@@ -8,6 +8,7 @@ from itertools import zip_longest
 from typing import Literal, get_args
 
 from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.short_forms import call_repr
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.comparison.changed_ranges import changed_ranges
 from trace_recorder.views.comparison.comparable_steps import KINDS, ComparableStep, ComparableSteps, Kind
@@ -51,6 +52,11 @@ class DiffSide:
 
     source: StepOrCall
 
+    def __repr__(self) -> str:
+        call = self.source.call
+        known = without_none(step_number=self.source.step_number, interaction_id=call and call.interaction_id)
+        return call_repr("DiffSide", known)
+
     @property
     def figures(self) -> Figures:
         """What its call took."""
@@ -76,6 +82,10 @@ class DiffStep:
     a: DiffSide | None
     b: DiffSide | None
     differences: tuple[Difference, ...] = ()
+
+    def __repr__(self) -> str:
+        kinds = [one.kind for one in self.differences]
+        return call_repr("DiffStep", {"a": self.a, "b": self.b, "differences": kinds})
 
     def to_dict(self) -> dict[str, Payload]:
         """Render as JSON."""
@@ -132,6 +142,12 @@ class TrajectoryDiff:
     steps: tuple[DiffStep, ...]
     parts_at: int | None
     models: tuple[tuple[Model, Model], ...] = ()
+
+    def __repr__(self) -> str:
+        first = self.first_difference
+        known = {"equal": self.equal, **without_none(parts_at=self.parts_at, first=first and first.kind)}
+        different = sum(bool(step.differences) for step in self.steps)
+        return call_repr("TrajectoryDiff", known, [(len(self.steps), "step"), (different, "different step")])
 
     @property
     def equal(self) -> bool:
