@@ -35,7 +35,9 @@ def modules() -> Iterator[ModuleType]:
 
 def patterns() -> dict[str, str]:
     """The regular expressions of the package, each with a module that has it."""
-    found = {shape.regex: "trace_recorder.storage.redaction.patterns" for shape in SHAPES}
+    found = {
+        one: "trace_recorder.storage.redaction.patterns" for shape in SHAPES for one in (shape.regex, shape.behind_sign)
+    }
     for module in modules():
         for value in _values(vars(module).values()):
             if isinstance(value, re.Pattern):

@@ -3,7 +3,8 @@
 No key is in the file: a key there is a template, and its letters are drawn here, by a fixed seed. `{a20}` are twenty
 letters and digits, `{b…}` those of base64 in URLs, `{B…}` those of base64, `{x…}` hexadecimal digits, `{d…}` digits,
 `{A…}` capitals and digits, `{z…}` small letters and digits, `{l…}` letters, `{q…}` the 32
-letters of bech32.
+letters of bech32, `{r…}` those of base32, `{m…}` those of z-base-32. A row may have a fourth column: a template of what
+only looks like such a key, and is not masked.
 """
 
 from __future__ import annotations
@@ -31,8 +32,10 @@ _LETTERS = {
     "z": string.ascii_lowercase + string.digits,
     "l": string.ascii_letters,
     "q": "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L",
+    "r": string.ascii_lowercase + "234567",
+    "m": "13456789abcdefghijkmnopqrstuwxyz",
 }
-_DRAWN = re.compile(r"\{([abBxdAzlq])(\d+)\}")
+_DRAWN = re.compile(r"\{([abBxdAzlqrm])(\d+)\}")
 SAMPLES = 20
 
 
@@ -81,9 +84,16 @@ def keys(samples: int = SAMPLES) -> tuple[Key, ...]:
     random = Random(7)
     return tuple(
         Key(service, mask, *draw(template, random))
-        for service, mask, template in _file()["keys"]
+        for service, mask, template, *_ in _file()["keys"]
         for _ in range(samples)
     )
+
+
+@cache
+def near_misses() -> tuple[tuple[str, str], ...]:
+    """Texts that look like keys and are none: the service whose keys they look like, and the text."""
+    random = Random(9)
+    return tuple((row[0], draw(row[3], random)[0]) for row in _file()["keys"] if len(row) > 3)
 
 
 @cache

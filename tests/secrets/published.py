@@ -18,7 +18,7 @@ def lists() -> dict[str, str]:
     signs: dict[str, list[str]] = {}
     for shape in SHAPES:
         signs.setdefault(shape.what, []).append(f"`{shape.sign.strip()}`".replace("|", "\\|"))
-    rows = [f"| {what} | {', '.join(some)} |" for what, some in sorted(signs.items())]
+    rows = [f"| {what} | {', '.join(dict.fromkeys(some))} |" for what, some in sorted(signs.items())]
     kinds = ", ".join(dict.fromkeys(key.service.removeprefix("named: ") for key in keys(1)))
     return {
         "shapes": "\n".join(["| mask | what tells it |", "|---|---|", *rows]),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.secrets.corpus import false_alarms, innocent, keys, masked, masked_on_the_wire
+from tests.secrets.corpus import false_alarms, innocent, keys, masked, masked_on_the_wire, near_misses
 from tests.wire.corpus import DIRECTORY, load
 from trace_recorder.storage.redaction.redactor import Redaction
 from trace_recorder.storage.redaction.text_masking import default_redactor
@@ -21,6 +22,8 @@ PLACES = {
     "in brackets": "({})",
     "among Chinese words": "密钥是{}。",
     "at an end": "the last word is {}",
+    "in a shell": "$ ./deploy {} --dry-run\nok",
+    "in a removed line": "@@ -1 +1 @@\n-{}\n+\n",
 }
 
 
@@ -48,6 +51,21 @@ def test_every_kind_of_key_is_masked_however_json_spells_it(spelled: str) -> Non
         left[key] = json.dumps(json.loads(redaction.mask(text)[0]))
 
     assert [key for key, text in left.items() if key.longest in text] == []
+
+
+@pytest.mark.parametrize(("service", "text"), near_misses(), ids=lambda one: one[:24])
+def test_what_only_looks_like_a_key_stays(service: str, text: str) -> None:
+    """A shorter word, one of other letters, and a public identifier that begins like a key are none."""
+    assert (service, masked(f"see {text}, please")) == (service, f"see {text}, please")
+
+
+def test_a_key_that_is_part_of_an_address_is_masked() -> None:
+    """A slash before a key is no letter of base64, unless the key begins as images do."""
+    words = [key for key in keys(1) if re.fullmatch(r"[A-Za-z0-9_.~-]{16,}", key.text) and "SWMKEY" not in key.text]
+    left = {key.service: masked(f"GET https://api.example.com/v1/{key.text}/items") for key in words}
+
+    missed = {key.service for key in words if key.longest in left[key.service]}
+    assert (len(words) > 200, missed) == (True, {"Facebook, page", "Square, access", "Square, OAuth"})
 
 
 def test_no_innocent_text_is_touched() -> None:
@@ -163,7 +181,7 @@ def test_words_after_a_placeholder_s_first_word_stay(value: str) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["a-MxYuJRib56bDM4hWiE0kU41QjxOfT0", "A/y/PqC4lL6y5N+tx9klRjp", "test_33b7433268850984867193508716c0dc195"],
+    ["a-MxYuJRib56bDM4hWiE0kU41QjxOfT0", "A/y/PqC4lL6y5N+tx9klRjp", "test_33b7433268850984867193508716c0dc1954"],
 )
 def test_a_key_that_begins_like_a_placeholder_is_masked(value: str) -> None:
     """An article, or a word such as "test", before letters and digits that no words are made of."""

@@ -61,7 +61,11 @@ def patterns() -> Iterator[tuple[str, re.Pattern[str] | re.Pattern[bytes]]]:
                 yield f"{module.__name__}.{name}", value
             elif name == "_COMMANDS":
                 yield from ((f"{module.__name__}.{name} {one.word}", one.flag) for one in value)
-    yield from ((f"{shape.what} {shape.sign}", shape.pattern) for shape in secret_shapes.SHAPES)
+    for shape in secret_shapes.SHAPES:
+        yield f"{shape.what} {shape.sign}", shape.pattern
+        if shape.behind_sign:
+            yield f"{shape.what} behind {shape.sign}", shape.sign_pattern
+    yield "the search for the signs of shapes", secret_shapes._FINDER._search
 
 
 def unbounded(tree: list[tuple[object, object]], *, is_end: bool) -> list[str]:

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from trace_recorder.storage.redaction.candidates import Look
-from trace_recorder.storage.redaction.key_forms import AFTER_TEXT, WITH_BEGINNING, WITH_MIDDLE
+from trace_recorder.storage.redaction.candidates import SHORTEST, Look
+from trace_recorder.storage.redaction.key_forms import AFTER_ID, AFTER_TEXT, WITH_BEGINNING, WITH_MIDDLE
 
 _WORD = "A-Za-z0-9_"
-_UNMISTAKABLE = ("AIza", "AKIA", "ASIA", "dapi")
-"""Letters that may follow a slash; others occur in images that are written in base64."""
-
+_ESCAPES = (r"\\[bfnrt]", "%[0-9A-F]{2}", r"[0-9;\[][0-9]m", r"\\u[0-9A-Fa-f]{4}")
+"""Escapes that end in letters or digits."""
+_LINE_BEGINS = (r"\A[+-]", r"[\s>\"][+-]", r"\\n[+-]")
+"""The sign that a diff has before a line."""
 _BREAK = r"(?:\\{1,7}[nr]|[\r\n])"
 _PEM_LINE = rf"(?>(?:\\{{1,7}}[nrt]|[\r\n\t +>|]){{0,12}})(?:[A-Za-z0-9+/=]{{12,}}+|[A-Za-z-]{{3,12}}: [A-Za-z0-9,-]{{1,60}}+|[A-Za-z0-9+/=]{{1,11}}+(?=\s{{0,3}}(?:{_BREAK}|\Z)))"  # noqa: E501 - a pattern is read in one piece
 PEM_LONGEST = 20_000
@@ -32,25 +33,28 @@ _PEM = (
 PEM_BEGIN = "-----BEGIN "
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Shape:
-    """One pattern, a text that each of its secrets has, and the mask, for the group of the pattern if it has one.
+    """The form of one kind of secret: what its mask says, a text that each such secret has, and its pattern.
 
-    `follows` is the pattern behind that text, and `boundary` where the text is; `is_prefix` if secrets begin with it.
+    The pattern matches the secret, or has it as a group. `behind_sign` begins with the text, if the pattern does not.
     """
 
     what: str
     sign: str
     regex: str
-    follows: str
-    boundary: str = ""
-    is_prefix: bool = False
     grouped: bool = False
+    behind_sign: str = ""
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
         """The pattern, compiled when a text has the sign: to compile all of them delays every import."""
         return re.compile(self.regex)
+
+    @cached_property
+    def sign_pattern(self) -> re.Pattern[str]:
+        """The pattern that begins with the sign."""
+        return re.compile(self.behind_sign) if self.behind_sign else self.pattern
 
     def mask(self, text: str) -> str:
         """Return a text with every secret of this shape masked."""
@@ -63,32 +67,39 @@ class Shape:
         )
 
 
-def _boundary(prefix: str, length: int) -> str:
-    r"""The text where a secret with this prefix may begin, in front of the last `length` characters.
+def _boundary(prefix: str) -> str:
+    r"""The text where a secret with this prefix may begin, behind the prefix.
 
-    It is no word, except for an escape of JSON, of a URL or of a terminal, as its last letter is no word.
+    It is no word, except for an escape of JSON, of a URL or of a terminal, as its last letter is no word. It may be the
+    sign of a line in a diff. Other hyphens, plus signs and slashes are letters of base64, which has short prefixes.
     """
-    at = f".{{{length}}}"
-    within = "+/" if prefix == "sk-" or (prefix.isalnum() and prefix not in _UNMISTAKABLE) else ""
-    after_plus = rf"|(?<=[\s>\"]\+{at})|(?<=\A\+{at})|(?<=\\n\+{at})" if within else ""
-    return (
-        rf"(?:(?<![{_WORD}{within}]{at})|(?<=\\[bfnrt]{at})|(?<=(?:%[0-9A-F]{{2}}|[0-9;\[][0-9]m){at})"
-        rf"|(?<=\\u[0-9A-Fa-f]{{4}}{at}){after_plus})"
-    )
+    at = f".{{{len(prefix)}}}"
+    within = "-" if len(prefix) < 6 else ""
+    if prefix.isalnum():
+        within = "+/-" if "AA" in prefix else f"+{within}"
+    before = [rf"(?<![{_WORD}{within}]{at})", *(rf"(?<={one}{at})" for one in (*_ESCAPES, *_LINE_BEGINS))]
+    return f"(?:{'|'.join(before)})"
 
 
 def _shapes() -> Iterator[Shape]:
-    yield Shape("private-key", PEM_BEGIN, _PEM, r"[A-Z0-9 ]{0,30}PRIVATE")
+    yield Shape("private-key", PEM_BEGIN, _PEM, behind_sign=r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE")
+    for what, beginnings, follows, _ in AFTER_ID:
+        for prefix in beginnings.split():
+            yield Shape(what, prefix, re.escape(prefix) + _boundary(prefix) + follows, grouped=True)
     for what, beginnings, follows, _ in WITH_BEGINNING:
         for prefix in beginnings.split():
-            boundary = _boundary(prefix, len(prefix))
-            yield Shape(what, prefix, re.escape(prefix) + boundary + follows, follows, boundary, is_prefix=True)
+            yield Shape(what, prefix, re.escape(prefix) + _boundary(prefix) + follows)
     for what, middle, before, last, follows, _ in WITH_MIDDLE:
-        start = rf"(?:(?<![{_WORD}-])|(?<=\\[bfnrt])|(?<=[0-9;\[][0-9]m))"
-        boundary = rf"(?<={last}{re.escape(middle)})"
-        yield Shape(what, middle, f"{start}{before}{re.escape(middle)}{follows}", follows, boundary)
+        start = "|".join([rf"(?<![{_WORD}-])", *(f"(?<={one})" for one in (*_ESCAPES, *_LINE_BEGINS))])
+        text = re.escape(middle)
+        yield Shape(
+            what,
+            middle,
+            f"(?={before}{text})(?:{start}){before}{text}{follows}",
+            behind_sign=f"{text}(?<={last}{text}){follows}",
+        )
     for what, beginning, follows, _ in AFTER_TEXT:
-        yield Shape(what, beginning, re.escape(beginning) + follows, follows, grouped=True)
+        yield Shape(what, beginning, re.escape(beginning) + follows, grouped=True)
 
 
 SHAPES = tuple(_shapes())
@@ -97,114 +108,131 @@ BEGINNINGS = tuple(sorted({prefix for _, some, _, _ in WITH_BEGINNING for prefix
 
 # ── the quick look ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-_MARK = re.compile("[-_.]")
-_RARE = re.compile("[~|A-Z]")
-"""Characters that are rare enough to be searched for alone."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Sign:
-    """A text that secrets of a shape have, the position of its mark or rare character, and the number of the shape."""
-
-    text: str
-    at: int
-    number: int
-
-    @property
-    def behind_mark(self) -> str:
-        """What has to stand behind the mark: a bounded part of it, so that each mark can be tried by itself."""
-        follows = _UNBOUNDED.sub(r"{\1}", SHAPES[self.number].follows).replace("=*+", "")
-        return re.escape(self.text[self.at + 1 :]) + follows
-
-
-_UNBOUNDED = re.compile(r"\{(\d+),\}\+")
-
-
-def _marked() -> dict[str, list[_Sign]]:
-    """Return the beginnings that have a mark, by their last mark and the character before it."""
-    signs: dict[str, list[_Sign]] = defaultdict(list)
-    for number, shape in enumerate(SHAPES):
-        marks = [found.start() for found in _MARK.finditer(shape.sign)] if shape.is_prefix else []
-        if marks:
-            signs[shape.sign[marks[-1] - 1 : marks[-1] + 1]].append(_Sign(shape.sign, marks[-1], number))
-    return signs
-
-
-def _mark_pattern(signs: dict[str, list[_Sign]]) -> re.Pattern[str]:
-    """Compile the pattern of a mark behind one of the beginnings, and before a long run."""
-    by_mark: dict[str, list[str]] = defaultdict(list)
-    for ending, some in signs.items():
-        beginnings: dict[str, set[str]] = defaultdict(set)
-        for sign in some:
-            beginnings[sign.behind_mark].add(f"(?<={re.escape(sign.text[: sign.at + 1])})")
-        options = (f"(?:{'|'.join(sorted(begins))}){behind}" for behind, begins in beginnings.items())
-        by_mark[ending[1]].append(f"(?<={re.escape(ending)})(?={'|'.join(options)})")
-    return re.compile("|".join(f"{re.escape(mark)}(?:{'|'.join(some)})" for mark, some in by_mark.items()), re.ASCII)
-
-
-_BY_ENDING = _marked()
-_MARKS = _mark_pattern(_BY_ENDING)
-
-
-def _unmarked() -> tuple[re.Pattern[str], dict[str, list[_Sign]], tuple[tuple[str, re.Pattern[str], int], ...]]:
-    """Return one pattern for the shapes with a rare character, which begins each match, and these by the character; and
-    for each of the other shapes a text that has to be there, and a pattern that begins with it.
-
-    In either case a whole secret has to be there, so that a text without one is not searched twice.
-    """
-    options: dict[str, list[str]] = defaultdict(list)
-    signs: dict[str, list[_Sign]] = defaultdict(list)
-    others: list[tuple[str, re.Pattern[str], int]] = []
-    for number, shape in enumerate(SHAPES):
-        if " " in shape.sign or (shape.is_prefix and _MARK.search(shape.sign)):
-            continue
-        text, follows = shape.sign, shape.boundary + shape.follows
-        found = _RARE.search(text) or _MARK.search(text)
-        if found is None:
-            others.append((text, re.compile(re.escape(text) + follows, re.ASCII), number))
-            continue
-        behind = rf"(?<={re.escape(text[: found.end()])})" if found.start() else ""
-        options[found[0]].append(f"{behind}{re.escape(text[found.end() :])}{follows}")
-        signs[found[0]].append(_Sign(text, found.start(), number))
-    pattern = "|".join(f"{re.escape(one)}(?:{'|'.join(some)})" for one, some in options.items())
-    return re.compile(pattern, re.ASCII), signs, tuple(others)
-
-
-_RARE_SIGN, _BY_CHARACTER, _OTHER_SIGNS = _unmarked()
-_PLACED_SIGNS = tuple(
-    (shape.sign, re.compile(re.escape(shape.sign) + shape.follows, re.ASCII), number)
-    for number, shape in enumerate(SHAPES)
-    if " " in shape.sign
+_MARKS = "-_."
+_LONG = (
+    rf"(?=[A-Za-z0-9_+/.-]{{{SHORTEST}}})"
+    r"(?=[A-Za-z_+/=.-]{0,80}[0-9]|[A-Z_+/=.-]{0,80}[a-z][a-z_+/=.-]{0,80}[A-Z])"
 )
-"""Those of several words."""
+"""What follows a mark in a key, and seldom in anything else."""
+_LESS_RARE = f"{_MARKS}/|"
+"""Literals that are found by such a character are searched for with all that follows them."""
+_IN_WORDS = re.compile("[A-Za-z0-9+/_.=~:|@%!-]+")
+"""A literal of such characters is in one of the words that `Look` copies, or begins right before one."""
+_HEAD = 8
+"""A literal without a rare character is looked for in this many characters before a long run, and after its begin."""
+
+
+class _Finder:
+    """Finds where the literals of shapes are, and tries the pattern of a shape only there.
+
+    One search finds a rare character of a literal with the rest of it, or the mark at its end with the two characters
+    before. So a further shape costs next to nothing, in texts without its literal and at import.
+    """
+
+    def __init__(self, shapes: Iterable[Shape]) -> None:
+        self._of_several_words: list[Shape] = []
+        self._of_runs: list[Shape] = []
+        self._whole: dict[str, list[tuple[int, Shape]]] = defaultdict(list)
+        """By a character in the literals that are searched for with all that follows: its place, and the shape."""
+        self._rare: dict[str, list[tuple[int, Shape]]] = defaultdict(list)
+        """By the rare character: its place in the literal, and the shape."""
+        self._ending: dict[str, list[tuple[int, Shape]]] = defaultdict(list)
+        """By the mark at the end and the character before: the mark's place in the literal, and the shape."""
+        options: dict[str, list[str]] = defaultdict(list, {mark: [] for mark in _MARKS})  # the most frequent first
+        for shape in shapes:
+            text, at = shape.sign, _place(shape)
+            rest = re.escape(text[at + 1 :]) + (f"(?<={re.escape(text)})" if at > 0 else "")
+            if not _IN_WORDS.fullmatch(text):
+                self._of_several_words.append(shape)
+            elif at < 0:
+                self._of_runs.append(shape)
+                options["/"].append(shape.regex)  # a run of letters, in which slashes count, began before
+                self._whole["/"].append((-1, shape))
+            elif _ends_with_mark(shape):
+                self._ending[text[at - 1 : at + 1]].append((at, shape))
+            elif text[at] in _LESS_RARE:
+                self._whole[text[at]].append((at, shape))
+                options[text[at]].append(rest + (shape.behind_sign or shape.regex).removeprefix(re.escape(text)))
+            else:
+                self._rare[text[at]].append((at, shape))
+                options[text[at]].append(rest)
+        for mark in _MARKS:
+            options[mark].append(_before(mark, [head[:-1] for head in self._heads() if head[-1] == mark]) + _LONG)
+        self._search = re.compile("|".join(f"{re.escape(one)}(?:{'|'.join(some)})" for one, some in options.items()))
+        self._tails = {tail: tuple(self._heads(tail)) for tail in self._ending}
+
+    def _heads(self, *tails: str) -> Iterator[str]:
+        """Yield the literals up to their last mark."""
+        for tail in tails or self._ending:
+            yield from (shape.sign[: at + 1] for at, shape in self._ending[tail])
+
+    def find(self, look: Look) -> Iterator[tuple[int, Shape]]:
+        """Yield where in a text secrets of which shapes may be."""
+        for shape in self._of_several_words:
+            if shape.sign in look.plain:
+                yield from ((found.start(), shape) for found in shape.sign_pattern.finditer(look.plain))
+        if look.runs:
+            heads = " ".join([look.plain[max(0, at - _HEAD) : at + _HEAD] for at in look.runs])
+            for shape in self._of_runs:
+                if shape.sign in heads:
+                    yield from ((found.start(), shape) for found in shape.sign_pattern.finditer(look.plain))
+        if look.words:
+            yield from ((look.place(at), shape) for at, shape in self._in_words(look.words))
+
+    def _in_words(self, words: str) -> Iterator[tuple[int, Shape]]:
+        tails, done = self._tails, 0
+        for found in self._search.finditer(words):
+            at, end = found.span()
+            if at < done:  # in the secret before: to try each place in a long one takes quadratic time
+                continue
+            shapes = self._rare.get(words[at])
+            if shapes is None and end > at + 1:
+                shapes = self._whole[words[at]]
+            elif shapes is None:
+                tail = words[at - 1 : end]
+                if not words.endswith(tails.get(tail, ()), 0, end):
+                    continue
+                shapes = self._ending[tail]
+            for before, shape in shapes:
+                begin = at - before
+                secret = shape.sign_pattern.match(words, begin) if words.startswith(shape.sign, begin) else None
+                if secret is not None:
+                    yield at, shape
+                    done = max(done, secret.end())
+
+
+def _ends_with_mark(shape: Shape) -> bool:
+    """Whether a secret begins with the literal, and a long word follows the last mark in the literal."""
+    return not shape.behind_sign and not shape.grouped and any(mark in shape.sign for mark in _MARKS)
+
+
+def _place(shape: Shape) -> int:
+    """Return where the character of a literal is by which it is found; -1 if all characters are frequent ones."""
+    if _ends_with_mark(shape):
+        return max(map(shape.sign.rfind, _MARKS))
+    found = re.search("[~A-Z]", shape.sign) or re.search(f"[{_LESS_RARE}]", shape.sign)
+    return found.start() if found else -1
+
+
+def _before(mark: str, heads: Iterable[str]) -> str:
+    """Return a pattern for the end of texts before a mark: two characters, or the only one."""
+    firsts: dict[str, set[str]] = defaultdict(set)
+    for head in heads:
+        firsts[head[-1]].add(head[-2:-1])
+    lasts: dict[str, list[str]] = defaultdict(list)
+    for last, first in firsts.items():
+        lasts["".join(sorted(first - {""}))].append(last)
+    pairs = "|".join(f"[{re.escape(first)}][{re.escape(''.join(some))}]" for first, some in lasts.items() if first)
+    quick = f"[{re.escape(''.join(sorted(set(''.join(lasts)))))}][{re.escape(''.join(firsts))}]"
+    alone = re.escape("".join(last for last, first in firsts.items() if "" in first))
+    of_two = f"(?<={quick}{re.escape(mark)})(?<=(?:{pairs}){re.escape(mark)})"
+    return f"(?:{of_two}|(?<=[{alone}]{re.escape(mark)}))" if alone else of_two
+
+
+_FINDER = _Finder(SHAPES)
+_NUMBERS = {shape: number for number, shape in enumerate(SHAPES)}
 
 
 def signs(look: Look) -> list[tuple[int, int]]:
     """Return where in a text a secret of the table may be, and the number of its shape in `SHAPES`."""
-    plain, words = look.plain, look.words
-    places: list[tuple[int, int]] = []
-    for gate, pattern, number in _PLACED_SIGNS:
-        if gate in plain:
-            places += [(found.start(), number) for found in pattern.finditer(plain)]
-    if not words:
-        return places
-    done = 0
-    for found in _MARKS.finditer(words):
-        mark = found.start()
-        for sign in _BY_ENDING[words[mark - 1 : mark + 1]] if mark >= done else ():
-            begin = mark - sign.at
-            secret = SHAPES[sign.number].pattern.match(words, begin) if words.startswith(sign.text, begin) else None
-            if secret is not None:
-                places.append((look.place(mark), sign.number))
-                done = max(done, secret.end())
-    for found in _RARE_SIGN.finditer(words):
-        at = found.start()
-        places += [
-            (look.place(at), sign.number)
-            for sign in _BY_CHARACTER[found[0][0]]
-            if words.startswith(sign.text, at - sign.at)
-        ]
-    for gate, pattern, number in _OTHER_SIGNS:
-        if gate in words:
-            places += [(look.place(found.start()), number) for found in pattern.finditer(words)]
-    return places
+    return [(at, _NUMBERS[shape]) for at, shape in _FINDER.find(look)]
