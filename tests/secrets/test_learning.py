@@ -117,7 +117,7 @@ def test_eight_clients_that_make_their_first_call_at_once_are_all_masked() -> No
 def test_a_word_is_masked_only_behind_its_name(value: str) -> None:
     """A password that is a word of everybody's maims no prompt, no role and no type; behind its name it is masked."""
     redaction = Redaction(default_redactor, {"DB_PASSWORD": value, "OPENAI_API_KEY": value})
-    text = json.dumps({"role": value, "type": value, value: "x", "content": f"Use {value}, or {value}_x."})
+    text = json.dumps({"role": value, "type": value, value: 1, "content": f"Use {value}, or {value}_x."})
 
     mask = "DB_PASSWORD=[REDACTED:assigned-secret]\n"
     assert (redaction.mask(text), redaction.mask_plain(f"DB_PASSWORD={value}\n")) == ((text, 0), mask)

@@ -49,7 +49,7 @@ FULL = {
     "_WORD",
     "_STEP",
 }
-FULL |= {"PLACE_FOR_ONE", "_NO_PASSWORD", "_COOKIES", "_SCHEME", "_COMPOUND", "_UNBOUNDED"}
+FULL |= {"PLACE_FOR_ONE", "_NO_PASSWORD", "_COOKIES", "_SCHEME", "_COMPOUND", "_UNBOUNDED", "_PLACEHOLDER", "COLON"}
 """Patterns that are asked of a name, or of the beginning of a value: of a text that is short."""
 
 

@@ -1,19 +1,52 @@
-"""Secrets in JSON that are known by the name of their member."""
+r"""Secrets in JSON that are known by the name of their member: `{"password": "hunter2"}`.
+
+The name of a field is not a word in a sentence: the string under `password`, `client_secret` or `authorization_token`
+is a secret whatever it looks like, except for placeholders (`is_secret_member`). The same is true in a string that is
+wholly JSON, such as a tool's arguments, and in a part of such a string that a model streams (`mask_fields`). The
+headers and the authorization of an MCP server are secrets by the API's definition (`mcp_secrets`). Invariant: a value
+is masked in its place only; it is not learned, because a password may be a word.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
 
-from trace_recorder.storage.redaction.name_kinds import SCHEMES, is_secret_value, kind_of
+from trace_recorder.signal_handlers import ours
+from trace_recorder.storage.redaction.json_strings import decode_string
+from trace_recorder.storage.redaction.name_kinds import SCHEMES, is_secret_value, kind_of, says_secret
 from trace_recorder.storage.redaction.names import has_cookies
+from trace_recorder.values.json_text import COLON, parse_leniently
+
+Span = tuple[int, int]
+
+MASK = "[REDACTED:secret-member]"
+ARGUMENTS = frozenset({"arguments", "partial_json"})
+"""Members that hold JSON, or a part of it, by the API's definition."""
 
 _SCHEME = re.compile(rf"{SCHEMES} {{1,3}}", re.IGNORECASE)
 _SPACE = re.compile(r"\s")
+_PLACEHOLDER = re.compile(
+    r"str(?:ing)?|text|bytes|any|object|number|int(?:eger)?|bool(?:ean)?|null|none|nil|undefined|true|false|\*+|x{3,}|\.{3}|…"
+    r"|<[^<>]*>|\$\{[^{}]*\}|\$\(.*\)|\$[A-Za-z_]\w*|%\w+%|\{+[^{}]*\}+|(?:your|my)[-_ ].*|\[REDACTED:.*"
+    r"|[~^]?v?\d+(?:\.\d+){1,3}|arn:.*",
+    re.IGNORECASE | re.DOTALL,
+)
+"""What is written where no secret is: types, variables of templates, asterisks, versions, names of resources."""
+_FIELD = re.compile(r"\"\s{0,20}+:\s{0,20}+\"")
+_INSIDE = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
+_LONGEST_NAME = 80
+_LONGEST_OPEN = 4096
+"""The value of a field is waited for if this much of it is there, or less."""
+_TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[{}]', re.DOTALL)
 
 
 def is_secret_member(name: str, value: str, short: Collection[str]) -> bool:
-    """Whether the value of a member of JSON is secret by the member's name."""
+    """Whether the value of a member of JSON is secret by the member's name, or the element after an option by that."""
+    if not name.startswith("-") and says_secret(name):
+        return is_secret_field(value)
     kind = kind_of(name)
     if kind is None:
         return False
@@ -21,3 +54,115 @@ def is_secret_member(name: str, value: str, short: Collection[str]) -> bool:
         return has_cookies(value)
     said = _SCHEME.sub("", value.strip(), count=1)
     return said in short or (_SPACE.search(said) is None and is_secret_value(kind, name, said, "quoted"))
+
+
+def is_secret_field(value: str) -> bool:
+    """Whether the value of a field that is a secret is one: it is not empty, and no placeholder."""
+    said = value.strip()
+    return bool(said) and _PLACEHOLDER.fullmatch(said) is None
+
+
+def mask_json(text: str) -> str:
+    """Mask the secret fields of a text that is wholly JSON; return any other text as it is."""
+    if text[:200].lstrip()[:1] not in {"{", "["}:
+        return text
+    masked = mask_fields(text)
+    return masked if masked == text or is_json(text) else text
+
+
+def is_json(text: str) -> bool:
+    """Whether a text is wholly JSON."""
+    try:
+        parse_leniently(text)
+    except ours(ValueError, RecursionError):
+        return False
+    return True
+
+
+def mask_fields(text: str) -> str:
+    """Mask the secret fields of JSON text, or of a part of it that begins or ends anywhere."""
+    parts: list[str] = []
+    done = 0
+    for name, start, end in _fields(text):
+        value = text[start:end]
+        if says_secret(name):
+            masked = MASK if is_secret_field(value) else value
+        else:
+            masked = _mask_within(value) if '\\"' in value else value
+        if masked != value:
+            parts += (text[done:start], masked)
+            done = end
+    return "".join([*parts, text[done:]]) if parts else text
+
+
+def _fields(text: str) -> Iterator[tuple[str, int, int]]:
+    """Yield the names of the fields with a string, and where its text begins and ends; it may be cut off."""
+    done = 0
+    for found in _FIELD.finditer(text):
+        at = found.start()
+        if at < done or text[at - 1 : at] == "\\":
+            continue
+        name = text[text.rfind('"', max(0, at - _LONGEST_NAME), at) + 1 : at]
+        inside = _INSIDE.match(text, found.end())
+        done = inside.end() if inside else found.end()
+        yield name, found.end(), done
+
+
+def _mask_within(spelled: str) -> str:
+    """Mask the fields of a string that is JSON within JSON, as it is spelled there."""
+    try:
+        value = str(json.loads(f'"{spelled}"'))
+    except ours(ValueError):
+        return spelled
+    masked = mask_json(value)
+    return spelled if masked == value else json.dumps(masked)[1:-1]
+
+
+def open_field(text: str) -> int:
+    """Return where the name of a secret field begins whose value is not closed at the end of a text, or -1."""
+    last = None
+    for found in _FIELD.finditer(text, max(0, len(text) - _LONGEST_OPEN)):
+        last = found
+    if last is None:
+        return -1
+    begin = text.rfind('"', max(0, last.start() - _LONGEST_NAME), last.start()) + 1  # the quote may be written already
+    inside = _INSIDE.match(text, last.end())
+    is_open = inside is None or text[inside.end() : inside.end() + 1] != '"'
+    return begin if is_open and says_secret(text[begin : last.start()]) else -1
+
+
+@dataclass(slots=True)
+class _Object:
+    """An object of JSON while it is read: the name that it has, whether it is an MCP server, its headers."""
+
+    name: str
+    is_mcp: bool = False
+    secrets: list[Span] = field(default_factory=list)
+
+
+def mcp_secrets(text: str) -> list[Span]:
+    """Return the strings of JSON text that are the headers or the authorization of a tool of type "mcp"."""
+    if '"mcp"' not in text or ('"headers"' not in text and '"authorization"' not in text):
+        return []
+    found: list[Span] = []
+    objects: list[_Object] = []
+    name = ""
+    for token in _TOKEN.finditer(text):
+        start, end = token.span()
+        if token[0] == "{":
+            objects.append(_Object(name))
+        elif token[0] == "}":
+            closed = objects.pop() if objects else None
+            found += closed.secrets if closed and closed.is_mcp else []
+        elif COLON.match(text, end):
+            name = decode_string(text, start, end)
+            continue
+        elif objects:
+            here = objects[-1]
+            here.is_mcp = here.is_mcp or (name == "type" and token[0] == '"mcp"')
+            if name == "authorization":
+                here.secrets.append((start, end))
+            if here.name == "headers" and len(objects) > 1:
+                objects[-2].secrets.append((start, end))
+        name = ""
+    return found

@@ -30,13 +30,13 @@ def _ends(first: str, last: str) -> tuple[str, ...]:
 _SAYS_SECRET = (
     *("password", "passwd", "passphrase", "passcode", "pwd", "secret", "secretkey", "secretkeybase"),
     *_ends("account access private signing encryption master subscription storage", "key"),
-    *_ends("api access refresh auth bearer session security client id oauth personal private", "token"),
+    *_ends("api access refresh auth bearer session security id oauth personal private", "token"),
     *("authorization", "authorizationtoken", "clientkeydata", "sharedaccesskey", "authkey"),
 )
 """Names that end so say that a secret follows; without hyphens and underscores."""
 _STRONG = (
     *_SAYS_SECRET,
-    *_ends("bot user app webhook github gitlab slack npm pypi hf vault deploy service admin login", "token"),
+    *_ends("client bot user app webhook github gitlab slack npm pypi hf vault deploy service admin login", "token"),
     *_ends("license deploy app service integration", "key"),
 )
 """Names whose values are secrets, unless they are words, types or placeholders."""

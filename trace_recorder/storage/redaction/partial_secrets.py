@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 
+from trace_recorder.storage.redaction.json_members import open_field
 from trace_recorder.storage.redaction.name_kinds import SCHEMES
 from trace_recorder.storage.redaction.patterns import BEGINNINGS, PEM_BEGIN, PEM_LONGEST
 
@@ -50,6 +51,8 @@ def unfinished(text: str) -> int:
         if found is not None:
             before = _LINE_BEFORE.search(text, max(0, found.start() - 100), found.start())
             start = min(start, before.start() if before else found.start())
+    opened = open_field(text)
+    start = min(start, opened) if opened >= 0 else start
     pem = text.rfind(PEM_BEGIN)
     if 0 <= pem < start and len(text) - pem <= PEM_LONGEST and _PEM.match(text, pem):
         end = _PEM_END.search(text, pem)

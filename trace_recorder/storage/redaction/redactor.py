@@ -19,15 +19,23 @@ from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_oth
 from trace_recorder.guard import try_call
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.body_parts import BodyPart
-from trace_recorder.storage.redaction.json_members import is_secret_member
+from trace_recorder.storage.redaction.json_members import (
+    ARGUMENTS,
+    MASK,
+    is_json,
+    is_secret_member,
+    mask_fields,
+    mask_json,
+    mcp_secrets,
+)
 from trace_recorder.storage.redaction.json_strings import decode_string, strings_at, without_escapes
 from trace_recorder.storage.redaction.known_values import KnownSecrets
 from trace_recorder.storage.redaction.partial_secrets import unfinished
 from trace_recorder.storage.redaction.split_secrets import Part, lines_of
-from trace_recorder.storage.redaction.text_masking import EVERY, KNOWN, Sightings, default_redactor, mask_text
-from trace_recorder.values.json_text import parse_leniently
+from trace_recorder.storage.redaction.text_masking import EVERY, KNOWN, NAME, Sightings, default_redactor, mask_text
 
 Redactor = Callable[[str], str]
+Span = tuple[int, int]
 
 _SECRET_NAME = re.compile(
     r"(?:(?:^|_)(?:API_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASS|PWD|PASSPHRASE|ACCESS_?KEY|PRIVATE_?KEY)(?:$|_)|PGPASSWORD)"
@@ -66,6 +74,7 @@ class Redaction:
         self, redact: Redactor | Sequence[Redactor] | None, environment: Mapping[str, str] = os.environ
     ) -> None:
         self._redactors = () if redact is None else (redact,) if callable(redact) else tuple(redact)
+        self._knows_shapes = default_redactor in self._redactors
         self._looks_at_all = any(redactor is not default_redactor for redactor in self._redactors)
         self._known = KnownSecrets(
             value
@@ -95,6 +104,10 @@ class Redaction:
 
     def _mask_own(self, text: str, kinds: int) -> str:
         """Mask what a text shows by itself; a long one is masked bit by bit, as far as its secrets are finished."""
+        masked = self._mask_bit_by_bit(text, kinds)
+        return mask_json(masked) if kinds & NAME else masked
+
+    def _mask_bit_by_bit(self, text: str, kinds: int) -> str:
         parts: list[str] = []
         done = 0
         while len(text) - done > MAX_UNINTERRUPTED_CHARS:
@@ -112,7 +125,7 @@ class Redaction:
     def mask_name(self, text: str) -> str:
         """Mask a name, without a user's redactor: what has the shape of a key, or is known, long, and no word."""
         text = self._known.mask(text, names=True)
-        return mask_text(text) if default_redactor in self._redactors else text
+        return mask_text(text) if self._knows_shapes else text
 
     def _apart(self, name: str, names: dict[str, str]) -> str:
         """Mask a member's name; names that differ stay apart, so that no member is lost."""
@@ -132,13 +145,17 @@ class Redaction:
     def _mask_strings(self, text: str, seen: Sightings | None) -> tuple[str, int]:
         """Mask the strings in which something was seen, or all of them."""
         places = seen.places() if seen else None
+        defined = set(mcp_secrets(text) if self._knows_shapes else ())
         parts: list[str] = []
         done = count = 0
         names: dict[str, str] = {}
         for start, end, name, is_name in strings_at(text, places):
             value = decode_string(text, start, end)
             kinds = seen.kinds(start, end) if seen else EVERY
-            masked = self._apart(value, names) if is_name else self._mask_value(name, value, kinds)
+            if (start, end) in defined:
+                masked = MASK
+            else:
+                masked = self._apart(value, names) if is_name else self._mask_value(name, value, kinds)
             if masked != value:
                 count += masks_in(value, masked)
                 parts += (text[done:start], json.dumps(masked, ensure_ascii=not _encodes(masked)))
@@ -151,9 +168,10 @@ class Redaction:
             return value
         if name in _SEALED and len(value) >= _SEAL:
             return self._known.mask(value)
-        if name and default_redactor in self._redactors and is_secret_member(name, value, self._known.short):
-            return "[REDACTED:secret-member]"
-        return self.mask_plain(value, kinds)
+        if name and self._knows_shapes and is_secret_member(name, value, self._known.short):
+            return MASK
+        masked = self.mask_plain(value, kinds)
+        return mask_fields(masked) if name in ARGUMENTS and kinds & NAME and self._knows_shapes else masked
 
     def mask_all(self, texts: list[str]) -> list[tuple[str, int]]:
         """Mask several JSON texts, each as `mask` does. The last one is often the same as the time before."""
@@ -185,10 +203,15 @@ class Redaction:
         """Return what may be secret in JSON text, which may have escapes. A long text is searched in pieces."""
         if not self._redactors:
             return Sightings("")
-        if len(text) > MAX_UNINTERRUPTED_CHARS + _OVERLAP:
-            return self._see_in_pieces(text)
+        is_long = len(text) > MAX_UNINTERRUPTED_CHARS + _OVERLAP
+        seen = self._see_in_pieces(text) if is_long else self._see_at_once(text)
+        if self._knows_shapes:
+            seen.by_name += [start for start, _ in mcp_secrets(text)]
+        return seen
+
+    def _see_at_once(self, text: str) -> Sightings:
         plainer, escapes = without_escapes(text) if "\\" in text else (text, [])
-        seen = Sightings(plainer, EVERY if default_redactor in self._redactors else KNOWN, self._known)
+        seen = Sightings(plainer, EVERY if self._knows_shapes else KNOWN, self._known)
         if escapes and any(seen.all):
             seen.move_behind_escapes(escapes)
         return seen
@@ -198,7 +221,7 @@ class Redaction:
         for at in range(0, len(text), MAX_UNINTERRUPTED_CHARS):
             yield_to_others()
             begin = max(0, at - _OVERLAP)
-            seen.add(self._see(text[begin : at + MAX_UNINTERRUPTED_CHARS]), begin)
+            seen.add(self._see_at_once(text[begin : at + MAX_UNINTERRUPTED_CHARS]), begin)
         return seen
 
     def mask_stream(self, data: bytes, *, last: bool = True) -> tuple[bytes, int, int]:
@@ -215,7 +238,7 @@ class Redaction:
             part = Part(part.text[:-waiting])
             data = part.text.encode("utf-8", "surrogateescape")
         yield_to_others()
-        text, spelled = part.mask(self._sees_secrets, self._mask_secrets)
+        text, spelled = part.mask(self._sees_secrets, self._mask_secrets, self._mask_arguments)
         yield_to_others()
         masked, count = self._mask_lines(text)
         return masked.encode("utf-8", "surrogateescape"), spelled + count, len(data)
@@ -248,14 +271,19 @@ class Redaction:
     def _mask_secrets(self, text: str) -> str:
         """Mask what is known to be secret, and what has the shape of it, without a redactor of the user's."""
         text = self._known.mask(text)
-        return mask_text(text, self._known.short) if default_redactor in self._redactors else text
+        return mask_json(mask_text(text, self._known.short)) if self._knows_shapes else text
+
+    def _mask_arguments(self, text: str) -> str:
+        """Mask a part of a tool's arguments, which are JSON."""
+        masked = self._mask_secrets(text)
+        return mask_fields(masked) if self._knows_shapes else masked
 
     def mask_line(self, line: str) -> tuple[str, int]:
         """Mask a line: the strings of what is JSON in it, or else all of it."""
         if not self.sees(line):
             return line, 0
         begin = _JSON_BEGIN.search(line)
-        if begin is not None and _is_json(line[begin.start() :]):
+        if begin is not None and is_json(line[begin.start() :]):
             masked, count = self.mask(line[begin.start() :])
             return line[: begin.start()] + masked, count
         field = begin is None and _FIELD.match(line)
@@ -274,14 +302,6 @@ _FIELD = re.compile(r"(?:event|id|retry|:|\s*$)")
 def masks_in(text: str, masked: str) -> int:
     """Return how many secrets have been masked in a text; what a redactor of the user's changed in it counts as one."""
     return 0 if masked == text else max(1, masked.count(_BEGIN) - text.count(_BEGIN))
-
-
-def _is_json(text: str) -> bool:
-    try:
-        parse_leniently(text)
-    except ours(ValueError, RecursionError):
-        return False
-    return True
 
 
 def _encodes(text: str) -> bool:

@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
 from trace_recorder.signal_handlers import ours
+from trace_recorder.storage.redaction.json_members import ARGUMENTS
 from trace_recorder.storage.redaction.partial_secrets import LONGEST
 from trace_recorder.values.json_text import STRING, parse_leniently
 from trace_recorder.values.messages import Payload
@@ -69,16 +70,22 @@ class Part:
         self._lines = lines_of(text)
         self._said = _said(self._lines)
 
-    def mask(self, sees: Sees, mask: Mask) -> tuple[str, int]:
-        """Mask the secrets in its joined texts; return the part with the number of texts masked."""
+    def mask(self, sees: Sees, mask: Mask, mask_arguments: Mask) -> tuple[str, int]:
+        """Mask the secrets in its joined texts; return the part with the number of texts masked.
+
+        `mask_arguments` masks the arguments of tools: parts of JSON, in which names of members count.
+        """
         if not any(map(sees, self._said)):
             return self.text, 0
         lines = self._lines[:]
         changed: dict[int, list[tuple[int, int, str]]] = {}
         count = 0
-        for pieces in _texts(lines).values():
+        for place, pieces in _texts(lines).items():
+            are_arguments = _are_arguments(place)
+            if len(pieces) == 1 and not are_arguments:
+                continue  # the event is masked as JSON
             said = "".join(piece.text for piece in pieces)
-            masked = mask(said) if sees(said) else said
+            masked = said if not sees(said) else mask_arguments(said) if are_arguments else mask(said)
             if masked != said:
                 count += 1
                 for piece, left in _spread(pieces, said, masked):
@@ -92,11 +99,15 @@ class Part:
         """Return how many characters at its end are to wait: from the event on in which what `waits` begins."""
         if not any(waits(_decoded(_ending(said))[-LONGEST:]) for said in self._said):
             return 0
-        first = len(self._lines)
-        for pieces in _texts(self._lines, several=False).values():
-            letters = waits("".join(piece.text for piece in pieces)[-LONGEST:])
-            if letters:
-                first = min(first, _holding(pieces, letters).line)
+        texts = list(_texts(self._lines).values())
+        first, end = len(self._lines), -1
+        while first != end:  # what waits in one text may cut another one, or the value before it
+            end = first
+            for pieces in texts:
+                shown = [piece for piece in pieces if piece.line < end]
+                letters = waits("".join(piece.text for piece in shown)[-LONGEST:])
+                if letters:
+                    first = min(first, _holding(shown, letters).line)
         return sum(map(len, self._lines[first:]))
 
 
@@ -213,8 +224,8 @@ def _holding(pieces: list[_Piece], letters: int) -> _Piece:
     return pieces[0]
 
 
-def _texts(lines: list[str], *, several: bool = True) -> dict[tuple[Payload, ...], list[_Piece]]:
-    """Return the pieces of each text; with `several`, of those that grow over several events."""
+def _texts(lines: list[str]) -> dict[tuple[Payload, ...], list[_Piece]]:
+    """Return the pieces of each text."""
     texts: dict[tuple[Payload, ...], list[_Piece]] = {}
     for number, line in enumerate(lines):
         begin = _JSON_BEGIN.search(line)
@@ -222,7 +233,17 @@ def _texts(lines: list[str], *, several: bool = True) -> dict[tuple[Payload, ...
             continue
         for place, piece in _pieces(line, begin.start(), number):
             texts.setdefault(place, []).append(piece)
-    return {place: pieces for place, pieces in texts.items() if len(pieces) > several}
+    return texts
+
+
+def _are_arguments(place: tuple[Payload, ...]) -> bool:
+    """Whether the text of a place is the arguments of a tool, by its member or by the type of its events."""
+    return place[-1] in ARGUMENTS or any(part[0] == "type" and "arguments" in part[1] for part in place if _tells(part))
+
+
+def _tells(part: Payload) -> bool:
+    """Whether a part of a place is a member that distinguishes it, with its value."""
+    return isinstance(part, tuple)
 
 
 def _pieces(line: str, begin: int, number: int) -> Iterator[tuple[tuple[Payload, ...], _Piece]]:

@@ -14,6 +14,7 @@ from trace_recorder.storage.redaction import encodings as secret_encodings
 from trace_recorder.storage.redaction import names as secret_names
 from trace_recorder.storage.redaction import patterns as secret_shapes
 from trace_recorder.storage.redaction.candidates import Look
+from trace_recorder.storage.redaction.json_members import mask_json
 from trace_recorder.storage.redaction.known_values import KnownSecrets
 from trace_recorder.storage.redaction.opaque_runs import shorten
 
@@ -23,7 +24,7 @@ def default_redactor(text: str) -> str:
 
     Works on plain text and on JSON text: no mask crosses a string's end.
     """
-    return mask_text(text)
+    return mask_json(mask_text(text))
 
 
 SHAPE, NAME, ENCODED, KNOWN = 1, 2, 4, 8

@@ -1,0 +1,185 @@
+"""In JSON, the string under a secret's name is masked whatever it is; schemas, placeholders and prose stay."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import openai
+import pytest
+
+from tests.capture.server import CHAT, plain, serving, stream
+from tests.secrets.everywhere import bytes_of
+from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.storage.redaction.redactor import Redaction
+from trace_recorder.storage.redaction.text_masking import default_redactor
+from trace_recorder.values.messages import Payload
+
+MASK = "[REDACTED:secret-member]"
+SECRET: dict[str, Payload] = {
+    "a word": {"password": "hunter2"},
+    "letters": {"client_secret": "supersecretvalue"},
+    "several words": {"passphrase": "correct horse battery staple"},
+    "with quotes": {"secret": 'a "b" \\c'},
+    "an MCP server's token": {"mcp_servers": [{"type": "url", "name": "x", "authorization_token": "SECRETTOK9"}]},
+    "in any spelling": {"apiKey": "abc", "X-Api-Key": "abc", "REFRESH_TOKEN": "abc", "db.password": "abc"},
+    "deep": {"a": [{"b": {"private_key": "abc"}}]},
+    "a variable": [{"name": "DB_PASSWORD", "value": "postgres"}],
+    "arguments": {"arguments": json.dumps({"password": "hunter2"})},
+    "JSON in JSON in JSON": {"content": json.dumps({"body": json.dumps({"password": "hunter2"})})},
+    "a list that is JSON": {"content": json.dumps([{"password": "hunter2"}], indent=2)},
+    "a name with escapes": {"\u00fc_password": "hunter2"},
+}
+HARMLESS: dict[str, Payload] = {
+    "a schema": {
+        "properties": {"password": {"type": "string", "description": "The password"}},
+        "required": ["password"],
+    },
+    "types": {"password": "string", "secret": "str", "api_key": "null", "access_token": "true"},
+    "placeholders": {"password": "", "secret": "***", "api_key": "<your key>", "token_secret": "${SECRET}"},
+    "templates": {"password": "{{ password }}", "secret": "$SECRET", "api_key": "YOUR_API_KEY", "passwd": "..."},
+    "versions": {"pbkdf2-password": "^1.2.1", "dependencies": {"express-secret": "2.0"}},
+    "texts about a secret": {"forgot_password": "Forgot your password?", "isSecret": "yes", "resetPassword": "Reset"},
+    "names with other uses": {
+        "token": "hello",
+        "key": "value",
+        "max_token": "all",
+        "auth": "none",
+        "cache_key": "users",
+    },
+    "prose": {"content": 'Send {"password": "hunter2"} to log in.'},
+    "code": {"content": 'login = {"password": "hunter2"}'},
+    "numbers": {"password": 12345678, "secret": None, "api_key": False, "access_token": ["a"]},
+}
+
+
+def strings(value: Payload) -> list[str]:
+    """The strings of a value, also those of JSON in its strings; without names."""
+    if isinstance(value, dict):
+        return [text for name, element in value.items() if name != "name" for text in strings(element)]
+    if isinstance(value, list):
+        return [text for element in value for text in strings(element)]
+    if isinstance(value, str) and value[:1] in {"{", "["} and value != MASK:
+        return strings(json.loads(value))
+    return [value] if isinstance(value, str) else []
+
+
+@pytest.mark.parametrize("ascii_only", [True, False])
+@pytest.mark.parametrize("name", SECRET)
+def test_the_string_under_a_secret_s_name_is_masked(name: str, *, ascii_only: bool) -> None:
+    """It is the only thing that changes, and what was JSON stays JSON."""
+    text = json.dumps(SECRET[name], ensure_ascii=ascii_only)
+    masked = json.loads(Redaction(default_redactor, {}).mask(text)[0])
+
+    others = {"url", "x"}
+    assert {said for said in strings(masked) if said not in others} == {MASK}
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_what_is_no_secret_stays(name: str) -> None:
+    """Schemas have an object under such a name; placeholders and types are no secrets; prose and code are not JSON."""
+    text = json.dumps(HARMLESS[name])
+
+    assert Redaction(default_redactor, {}).mask(text) == (text, 0)
+
+
+def test_all_escaped_names_count() -> None:
+    """A name is the same name if JSON spells its letters as escapes."""
+    name = "".join(f"\\u{ord(letter):04x}" for letter in "password")
+
+    assert Redaction(default_redactor, {}).mask(f'{{"{name}": "hunter2"}}')[0] == f'{{"{name}": "{MASK}"}}'
+
+
+def test_such_a_value_is_masked_in_its_place_only() -> None:
+    """A password that is a word is not learned: the word stays in every other place."""
+    redaction = Redaction(default_redactor, {})
+    redaction.mask('{"password": "hunter2hunter2"}')
+
+    assert redaction.mask('{"text": "hunter2hunter2"}') == ('{"text": "hunter2hunter2"}', 0)
+
+
+TOOL = {"type": "mcp", "server_label": "x", "server_url": "https://x.example/mcp", "require_approval": "never"}
+
+
+@pytest.mark.parametrize("more", [{}, {"note": "w" * 100_000}])
+def test_what_the_api_defines_as_a_secret_is_masked(more: Payload) -> None:
+    """The headers and the authorization of an MCP tool, whatever they are called and look like; no other headers."""
+    tool = {**TOOL, "authorization": "string", "headers": {"X-Team": "blue", "X-Plan": "a b"}, **more}
+    request = {"tools": [tool, {"type": "function", "headers": {"X-Team": "blue"}, "authorization": "string"}]}
+
+    masked = json.loads(Redaction(default_redactor, {}).mask(json.dumps(request))[0])
+
+    expected = {**tool, "authorization": MASK, "headers": {"X-Team": MASK, "X-Plan": MASK}}
+    assert masked == {"tools": [expected, request["tools"][1]]}
+
+
+ARGUMENTS = json.dumps({"user": "bob", "password": "correct horse battery", "note": 'after "it"', "pwd": "x y"})
+EXPECTED = ARGUMENTS.replace("correct horse battery", MASK).replace("x y", MASK)
+
+
+def chat_event(piece: str) -> Payload:
+    """A part of a call's arguments, as a chat completion streams it."""
+    return {"choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "function": {"arguments": piece}}]}}]}
+
+
+def message_event(piece: str) -> Payload:
+    """The same, as Anthropic's messages do."""
+    return {"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": piece}}
+
+
+def response_event(piece: str) -> Payload:
+    """The same, as OpenAI's responses do."""
+    return {"type": "response.function_call_arguments.delta", "item_id": "i", "output_index": 0, "delta": piece}
+
+
+def said_in(data: bytes) -> str:
+    """The arguments that events spell."""
+    events = [json.loads(line.removeprefix("data: ")) for line in data.decode().split("\n\n") if line]
+    return "".join(
+        event["choices"][0]["delta"]["tool_calls"][0]["function"]["arguments"]
+        if "choices" in event
+        else event["delta"]["partial_json"]
+        if isinstance(event["delta"], dict)
+        else event["delta"]
+        for event in events
+    )
+
+
+@pytest.mark.parametrize("event", [chat_event, message_event, response_event])
+@pytest.mark.parametrize("size", [1, 4, 17, 30, 200])
+def test_streamed_arguments_are_json(size: int, event: object) -> None:
+    """However the arguments are cut into events, and wherever the stream is written: no part has a word of a secret."""
+    redaction = Redaction(default_redactor, {})
+    pieces = [ARGUMENTS[at : at + size] for at in range(0, len(ARGUMENTS), size)]
+    written, waiting = b"", b""
+    for piece in pieces:
+        waiting += f"data: {json.dumps(event(piece))}\n\n".encode()  # type: ignore[operator]
+        masked, _, taken = redaction.mask_stream(waiting, last=False)
+        written, waiting = written + masked, waiting[taken:]
+        assert not {"correct", "horse", "battery"} & set(said_in(written).replace('"', " ").split())
+    written += redaction.mask_stream(waiting)[0]
+
+    assert said_in(written) == EXPECTED
+
+
+def test_a_request_and_an_answer_of_a_real_client_are_masked(tmp_path: Path) -> None:
+    """Through the SDK: MCP tools, and arguments in a plain and a streamed answer, are in no byte."""
+    call = {"id": "c", "type": "function", "function": {"name": "login", "arguments": ARGUMENTS}}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    answer = {**CHAT, "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
+    pieces = [ARGUMENTS[at : at + 9] for at in range(0, len(ARGUMENTS), 9)]
+    events = [f"data: {json.dumps(chat_event(piece))}\n\n".encode() for piece in pieces]
+    tool = {**TOOL, "authorization": "opensesame", "headers": {"X-Team": "purpleheader"}}
+    with serving(plain(answer), stream(*events, b"data: [DONE]\n\n")) as server:
+        with TrajectoryRecorder(tmp_path / "run.json") as recorder:
+            client = recorder.wrap(openai.OpenAI(api_key="x", base_url=f"{server.url}/v1"))
+            more: Payload = {"tools": [tool], "mcp_servers": [{"authorization_token": "SECRETTOK9"}]}
+            client.chat.completions.create(model="m", messages=[], extra_body=more)
+            for _ in client.chat.completions.create(model="m", messages=[], stream=True):
+                pass
+
+    data = bytes_of(recorder.trajectory_path)
+    assert [said for said in (b"opensesame", b"purpleheader", b"SECRETTOK9", b"horse", b"x y") if said in data] == []
+    calls = load(recorder.trajectory_path).llm_interactions
+    arguments = [one.response.tool_calls[0].arguments for one in calls if one.response]
+    assert arguments == [json.loads(EXPECTED)] * 2
