@@ -5,9 +5,11 @@ A pattern yields the messages of one call after another; messages that come agai
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from trace_recorder.values.messages import Payload
+
+Pattern = Callable[[], Iterator[list[Payload]]]
 
 CALLS = 300
 TURN = 3000

@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from itertools import takewhile
+from operator import is_
 
 from trace_recorder.dialects.call_ids import CallNumbering, count_made_up
 from trace_recorder.dialects.split_messages import MergeRule, MessageGroup
@@ -137,7 +138,9 @@ class MessagePrefix:
     def append_element(self, number: int, messages: list[Message]) -> None:
         """Append an element, and the messages that it reads as."""
         if self._numbered:
-            messages = [*map(self._with_ids, messages)]
+            given, messages = messages, [self._numbering.number(message) for message in messages]
+            if self._table is not None and not all(map(is_, messages, given)):
+                messages = [*map(self._table.with_ids, given, messages)]
         for message in messages:
             if message.role == "assistant":
                 self._results, self._last_assistant = [], len(self.numbers)
@@ -152,10 +155,6 @@ class MessagePrefix:
         else:
             text = b"".join([_SEPARATOR + self._keep(message) for message in messages])
         self._append_element(number, text, len(messages))
-
-    def _with_ids(self, message: Message) -> Message:
-        numbered = self._numbering.number(message)
-        return numbered if self._table is None else self._table.with_ids(message, numbered)
 
     def merges_with(self, group: MessageGroup) -> bool:
         """Whether the first message of a group would be one message with the last one here."""

@@ -115,7 +115,7 @@ class NumberedMessages(ImmutableSequence[Message]):
         return NumberedMessages(self.table, array("q", map(self._numbers.__getitem__, places)))
 
     def __iter__(self) -> Iterator[Message]:
-        return map(self.table.messages.__getitem__, self.numbers)
+        return map(self.table.messages.__getitem__, self._numbers[self._start : self._stop])
 
     def __reversed__(self) -> Iterator[Message]:
         places = range(self._stop - 1, self._start - 1, -1)

@@ -113,8 +113,8 @@ class EarlierLists(Generic[Name]):
     def longest_beginning(self, numbers: Numbers) -> tuple[Name | None, int]:
         """Return the list that has the longest beginning in common, the oldest of equals, and how long that is."""
         found: tuple[Name | None, int] = None, 0
-        for name, earlier in self._lists.items():
-            length = equal_length(earlier, 0, numbers, 0)
-            if length > found[1]:
-                found = name, length
+        for name, earlier in reversed(self._lists.items()):
+            if min(len(earlier), len(numbers)) >= max(found[1], 1):  # a shorter one cannot have as much
+                length = equal_length(earlier, 0, numbers, 0)
+                found = (name, length) if length >= max(found[1], 1) else found
         return found

@@ -1,0 +1,72 @@
+"""Messages of a run have numbers: prompts over the table are lists, and equal messages have equal numbers."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trace_recorder.values.message_equality import json_key, says_key, shown_key
+from trace_recorder.values.message_table import EqualMessages, Key, MessageTable
+from trace_recorder.values.messages import Message, ToolCall
+from trace_recorder.values.structs import replace
+
+POOL = [Message("user", text) for text in "abcd"]
+PLACES = st.lists(st.integers(0, 3), max_size=8)
+BOUNDS = st.none() | st.integers(-10, 10)
+SLICES = st.builds(slice, BOUNDS, BOUNDS, st.none() | st.sampled_from([1, 2, -1, -3]))
+PLAIN = Message("user", "say  it")
+MARKED = Message("user", [{"type": "text", "text": "say  it", "cache_control": {"type": "ephemeral"}}])
+SPACED = Message("user", "say it\n")
+CALLS = Message("assistant", None, (ToolCall("c1", "bash", {"a": 1}),))
+OWN_ID = replace(CALLS, tool_calls=(ToolCall("own", "bash", {"a": 1}),))
+
+
+def of(places: Sequence[int]) -> list[Message]:
+    return [POOL[place] for place in places]
+
+
+@given(PLACES, SLICES, SLICES)
+def test_a_prompt_is_the_list_of_its_messages(places: list[int], first: slice, second: slice) -> None:
+    """Slices of slices, their order from both ends, and their equality are those of lists."""
+    expected = of(places)[first][second]
+    found = MessageTable(POOL).prompt(of(places))[first][second]
+
+    assert (found, [*reversed(found)], len(found)) == (expected, expected[::-1], len(expected))
+    assert [found[place] for place in range(-len(expected), len(expected))] == expected * 2
+
+
+@given(PLACES, PLACES, PLACES)
+def test_extending_a_prompt_changes_no_other(begin: list[int], one: list[int], other: list[int]) -> None:
+    """Two continuations of the same beginning have nothing of each other."""
+    beginning = MessageTable().prompt(of(begin))
+    first, second = beginning.extended(of(one)), beginning.extended(of(other))
+
+    assert (beginning, first, second) == (of(begin), of(begin + one), of(begin + other))
+
+
+@pytest.mark.parametrize(
+    ("key", "numbers"),
+    [(json_key, [0, 1, 2, 3, 4, 0]), (shown_key, [0, 0, 1, 2, 3, 0]), (says_key, [0, 0, 0, 1, 1, 0])],
+    ids=["the same JSON", "shown", "says the same"],
+)
+def test_equal_messages_have_equal_numbers(key: Key, numbers: list[int]) -> None:
+    """By each equality, whether the messages are in a table, in another one, or in none."""
+    messages = [PLAIN, MARKED, SPACED, CALLS, OWN_ID, replace(PLAIN)]
+    equal = EqualMessages(key)
+
+    found = [
+        equal.numbers_of(given)
+        for given in (MessageTable().prompt(messages), MessageTable(messages).prompt(messages), messages)
+    ]
+    assert [[*one] for one in found] == [numbers] * 3
+
+
+def test_a_prompt_can_be_pickled() -> None:
+    """Its copy has the same messages, and can be extended."""
+    copy = pickle.loads(pickle.dumps(MessageTable().prompt(POOL)[1:3]))
+
+    assert copy.extended([POOL[0]]) == [POOL[1], POOL[2], POOL[0]]

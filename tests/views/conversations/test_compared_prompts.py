@@ -1,0 +1,92 @@
+"""What is new in a prompt: show, diff and the viewer say the same, and independent calls edit no history."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests import histories
+from tests.chat_calls import CHAT, Wire, said
+from tests.counting import calls
+from tests.views.made import call, run, system
+from trace_recorder import Trajectory, TrajectoryRecorder, load
+from trace_recorder.cli.show import Show
+from trace_recorder.values.messages import Payload
+from trace_recorder.viewer.interface import RunAnswers
+from trace_recorder.views.comparison.comparable_steps import ComparableSteps
+from trace_recorder.views.conversations.steps_and_calls import steps_and_calls
+
+CALLS = 24
+
+
+def recorded(path: Path, pattern: histories.Pattern, turns: int) -> Trajectory:
+    """Record so many calls of a pattern, each answered with the tool call that its history goes on with."""
+    recorder = TrajectoryRecorder(path / f"{pattern.__name__}_{turns}.json")
+    for number, messages in zip(range(turns), pattern(), strict=False):
+        answer = said(None, identity=f"chat-{number}", calls=[(f"call_{number}", "bash", "{}")])
+        with httpx.Client(transport=Wire(answer), trust_env=False) as client:
+            recorder.wrap(client).post(CHAT, content=json.dumps({"model": "m", "messages": messages}))
+    recorder.finalize()
+    return load(recorder.trajectory_path)
+
+
+def shown_prompts(trajectory: Trajectory) -> list[str]:
+    show = Show(trajectory, full=True)
+    entries = [entry for part in steps_and_calls(trajectory) for entry in show.part(part)]
+    return [entry.text for entry in entries if entry.label == "prompt"]
+
+
+def by_show(trajectory: Trajectory) -> list[tuple[int, int]]:
+    """How many messages each prompt has in common with an earlier one, and how many of that are gone."""
+    found = [
+        (re.search(r"(\d+) as in", text), re.search(r"(\d+) of \w+ gone", text)) for text in shown_prompts(trajectory)
+    ]
+    return [(int(kept[1]) if kept else 0, int(gone[1]) if gone else 0) for kept, gone in found]
+
+
+def by_viewer(trajectory: Trajectory) -> list[tuple[int, int]]:
+    found = []
+    for entry in RunAnswers(trajectory).outline()["interactions"]:
+        prompt = entry["prompt"]
+        inserted = sum(last - first + 1 for _, _, ranges in prompt["changes"] for first, last in ranges)
+        found.append((prompt["count"] - inserted, sum(removed for _, removed, _ in prompt["changes"])))
+    return found
+
+
+def gone_by_diff(trajectory: Trajectory) -> list[int]:
+    prompts: list[Payload] = [step.parts["prompt"] for step in ComparableSteps(()).of(trajectory)]
+    return [prompt.get("removed_messages", 0) for prompt in prompts]
+
+
+@pytest.mark.parametrize("pattern", histories.PATTERNS, ids=lambda pattern: pattern.__name__)
+def test_show_diff_and_the_viewer_agree_about_an_edited_history(tmp_path: Path, pattern: histories.Pattern) -> None:
+    """How many messages of each prompt an earlier one has, and how many of that one are gone."""
+    trajectory = recorded(tmp_path, pattern, CALLS)
+    kept_and_gone = by_show(trajectory)
+
+    assert by_viewer(trajectory) == kept_and_gone
+    assert gone_by_diff(trajectory) == [gone for _, gone in kept_and_gone]
+
+
+def test_independent_calls_with_one_system_prompt_edit_no_history() -> None:
+    """Five questions to a judge: each begins, and nothing of the one before is gone."""
+    judged = run(*(call([system("Say yes or no."), f"Is {number} prime?"], "yes") for number in range(5)))
+
+    assert shown_prompts(judged) == [
+        "2 messages",
+        *(f"2 messages: 1 as in llm_{number}, 1 new" for number in range(1, 5)),
+    ]
+    prompts = [entry["prompt"] for entry in RunAnswers(judged).outline()["interactions"]]
+    assert [prompt["relation"] for prompt in prompts] == ["begins"] * 5
+    assert gone_by_diff(judged) == [0] * 5
+
+
+def test_a_delta_document_takes_steps_in_proportion_to_what_is_new(tmp_path: Path) -> None:
+    """Four times as many calls of a conversation take four times as many, also where all messages are compared."""
+    few, many = (recorded(tmp_path, histories.append_only, turns) for turns in (20, 80))
+
+    assert calls(lambda: many.to_document("delta")) <= 4.2 * calls(lambda: few.to_document("delta"))
