@@ -39,7 +39,6 @@ OTHER_TRAFFIC = (
     "/v1/moderations",
     "/v1beta/models/m:countTokens",
     "/v1beta/models/m:batchEmbedContents",
-    "/model/anthropic.claude/invoke",
     "/api/show",
     "/oauth/token",
 )
@@ -51,6 +50,28 @@ def test_an_llm_call_is_recognised_by_its_path(path: str) -> None:
     api, model, streams = CALLS[path]
 
     assert endpoint_of("POST", "api.openai.com", path) == Endpoint(api, "openai", model, streams)
+
+
+BEDROCK = {
+    "/model/anthropic.claude-v1%3A0/invoke": ("anthropic-messages", "anthropic.claude-v1:0", False),
+    "/model/us.anthropic.claude/invoke-with-response-stream": ("anthropic-messages", "us.anthropic.claude", True),
+    "/model/arn:aws:bedrock:us-east-1:1:inference-profile/p/converse": (
+        "bedrock-converse",
+        "arn:aws:bedrock:us-east-1:1:inference-profile/p",
+        False,
+    ),
+    "/model/amazon.nova/converse-stream": ("bedrock-converse", "amazon.nova", True),
+    "/model/meta.llama/invoke": ("bedrock-invoke", "meta.llama", False),
+}
+
+
+@pytest.mark.parametrize("path", BEDROCK)
+@pytest.mark.parametrize("host", ["bedrock-runtime.us-east-1.amazonaws.com", "127.0.0.1"])
+def test_calls_of_bedrock(path: str, host: str) -> None:
+    """The path has the model, or the name of a profile, and says whose it is at any host."""
+    api, model, streams = BEDROCK[path]
+
+    assert endpoint_of("POST", host, path) == Endpoint(api, "bedrock", model, streams)
 
 
 @pytest.mark.parametrize("path", OTHER_TRAFFIC)

@@ -224,18 +224,6 @@ def test_a_client_of_an_unfamiliar_shape_is_refused_whole(shape: Shape) -> None:
     odd._mounts = mounts
 
 
-@pytest.mark.parametrize("name", ["AnthropicBedrock", "AsyncAnthropicBedrock"])
-def test_the_protocol_of_bedrock_is_refused(name: str) -> None:
-    """A client that speaks Bedrock's own protocol is refused, with those to use instead: nothing would be on file."""
-    make = getattr(pytest.importorskip("anthropic"), name, None)
-    if make is None:
-        pytest.skip(f"not in this version: {name}")
-    client = make(aws_region="us-east-1", aws_access_key="a", aws_secret_key="s")
-
-    with pytest.raises(UnsupportedClientError, match=f"{name} speaks Bedrock's own protocol.*AnthropicBedrockMantle"):
-        wrap(client)
-
-
 def test_a_google_client_that_was_told_to_leave_aiohttp_stays_told() -> None:
     """What the user put on a google-genai client to have it leave aiohttp is there before, while and after."""
     client = SHAPES[FIRST[4]].client(NOWHERE)

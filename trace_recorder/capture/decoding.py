@@ -9,12 +9,17 @@ import zlib
 from collections.abc import Callable
 from importlib import import_module
 
+from trace_recorder.dialects.event_stream import MEDIA_TYPE, FrameDecoder
+
 Decoder = Callable[[bytes], bytes]
 """Takes the next received bytes; returns what they decode to, which may be empty."""
 
 
-def decoder_of(content_encoding: str) -> Decoder | None:
-    """Return a decoder for a Content-Encoding header; None if there is no encoding, or one that is unknown here."""
+def decoder_of(content_encoding: str, content_type: str = "") -> Decoder | None:
+    """Return a decoder for the two headers; None if there is no encoding, or one that is unknown here.
+
+    The frames of Bedrock's streams are decoded to lines of text.
+    """
     decoders: list[Decoder] = []
     for name in reversed([part.strip().lower() for part in content_encoding.split(",") if part.strip()]):
         if name == "identity":
@@ -24,6 +29,8 @@ def decoder_of(content_encoding: str) -> Decoder | None:
         if decoder is None:
             return None
         decoders.append(decoder)
+    if content_type.startswith(MEDIA_TYPE):
+        decoders.append(FrameDecoder())
     return _chain(decoders) if decoders else None
 
 

@@ -28,6 +28,7 @@ from trace_recorder.capture.response_parts import LARGE_BODY, PART, SHORT, Respo
 from trace_recorder.derive.live_document.writer import When
 from trace_recorder.dialects.background import APIS as BACKGROUND_APIS
 from trace_recorder.dialects.endpoints import asks_for_stream, is_stream_type
+from trace_recorder.dialects.event_stream import FRAMING, MEDIA_TYPE
 from trace_recorder.dialects.readers import join_stream, why_incomplete
 from trace_recorder.guard import is_recording, try_call
 from trace_recorder.storage.body_encoding import body_member, error_text, joined_bytes, text_member
@@ -128,7 +129,10 @@ class Exchange(ResponseParts):
             self._due = self._limits.flush_bytes if self._streams else LARGE_BODY
             if self._streams and self._sent.endpoint.api in BACKGROUND_APIS:
                 background_responses.streams.add(self)
-            self._decode = None if is_decoded else decoder_of(self._headers.get("content-encoding", ""))
+            encoding = "" if is_decoded else self._headers.get("content-encoding", "")
+            media = self._headers.get("content-type", "")
+            self._decode = decoder_of(encoding, media)
+            self._framing = FRAMING if media.startswith(MEDIA_TYPE) else None
 
     def watch_body(self, body: object) -> None:
         """Watch the object through which the caller reads the response: if it is dropped, the response ends."""

@@ -45,6 +45,7 @@ FUNNELS = {
     ("urllib3", "PoolManager"): ("urllib3", "urlopen"),
     ("urllib3", "HTTPConnectionPool"): ("urllib3", "urlopen"),
     ("requests", "Session"): ("urllib3", "send"),
+    ("botocore", "URLLib3Session"): ("urllib3", "send"),
 }
 """By the library and the name of a client's class: whose seam it uses, and its method that all its requests pass."""
 
@@ -147,7 +148,9 @@ class MethodSlot:
 
 
 def method_slot(client: object) -> MethodSlot | None:
-    """Return the slot of a client of aiohttp, requests or urllib3; None for any other object."""
+    """Return the slot of a client of aiohttp, requests, urllib3 or boto3; None for any other object."""
+    endpoint = getattr(client, "_endpoint", None) if type(client).__module__.startswith("botocore.") else None
+    client = getattr(endpoint, "http_session", client)  # the session of a client of boto3
     for kind in type(client).__mro__:
         funnel = FUNNELS.get((kind.__module__.partition(".")[0], kind.__name__))
         if funnel is not None:

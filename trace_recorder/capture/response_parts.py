@@ -55,6 +55,8 @@ class ResponseParts:
     _first: float | None = None
     _last: float | None = None
     _part = BodyPart()
+    _framing: str | None = None
+    """The framing of a stream whose frames are on file as lines."""
 
     def __init__(self, run: Run, sent: SentRequest, attempt: tuple[str, int] | None = None) -> None:
         """Begin the exchange of a request; `attempt` has the interaction's id and the attempt's number, if known."""
@@ -198,7 +200,7 @@ class ResponseParts:
             "bytes": end,
             "zlib": packed(masked, 6),
             **stream_chunks.describe_chunks(stream_chunks.split_at(self._buffer, end)[0], self._began, masked),
-        } | without_none(continues=self._continues or None, redacted=redacted or None)
+        } | without_none(continues=self._continues or None, redacted=redacted or None, framing=self._framing)
         yield_to_others()
         about = self._about | about
         self.run.append("llm_stream", about, dump_members({"headers": self._headers}), partial(taken, masked, end))

@@ -31,7 +31,6 @@ from trace_recorder.recording.weak_registry import WeakRegistry
 Client = TypeVar("Client")
 Slot = TransportSlot | MethodSlot
 
-_UNSUPPORTED_PROTOCOLS = frozenset({"AnthropicBedrock", "AsyncAnthropicBedrock"})
 _made: WeakRegistry[Any] = WeakRegistry()
 """The HTTP clients that were made here for a module that had none yet."""
 
@@ -115,7 +114,6 @@ def http_clients_of(client: object) -> list[Any]:
 
     Raises UnsupportedClientError where there are none, or some calls would pass by them.
     """
-    _refuse_other_protocols(client)
     _refuse_unseen_calls(client)
     _make_http_client(client)
     found = [candidate for candidate in _candidates(client) if library_of(candidate)]
@@ -161,15 +159,6 @@ def _drop_http_client(client: object) -> None:
 def _google_client(client: object) -> object:
     """Return the inner client of google-genai's Client or of its `.aio`; an empty object for any other client."""
     return getattr(client, "_api_client", None) or SimpleNamespace()
-
-
-def _refuse_other_protocols(client: object) -> None:
-    """Refuse a client of a protocol that cannot be recorded."""
-    if any(kind.__name__ in _UNSUPPORTED_PROTOCOLS for kind in type(client).__mro__):
-        raise UnsupportedClientError(
-            f"{_name(client)} speaks Bedrock's own protocol, which wrap() does not record. Use AnthropicBedrockMantle "
-            "or AnthropicAWS, which speak Anthropic's; or record its calls by hand: record_llm_interaction(...)."
-        )
 
 
 def _refuse_unseen_calls(client: object) -> None:

@@ -15,6 +15,7 @@ from trace_recorder.background_work import yield_to_others
 from trace_recorder.derive.message_prefix import IncrementalReading, newest_results
 from trace_recorder.derive.record_bodies import raw_body, read_body
 from trace_recorder.dialects.call_ids import count_made_up
+from trace_recorder.dialects.event_stream import EXCEPTION_HEADER, FRAMING
 from trace_recorder.dialects.readers import MANUAL, join_stream, reader_of
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.items.table import ItemTable
@@ -286,10 +287,14 @@ class CallRecords:
         return self._joined
 
     def stream_error(self) -> Payload:
-        """The provider's error event in the stream. A stream without the word "error" is not joined for this."""
+        """The provider's error event in the stream. A stream without the word of one is not joined for this."""
         parts = self._parts(self.request_data.get("attempt", 0)) or ()
-        says_so = _contains((text for text, _ in parts), b"error")
+        words = (b"error", EXCEPTION_HEADER.encode()) if self._has_frames() else (b"error",)
+        says_so = any(_contains((text for text, _ in parts), word) for word in words)
         return self.joined.error if says_so and self.joined is not None else None
+
+    def _has_frames(self) -> bool:
+        return any(part.data.get("framing") == FRAMING for part in self.streams)
 
     def raw_response(self) -> Payload:
         """The JSON that came, or its text. Of a stream: as it was assembled on file, or else as it is joined now."""

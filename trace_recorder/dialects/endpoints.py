@@ -11,7 +11,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
+
+from trace_recorder.dialects.event_stream import MEDIA_TYPE
 
 from trace_recorder.signal_handlers import ours
 
@@ -27,6 +29,9 @@ API_OF_PATH: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("google-interactions", r"/interactions/?$"),
         ("ollama-chat", r"/api/chat/?$"),
         ("ollama-generate", r"/api/generate/?$"),
+        ("bedrock-converse", r"/model/.+/converse(?:-stream)?$"),
+        ("anthropic-messages", r"/model/[^?]*anthropic[^/]*/invoke(?:-with-response-stream)?$"),
+        ("bedrock-invoke", r"/model/.+/invoke(?:-with-response-stream)?$"),
     )
 )
 
@@ -86,12 +91,18 @@ BASE_URL_VARIABLES: Mapping[str, tuple[str, str]] = {
 _OTHER_BASE_URL_VARIABLES = ("OPENAI_API_BASE", "AZURE_OPENAI_ENDPOINT", "GOOGLE_VERTEX_BASE_URL")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
-_MODEL_IN_PATH = re.compile(r"/(?:models|deployments)/([^/:]+)")
+_MODEL_IN_PATH = re.compile(r"/(?:models|deployments)/([^/:]+)|/model/(.+)/(?:converse|invoke)")
+_BEDROCK_PATH = re.compile(r"/model/.+/(?:converse|invoke)[a-z-]*$")
 _OLLAMA_PORT = 11434
-_STREAMING_PATH = re.compile(r":(?:streamGenerateContent|streamRawPredict)$")
+_STREAMING_PATH = re.compile(
+    r":(?:streamGenerateContent|streamRawPredict)$|/(?:converse-stream|invoke-with-response-stream)$"
+)
 
 
-STREAM_TYPES = ("text/event-stream", "application/x-ndjson", "application/jsonl", "application/stream+json")
+STREAM_TYPES = (
+    *("text/event-stream", "application/x-ndjson", "application/jsonl", "application/stream+json"),
+    MEDIA_TYPE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +127,8 @@ def endpoint_of(method: str, host: str, path: str, port: int | None = None) -> E
         if pattern.search(path):
             model = _MODEL_IN_PATH.search(path)
             streams = _STREAMING_PATH.search(path) is not None
-            return Endpoint(api, provider_of(host, path, api, port), model[1] if model else None, streams)
+            name = unquote(model[model.lastindex or 0]) if model else None
+            return Endpoint(api, provider_of(host, path, api, port), name, streams)
     return None
 
 
@@ -135,7 +147,10 @@ def asks_for_stream(endpoint: Endpoint, request: bytes) -> bool:
 def with_model(path: str, model: str) -> str:
     """Return a path that names another model, or at Azure another deployment; the same one where it names none."""
     found = _MODEL_IN_PATH.search(path)
-    return path if found is None else f"{path[: found.start(1)]}{quote(model, safe='')}{path[found.end(1) :]}"
+    if found is None:
+        return path
+    start, end = found.span(found.lastindex or 0)
+    return f"{path[:start]}{quote(model, safe='')}{path[end:]}"
 
 
 def provider_of(host: str, path: str, api: str, port: int | None = None) -> str:
@@ -145,6 +160,8 @@ def provider_of(host: str, path: str, api: str, port: int | None = None) -> str:
         return provider
     if "/openai/deployments/" in path:
         return "azure"
+    if _BEDROCK_PATH.search(path):
+        return "bedrock"
     if port == _OLLAMA_PORT:
         return "ollama"
     return (

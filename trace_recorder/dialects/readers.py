@@ -32,6 +32,8 @@ _MODULE_OF_API = {
     "google-interactions": "google_interactions",
     "ollama-chat": "ollama_chat",
     "ollama-generate": "ollama_generate",
+    "bedrock-converse": "bedrock_converse",
+    "bedrock-invoke": "bedrock_invoke",
 }
 
 _HISTORY_MEMBER = {
@@ -41,6 +43,7 @@ _HISTORY_MEMBER = {
     "anthropic-messages": "messages",
     "google-generate": "contents",
     "ollama-chat": "messages",
+    "bedrock-converse": "messages",
 }
 """The dialects with requests that can be read element by element, and the list that holds the history."""
 

@@ -1,4 +1,4 @@
-"""The framing of a stream: server-sent events and JSON lines, cut out of the whole text.
+"""The framing of a stream: server-sent events, JSON lines, and the lines of AWS's frames, cut out of the whole text.
 
 Events follow the WHATWG rules (https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream)
 as far as the SDKs do: lines end with LF, CR or CRLF, comments are skipped, the data lines of an event are joined with
@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trace_recorder.background_work import current_yield
+from trace_recorder.dialects.event_stream import LINE_BEGINS, frame_events
 from trace_recorder.dialects.json_access import as_dict, json_value
 from trace_recorder.values.messages import JoinedStream
 
@@ -23,6 +24,9 @@ SPLIT_AT_ONCE = 64 * 1024
 
 def events(text: str) -> Iterator[tuple[str | None, str]]:
     """Yield each event of a stream: its name, None if it has none, and its data."""
+    if text.startswith(LINE_BEGINS):
+        yield from frame_events(text)
+        return
     name: str | None = None
     data: list[str] = []
     yield_to_others = current_yield.get() or _no_yield

@@ -110,5 +110,6 @@ _SYSTEM: dict[str, Callable[[dict[str, Payload], str], dict[str, Payload]]] = {
     "google-interactions": lambda body, text: {**body, "system_instruction": text},
     "ollama-chat": _with_message,
     "ollama-generate": lambda body, text: {**body, "system": text},
+    "bedrock-converse": lambda body, text: {**body, "system": [{"text": text}]},
 }
 """How each dialect is given a system prompt; the others have none."""

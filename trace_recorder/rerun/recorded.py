@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from trace_recorder.dialects.endpoints import Endpoint
+from trace_recorder.dialects.event_stream import FRAMING, encode_line
 from trace_recorder.dialects.json_access import as_dict, as_number, as_text
 from trace_recorder.dialects.readers import ENDED_BY_SERVER
 from trace_recorder.errors import TrajectoryFormatError
@@ -228,9 +229,10 @@ class Recording:
         """The chunks of a stream, and when each came; an event a chunk where the journal does not say."""
         parts = [(_inflated(part), part.data) for part in exchange.parts]
         try:
-            return read_chunks(parts)
+            chunks = read_chunks(parts)
         except ours(ValueError, TypeError, KeyError, IndexError):
-            return tuple((0.0, event) for event in _events(b"".join(text for text, _ in parts)))
+            chunks = tuple((0.0, event) for event in _events(b"".join(text for text, _ in parts)))
+        return tuple(_framed(chunks)) if any(data.get("framing") == FRAMING for _, data in parts) else chunks
 
 
 @dataclass(slots=True)
@@ -268,6 +270,12 @@ def _inflated(part: Record) -> bytes:
 def _member(text: str, name: str) -> str:
     """The text of a member's value of a JSON object."""
     return next(member.value for member in split_members(text) if member.name == name)
+
+
+def _framed(chunks: Iterable[TimedBytes]) -> Iterator[TimedBytes]:
+    """Yield the chunks of a stream whose frames are on file as lines, as frames again."""
+    for at, lines in chunks:
+        yield at, b"".join(encode_line(line.decode()) for line in lines.split(b"\n") if line)
 
 
 def _events(text: bytes) -> Iterator[bytes]:

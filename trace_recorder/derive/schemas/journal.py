@@ -104,6 +104,7 @@ class LLMStream(LLMExchange):
     chunk_ends: str = ABSENT
     chunk_times: str = ABSENT
     continues: bool = ABSENT
+    framing: str = ABSENT
 
 
 class LLMResponse(LLMExchange):

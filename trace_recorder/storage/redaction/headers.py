@@ -17,7 +17,8 @@ from trace_recorder.storage.redaction.urls import url_secrets
 Raw = Sequence[tuple[bytes, bytes]]
 
 _KEPT = re.compile(
-    r"x-request-id|request-id|x-ms-request-id|apim-request-id|x-goog-request-id|x-client-request-id|cf-ray"
+    r"x-request-id|request-id|x-ms-request-id|apim-request-id|x-goog-request-id|x-client-request-id|cf-ray|x-amzn-requestid"
+    r"|x-amzn-bedrock-[a-z-]+"
     r"|x-generation-id|openai-(?:processing-ms|version|model|beta)|anthropic-(?:version|beta)|retry-after(?:-ms)?"
     r"|x-stainless-retry-count|x-should-retry|content-type|content-encoding|x-ms-region|azureml-model-session"
     r"|(?:x-|anthropic-)?ratelimit-[a-z-]+"

@@ -24,16 +24,16 @@ from trace_recorder.values.messages import Payload
 
 _NAMES = (
     *("content", "text", "arguments", "partial_json", "thinking", "delta", "reasoning", "reasoning_content"),
-    *("refusal", "response", "transcript", "signature_text"),
+    *("refusal", "response", "transcript", "signature_text", "input", "outputText", "generation"),
 )
 """The members that hold what a model says, piece by piece."""
 _NAME = re.compile(rf'"(?:{"|".join(_NAMES)})"[ ]?:[ ]?"')
 _LONGEST_NAME = 64
 _INSIDE = re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _PIECE = re.compile(rf'{_NAME.pattern}({_INSIDE.pattern})"', re.DOTALL)
-_TELLING = ("index", "output_index", "content_index", "summary_index", "item_id")
+_TELLING = ("index", "output_index", "content_index", "summary_index", "item_id", "contentBlockIndex")
 """The members that distinguish the texts of one place in the events."""
-_INDEX = re.compile(r'index"[ ]?:[ ]?(\d+)')
+_INDEX = re.compile(r'[iI]ndex"[ ]?:[ ]?(\d+)')
 _LONGEST_ESCAPE = len("\\ud83d\\ude00")
 _STEP = 64
 """Other threads may run after this many lines, or strings of one line."""

@@ -15,7 +15,7 @@ from trace_recorder.values.messages import Block, Choice, LLMResponse, Message, 
 from trace_recorder.views.content.finish_reasons import Ending, ending_of
 from trace_recorder.views.content.kinds import kind_of_part
 
-_INSTRUCTIONS_APART = {"anthropic-messages", "google-generate", "google-interactions"}
+_INSTRUCTIONS_APART = {"anthropic-messages", "google-generate", "google-interactions", "bedrock-converse"}
 """Dialects whose requests have the instructions in a member of their own."""
 _FINISH_REASONS: dict[Ending | None, str] = {
     "stop": "stop",

@@ -1,0 +1,212 @@
+"""Bedrock by the real boto3, and by Anthropic's client for it: what the server sent is what is on file."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.capture.server import Answer, Server, plain, serving
+from tests.seams.frames import CLAUDE, CONVERSE, TYPE, cut, frame, wrapped
+from trace_recorder import LLMInteraction, TrajectoryRecorder, instrument, load, replay, uninstrument
+from trace_recorder.dialects.event_stream import encode_line
+
+boto3 = pytest.importorskip("boto3", reason="boto3 has an environment of its own")
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+Payload = Any
+MODEL = "us.amazon.nova-pro-v1:0"
+ASK = [{"role": "user", "content": [{"text": "hello"}]}]
+KEYS = {
+    "aws_access_key_id": "AKIAIOSFODNN7EXAMPLE",
+    "aws_secret_access_key": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+    "aws_session_token": "session-token-of-the-test",
+}
+
+
+def bedrock(url: str) -> Payload:
+    """Make a client."""
+    return boto3.client("bedrock-runtime", endpoint_url=url, region_name="us-east-1", **KEYS)
+
+
+@contextmanager
+def recorded(path: Path, *answers: Answer) -> Iterator[tuple[Payload, Server]]:
+    """A wrapped client, its server, and a run in `path`."""
+    with serving(*answers) as server, TrajectoryRecorder(path, strict=True) as recorder:
+        yield recorder.wrap(bedrock(server.url)), server
+
+
+def only_call(path: Path) -> LLMInteraction:
+    """Return the one interaction of a run."""
+    [call] = load(path).llm_interactions
+    return call
+
+
+def lines_on_file(path: Path) -> str:
+    """Return the text of the stream of a run, as it is on file."""
+    records = map(json.loads, path.with_suffix(".jsonl").read_text().splitlines())
+    parts = [one["data"] for one in records if one["kind"] == "llm_stream"]
+    assert {part["framing"] for part in parts} == {"aws-eventstream"}
+    return b"".join(zlib.decompress(base64.b64decode(part["zlib"])) for part in parts).decode()
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+def test_a_stream_of_converse_is_on_file(tmp_path: Path, size: int) -> None:
+    """However it is cut, botocore and the recording read the same, and the frames can be made anew."""
+    path = tmp_path / "a.json"
+    with recorded(path, cut(CONVERSE, size)) as (client, _):
+        answer = client.converse_stream(modelId=MODEL, messages=ASK, system=[{"text": "Be brief."}])
+        events = list(answer["stream"])
+    call = only_call(path)
+
+    texts = [event["contentBlockDelta"]["delta"].get("text", "") for event in events if "contentBlockDelta" in event]
+    assert (call.api, call.provider, call.model, call.complete) == ("bedrock-converse", "bedrock", MODEL, True)
+    assert (call.response.content, call.response.reasoning) == ("".join(texts), "I greet.")
+    assert [(one.call_id, one.name, one.arguments) for one in call.response.tool_calls] == [
+        ("t1", "bash", {"command": "ls"})
+    ]
+    assert (call.response.finish_reason, call.response.usage.input_tokens) == ("tool_use", 3)
+    assert [(one.role, one.content) for one in call.input_messages] == [("system", "Be brief."), ("user", "hello")]
+    assert b"".join(map(encode_line, lines_on_file(path).splitlines())) == b"".join(CONVERSE)
+    assert load(path).metrics["total_input_tokens"] == 10
+
+
+def test_a_whole_answer_of_converse(tmp_path: Path) -> None:
+    """Its body is on file as it came, and its parameters and tools are read."""
+    body = {
+        "output": {"message": {"role": "assistant", "content": [{"text": "hi"}]}},
+        "stopReason": "end_turn",
+        "usage": {"inputTokens": 3, "outputTokens": 2, "totalTokens": 5},
+        "metrics": {"latencyMs": 3},
+    }
+    spec = {"name": "bash", "description": "Run it.", "inputSchema": {"json": {"type": "object"}}}
+    with recorded(tmp_path / "a.json", plain(body)) as (client, server):
+        client.converse(
+            modelId=MODEL, messages=ASK, inferenceConfig={"maxTokens": 5}, toolConfig={"tools": [{"toolSpec": spec}]}
+        )
+    call = only_call(tmp_path / "a.json")
+
+    assert (call.response.content, call.raw_response, call.raw_request) == ("hi", body, server.bodies()[0])
+    assert [(tool.name, tool.description, tool.parameters) for tool in call.tools] == [
+        ("bash", "Run it.", {"type": "object"})
+    ]
+    assert call.parameters["inferenceConfig"] == {"maxTokens": 5}
+
+
+def test_a_stream_of_a_model_s_own_events(tmp_path: Path) -> None:
+    """InvokeModel wraps the events in base64: on file they are JSON, so that their text is masked and joined."""
+    path = tmp_path / "a.json"
+    model = "anthropic.claude-sonnet-4-v1:0"
+    body = {"anthropic_version": "bedrock-2023-05-31", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
+    with recorded(path, cut(CLAUDE, 5)) as (client, _):
+        answer = client.invoke_model_with_response_stream(modelId=model, body=json.dumps(body))
+        events = [json.loads(event["chunk"]["bytes"]) for event in answer["body"]]
+    call = only_call(path)
+
+    said = "".join(event["delta"].get("text", "") for event in events if event["type"] == "content_block_delta")
+    assert (call.api, call.model, call.response.content) == ("anthropic-messages", model, said)
+    assert "Gr\\u00fc" in lines_on_file(path)
+    assert b"".join(map(encode_line, lines_on_file(path).splitlines())) == b"".join(CLAUDE)
+
+
+@pytest.mark.parametrize(
+    ("body", "answer", "prompt", "content", "tokens"),
+    [
+        ({"prompt": "hi"}, {"generation": "ho", "prompt_token_count": 3, "stop_reason": "stop"}, "hi", "ho", 3),
+        ({"inputText": "hi"}, {"inputTextTokenCount": 3, "results": [{"outputText": "ho"}]}, "hi", "ho", 3),
+        ({"prompt": "hi"}, {"outputs": [{"text": "ho", "stop_reason": "stop"}]}, "hi", "ho", None),
+        (
+            {"messages": [{"role": "user", "content": [{"text": "hi"}]}]},
+            {"output": {"message": {"role": "assistant", "content": [{"text": "ho"}]}}, "usage": {"inputTokens": 3}},
+            *("hi", "ho", 3),
+        ),
+    ],
+    ids=["Llama", "Titan", "Mistral", "Nova"],
+)
+def test_bodies_of_other_makers(
+    tmp_path: Path, body: Payload, answer: Payload, prompt: str, content: str, tokens: int | None
+) -> None:
+    """Their prompts, completions and counts are read."""
+    with recorded(tmp_path / "a.json", plain(answer)) as (client, _):
+        client.invoke_model(modelId="maker.model-v1:0", body=json.dumps(body))["body"].read()
+    call = only_call(tmp_path / "a.json")
+
+    assert [one.content for one in call.input_messages] == [prompt]
+    assert (call.response.content, call.response.usage.input_tokens) == (content, tokens)
+
+
+def test_a_stream_that_carries_an_exception(tmp_path: Path) -> None:
+    """What had come is on file, and the exception that botocore raises."""
+    failed = frame("throttlingException", {"message": "Too many requests."}, "exception")
+    with recorded(tmp_path / "a.json", cut([*CONVERSE[:7], failed], 9)) as (client, _):
+        stream = client.converse_stream(modelId=MODEL, messages=ASK)["stream"]
+        with pytest.raises(boto3.exceptions.botocore.exceptions.EventStreamError):
+            list(stream)
+    call = only_call(tmp_path / "a.json")
+
+    assert (call.response.content, call.complete) == ("Grüße", False)
+    assert call.error is not None
+    assert "Too many requests." in str(call.error)
+
+
+def test_what_is_no_frame_is_said(tmp_path: Path) -> None:
+    """A stream that breaks off being frames is incomplete; botocore's own error passes."""
+    answer = Answer([CONVERSE[0], b"x" * 40], 200, TYPE)
+    with serving(answer) as server, TrajectoryRecorder(tmp_path / "a.json") as recorder:
+        client = recorder.wrap(bedrock(server.url))
+        with pytest.raises(Exception, match=r"(?i)checksum"):
+            list(client.converse_stream(modelId=MODEL, messages=ASK)["stream"])
+    assert only_call(tmp_path / "a.json").complete is False
+
+
+def test_no_key_is_on_file(tmp_path: Path) -> None:
+    """Neither the signature's parts, nor the session's token, nor a key that the model says in pieces."""
+    path = tmp_path / "a.json"
+    key = "sk-ant-api03-" + "Ab3dEf6hIj9k" * 7
+    pieces = [wrapped({"outputText": key[at : at + 6]}) for at in range(0, len(key), 6)]
+    with recorded(path, cut(pieces, 50)) as (client, _):
+        answer = client.invoke_model_with_response_stream(modelId="amazon.titan-text-v1", body=b'{"inputText":"hi"}')
+        list(answer["body"])
+    text = path.with_suffix(".jsonl").read_text() + lines_on_file(path)
+
+    assert key not in str(only_call(path).response.content)
+    assert not [value for value in (*KEYS.values(), "AWS4-HMAC-SHA256", key[13:60]) if value in text]
+
+
+def test_anthropic_s_client_for_bedrock(tmp_path: Path) -> None:
+    """It speaks the same by httpx: it is wrapped, recorded, and replayed, its frames made anew."""
+    anthropic = pytest.importorskip("anthropic")
+    path = tmp_path / "a.json"
+
+    def ask(url: str, bind: Any) -> list[str]:
+        client = bind(
+            anthropic.AnthropicBedrock(base_url=url, aws_region="us-east-1", aws_access_key="a", aws_secret_key="s")
+        )
+        body = {"model": "anthropic.claude-3", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
+        with client.messages.stream(**body) as stream:
+            return list(stream.text_stream)
+
+    with serving(cut(CLAUDE, 11)) as server, TrajectoryRecorder(path) as recorder:
+        said = ask(server.url, recorder.wrap)
+    with replay(path) as answers:
+        again = ask("http://127.0.0.1:9", answers.wrap)
+
+    assert (said, again) == (["Grü", "ße"], ["Grü", "ße"])
+    assert only_call(path).response.content == "Grüße"
+
+
+def test_an_instrumented_process_records_boto3(tmp_path: Path) -> None:
+    """A client that nobody wrapped is recorded once."""
+    with serving(cut(CONVERSE, 100)) as server, TrajectoryRecorder(tmp_path / "a.json"):
+        instrument()
+        try:
+            list(bedrock(server.url).converse_stream(modelId=MODEL, messages=ASK)["stream"])
+        finally:
+            uninstrument()
+
+    assert only_call(tmp_path / "a.json").response.content == "Grüße"

@@ -1,0 +1,271 @@
+"""Bedrock's Converse dialect (https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html).
+
+A message is a list of blocks, each an object with one member that names it. Text becomes content, `toolUse` a tool
+call, `reasoningContent` reasoning, and `toolResult` a tool message of its own. Other blocks are kept as they are.
+Blocks of an answer that the values cannot hold without loss (signed reasoning, citations, media) are kept in
+`extra["content"]`. `inputTokens` leaves cached tokens out.
+
+In a stream `contentBlockStart` and `contentBlockDelta` make the blocks, `messageStop` has the reason, and `metadata`,
+which comes last, the usage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trace_recorder.dialects.blocks import Blocks
+from trace_recorder.dialects.call_ids import number_calls, number_messages
+from trace_recorder.dialects.json_access import (
+    Members,
+    arguments_of,
+    as_dict,
+    as_int,
+    as_list,
+    as_text,
+    json_value,
+    role_of,
+    text_part,
+)
+from trace_recorder.dialects.sse import events, unstreamed
+from trace_recorder.values.messages import (
+    Choice,
+    JoinedStream,
+    LLMResponse,
+    Message,
+    Payload,
+    RequestReading,
+    Tool,
+    ToolCall,
+    Usage,
+)
+
+_ERRORS = "Exception"
+"""How the types of exceptions in a stream end."""
+
+
+def read_request(body: Payload) -> RequestReading:
+    """Read the JSON that was sent. The model is in the URL. `system` becomes the first message."""
+    left = Members(body)
+    system = [_part(block) for block in left.array("system")]
+    messages = [_message("system", system, {})] if system else []
+    for element in left.array("messages"):
+        messages += read_message(element)
+    config = left.nested("toolConfig")
+    tools = [_tool(declaration) for declaration in config.array("tools")]
+    return RequestReading(number_messages(messages), tools, left.all(), None)
+
+
+def read_message(element: Payload) -> list[Message]:
+    """Read one element of `messages`: a tool message for each tool result, then a message of the rest."""
+    if element is None:
+        return []
+    left = Members(element)
+    role, blocks = role_of(left.text("role")), left.array("content")
+    results = [_tool_message(block["toolResult"]) for block in blocks if "toolResult" in as_dict(block)]
+    rest = [block for block in blocks if "toolResult" not in as_dict(block)]
+    if results and not rest:
+        return results
+    return [*results, _message(role, rest, left.rest())]
+
+
+def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
+    """Read the JSON that came: an answer, or an error, which is kept in `extra`."""
+    left = Members(body)
+    message = left.nested("output").nested("message")
+    role = message.text("role")
+    blocks = message.array("content")
+    gathered, calls = _blocks(blocks), number_calls(_tool_calls(blocks), made_up_ids)
+    choice = Choice(
+        index=0,
+        content=gathered.all_text(),
+        reasoning=gathered.all_reasoning(),
+        tool_calls=calls,
+        finish_reason=left.nonempty_text("stopReason"),
+        interleaved=gathered.interleaved(calls),
+    )
+    kept = [block for block in blocks if not _is_lossless(as_dict(block))]
+    usage = _usage(left.object("usage"))
+    return LLMResponse(
+        content=choice.content,
+        reasoning=choice.reasoning,
+        tool_calls=choice.tool_calls,
+        finish_reason=choice.finish_reason,
+        usage=usage,
+        choices=(choice,) if blocks or role else (),
+        extra={**left.rest(), "content": kept} if kept else left.rest(),
+        interleaved=choice.interleaved,
+    )
+
+
+def join_stream(text: str) -> JoinedStream:
+    """Join the events of a stream to the body of the same answer without streaming."""
+    found = [(name or "", json_value(data)) for name, data in events(text)]
+    return join_events(found) if found else unstreamed(text)
+
+
+def join_events(found: Sequence[tuple[str, Payload]]) -> JoinedStream:
+    """Join events, each a type and its data."""
+    joined = _Joined()
+    for name, event in found:
+        joined.add(name, as_dict(event))
+    return joined.stream(len(found))
+
+
+def _part(block: Payload) -> Payload:
+    """Return a block as a part of a content: text in the common form, any other block as it is."""
+    members = as_dict(block)
+    text = members.get("text")
+    if isinstance(text, str):
+        return text_part(text, {name: value for name, value in members.items() if name != "text"})
+    return block
+
+
+def _message(role: str, blocks: list[Payload], extra: dict[str, Payload]) -> Message:
+    thoughts = [block for block in blocks if "reasoningContent" in as_dict(block)]
+    kept = [block for block in blocks if not {"reasoningContent", "toolUse"} & as_dict(block).keys()]
+    gathered = _blocks(blocks)
+    content = gathered.content([_part(block) for block in kept])
+    extra = {**extra, "content": thoughts} if thoughts else extra
+    return Message(role, content, _tool_calls(blocks), reasoning=gathered.all_reasoning(), extra=extra)
+
+
+def _blocks(blocks: list[Payload]) -> Blocks:
+    """Collect blocks. Those other than text, reasoning and calls are numbered by their place in `extra`."""
+    gathered, kept = Blocks(), 0
+    for members in map(as_dict, blocks):
+        if isinstance(members.get("text"), str):
+            gathered.add_text(members["text"])
+        elif "reasoningContent" in members:
+            thought = as_dict(members["reasoningContent"])
+            gathered.add_reasoning(as_text(as_dict(thought.get("reasoningText")).get("text")))
+        elif "toolUse" in members:
+            gathered.add_call()
+        elif "citationsContent" in members:
+            for cited in as_list(as_dict(members["citationsContent"]).get("content")):
+                gathered.add_text(as_text(as_dict(cited).get("text")))
+        else:
+            gathered.add_other(kept)
+        kept += not _is_lossless(members)
+    return gathered
+
+
+def _is_lossless(block: dict[str, Payload]) -> bool:
+    """Whether the values hold a block of an answer without loss: plain text and tool calls."""
+    return block.keys() in ({"text"}, {"toolUse"})
+
+
+def _tool_calls(blocks: list[Payload]) -> tuple[ToolCall, ...]:
+    return tuple(_tool_call(block["toolUse"]) for block in blocks if "toolUse" in as_dict(block))
+
+
+def _tool_call(use: Payload) -> ToolCall:
+    left = Members(use)
+    call_id, name = left.text("toolUseId") or "", left.text("name") or ""
+    return ToolCall(call_id, name, arguments_of(left.take("input")), extra=left.rest())
+
+
+def _tool_message(result: Payload) -> Message:
+    """Read a tool result. One text is the content; several blocks, or JSON, are its parts."""
+    left = Members(result)
+    call_id = left.text("toolUseId")
+    parts = [_part(block) for block in left.array("content")]
+    gathered = _blocks(as_list(as_dict(result).get("content")))
+    return Message("tool", gathered.content(parts), call_id=call_id, extra=left.rest())
+
+
+def _tool(declaration: Payload) -> Tool:
+    members = as_dict(declaration)
+    spec = as_dict(members.get("toolSpec") or members.get("systemTool"))
+    schema = as_dict(spec.get("inputSchema")).get("json")
+    name = as_text(spec.get("name")) or next(iter(members), "")
+    return Tool(name, as_text(spec.get("description")), schema, declaration)
+
+
+def _usage(usage: dict[str, Payload]) -> Usage:
+    left = Members(usage)
+    return Usage(
+        input_tokens=left.integer("inputTokens"),
+        output_tokens=left.integer("outputTokens"),
+        cache_creation_input_tokens=left.integer("cacheWriteInputTokens"),
+        cache_read_input_tokens=left.integer("cacheReadInputTokens"),
+        extra=left.rest(),
+    )
+
+
+class _Joined:
+    """The answer as its events come."""
+
+    def __init__(self) -> None:
+        self._body: dict[str, Payload] = {}
+        self._role: Payload = None
+        self._blocks: dict[int, dict[str, Payload]] = {}
+        self._pieces: dict[tuple[int, str], list[str]] = {}
+        self._ended = False
+        self._error: Payload = None
+
+    def add(self, name: str, event: dict[str, Payload]) -> None:
+        """Add one event. An event of an unknown type changes nothing."""
+        if name == "messageStart":
+            self._role = event.get("role")
+        elif name == "contentBlockStart":
+            self._start(event)
+        elif name == "contentBlockDelta":
+            self._grow(as_int(event.get("contentBlockIndex")) or 0, as_dict(event.get("delta")))
+        elif name in ("messageStop", "metadata"):
+            self._ended |= name == "messageStop"
+            self._body.update({key: value for key, value in event.items() if key != "p"})  # filler against guessing
+        elif name.endswith(_ERRORS):
+            self._error = self._body["error"] = {"type": name, **event}
+
+    def _start(self, event: dict[str, Payload]) -> None:
+        index = as_int(event.get("contentBlockIndex")) or 0
+        self._blocks.setdefault(index, {}).update(as_dict(event.get("start")))
+
+    def _grow(self, index: int, delta: dict[str, Payload]) -> None:
+        """Add a delta: texts are joined, and of anything else the last value is kept."""
+        block = self._blocks.setdefault(index, {})
+        for name, value in delta.items():
+            if isinstance(value, str):
+                self._add_piece(index, name, value)
+            elif name in ("toolUse", "reasoningContent") and isinstance(value, dict):
+                block.setdefault(name, {})
+                for inner, piece in value.items():
+                    if isinstance(piece, str):
+                        self._add_piece(index, f"{name}.{inner}", piece)
+            elif name == "citation":
+                block.setdefault("citations", []).append(value)
+            else:
+                block[name] = value
+
+    def _add_piece(self, index: int, place: str, piece: str) -> None:
+        self._pieces.setdefault((index, place), []).append(piece)
+
+    def _assembled(self) -> list[Payload]:
+        """Return the blocks as they are without streaming. Arguments that were cut off stay text."""
+        for (index, place), pieces in self._pieces.items():
+            block, joined = self._blocks[index], "".join(pieces)
+            name, _, inner = place.partition(".")
+            if not inner:
+                block[name] = joined
+            elif name == "toolUse":
+                block[name] = {**as_dict(block.get(name)), inner: arguments_of(joined) if inner == "input" else joined}
+            elif inner in ("text", "signature"):
+                thought = as_dict(block.get(name))
+                block[name] = {**thought, "reasoningText": {**as_dict(thought.get("reasoningText")), inner: joined}}
+            else:
+                block[name] = {**as_dict(block.get(name)), inner: joined}
+        for block in self._blocks.values():
+            if "citations" in block:  # a text with citations is a block of its own kind
+                text = block.pop("text", None)
+                cited = {"content": [] if text is None else [{"text": text}], "citations": block.pop("citations")}
+                block["citationsContent"] = cited
+            if isinstance(block.get("toolUse"), dict):
+                block["toolUse"].setdefault("input", {})
+        return [self._blocks[index] for index in sorted(self._blocks)]
+
+    def stream(self, number: int) -> JoinedStream:
+        """Return the result of `number` events. The body has no `output` if no message had begun."""
+        if self._role is not None or self._blocks:
+            message = {"role": self._role or "assistant", "content": self._assembled()}
+            self._body = {"output": {"message": message}, **self._body}
+        return JoinedStream(self._body, self._ended, number, self._error)

@@ -1,0 +1,123 @@
+"""The bodies of Bedrock's InvokeModel for models other than Anthropic's: each maker has its own form.
+
+Bodies of Amazon Nova are those of Converse, chat bodies of Mistral, AI21 and OpenAI's open models those of OpenAI's
+chat, and bodies with `anthropic_version` those of Anthropic, for a model whose name is an ARN. What is left are prompts
+and their completions (Llama, Mistral, Titan, Cohere): `_PROMPTS` and `_TEXTS` have their members. Source: the pages
+"Inference request parameters and response fields" of the Bedrock User Guide, linked from
+https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters.html
+
+Every member that is not read stays in `parameters` and `extra`.
+"""
+
+from __future__ import annotations
+
+from trace_recorder.dialects import anthropic_messages, bedrock_converse, openai_chat
+from trace_recorder.dialects.json_access import Members, as_dict, as_list, as_text, join_texts, json_value
+from trace_recorder.dialects.sse import events, unstreamed
+from trace_recorder.values.messages import (
+    Choice,
+    JoinedStream,
+    LLMResponse,
+    Message,
+    Payload,
+    RequestReading,
+    Usage,
+)
+
+_PROMPTS = ("prompt", "inputText", "message")
+"""The members that hold a prompt: Llama and Mistral, Titan, Cohere."""
+_LISTS = ("results", "outputs", "generations", "completions")
+"""The members that hold a list of completions: Titan, Mistral, Cohere, AI21."""
+_TEXTS = ("generation", "outputText", "completion", "text")
+"""The members that hold a completion, in the body or in an element of a list."""
+_REASONS = ("stop_reason", "completionReason", "finish_reason")
+_METRICS = "amazon-bedrock-invocationMetrics"
+"""What Bedrock adds to the last event of a stream."""
+_INPUT_TOKENS = ("prompt_token_count", "inputTextTokenCount")
+_OUTPUT_TOKENS = ("generation_token_count", "totalOutputTextTokenCount", "tokenCount")
+
+
+def read_request(body: Payload) -> RequestReading:
+    """Read the JSON that was sent. The model is in the URL."""
+    members = as_dict(body)
+    if "anthropic_version" in members:
+        return anthropic_messages.read_request(body)
+    if "messages" in members:
+        is_converse = any(isinstance(as_dict(element).get("content"), list) for element in as_list(members["messages"]))
+        has_types = '"type"' in str(members["messages"]).replace("'", '"')
+        is_converse = is_converse and not has_types
+        return bedrock_converse.read_request(body) if is_converse else openai_chat.read_request(body)
+    left = Members(body)
+    texts = [text for name in _PROMPTS if (text := left.text(name)) is not None]
+    return RequestReading([Message("user", text) for text in texts], [], left.all(), None)
+
+
+def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
+    """Read the JSON that came."""
+    members = as_dict(body)
+    if isinstance(members.get("output"), dict):
+        return bedrock_converse.read_response(body, made_up_ids)
+    if members.get("type") == "message":
+        return anthropic_messages.read_response(body, made_up_ids)
+    if "choices" in members:
+        return openai_chat.read_response(body, made_up_ids)
+    left = Members(body)
+    name = next((name for name in _LISTS if isinstance(members.get(name), list)), None)
+    listed = [Members(element) for element in left.array(name)] if name else [left]
+    choices = tuple(_choice(number, element) for number, element in enumerate(listed))
+    first = choices[0] if choices else Choice(0)
+    counts = left.nested(_METRICS)
+    usage = Usage(
+        input_tokens=left.first_integer(*_INPUT_TOKENS) or counts.integer("inputTokenCount"),
+        output_tokens=left.first_integer(*_OUTPUT_TOKENS) or counts.integer("outputTokenCount"),
+    )
+    is_answer = first.content is not None
+    return LLMResponse(
+        content=first.content,
+        finish_reason=first.finish_reason,
+        usage=usage,
+        choices=choices if is_answer else (),
+        extra=left.rest(),
+    )
+
+
+def _choice(number: int, left: Members) -> Choice:
+    text = next((text for name in _TEXTS if (text := left.text(name)) is not None), None)
+    reason = next((reason for name in _REASONS if (reason := left.nonempty_text(name)) is not None), None)
+    return Choice(number, text, finish_reason=reason)
+
+
+def join_stream(text: str) -> JoinedStream:
+    """Join the events of a stream to the body of the same answer without streaming."""
+    found = [(name or "", as_dict(json_value(data))) for name, data in events(text)]
+    if not found:
+        return unstreamed(text)
+    bodies = [body for _, body in found]
+    if any("messageStart" in body or "contentBlockDelta" in body for body in bodies):
+        return bedrock_converse.join_events([next(iter(body.items()), ("", None)) for body in bodies])
+    if any("choices" in body for body in bodies):
+        return openai_chat.join_stream("".join(f"data: {data}\n\n" for _, data in events(text)))
+    if any("message_start" in str(body.get("type")) for body in bodies):
+        return anthropic_messages.join_stream(text)
+    return _joined(found)
+
+
+def _joined(found: list[tuple[str, dict[str, Payload]]]) -> JoinedStream:
+    """Join the pieces of a completion. Of other members the last value counts."""
+    body: dict[str, Payload] = {}
+    pieces: list[str | None] = []
+    error: Payload = None
+    for name, event in found:
+        if name.endswith("Exception"):
+            error = {"type": name, **event}
+            continue
+        listed = next((event[key] for key in _LISTS if isinstance(event.get(key), list) and event[key]), None)
+        flat = {**event, **as_dict(listed[0])} if listed else event
+        pieces += [as_text(flat.get(key)) for key in _TEXTS]
+        others = {key: value for key, value in flat.items() if key not in (*_LISTS, *_TEXTS) and value is not None}
+        body.update(others)
+    body = {"generation": join_texts(pieces), **body}
+    ended = any(body.get(name) for name in _REASONS) or _METRICS in body
+    if error is not None:
+        body["error"] = error
+    return JoinedStream({name: value for name, value in body.items() if value is not None}, ended, len(found), error)

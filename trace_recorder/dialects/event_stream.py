@@ -1,0 +1,159 @@
+"""The framing of Bedrock's streams, AWS's event stream: binary frames as lines of text, and such lines as frames.
+
+On file each frame is one line, `{"headers":{…},"payload":…}`, so that its text is masked and joined like that of any
+other stream. A payload that is JSON stays as it came, letter by letter. InvokeModel wraps an event of the model's own
+in base64, `{"bytes":"…"}`. There the line has the event itself under `event`, and the other members under `beside`.
+
+A frame is: length, length of the headers, CRC of these two; headers; payload; CRC of everything before. A header is a
+name and a typed value. Source: https://smithy.io/2.0/aws/amazon-eventstream.html
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import struct
+from collections.abc import Iterator
+
+from trace_recorder.dialects.json_access import as_dict, json_value
+from trace_recorder.values.messages import Payload
+
+MEDIA_TYPE = "application/vnd.amazon.eventstream"
+FRAMING = "aws-eventstream"
+EXCEPTION_HEADER = ":exception-type"
+LINE_BEGINS = '{"headers":{'
+"""How each line of such a stream begins."""
+
+_PRELUDE = struct.Struct(">III")
+_CRC = struct.Struct(">I")
+_MAX_FRAME_BYTES = 32 * 1024 * 1024
+_STRING = 7
+_FIXED_BYTES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
+"""By the type of a header's value, how many bytes it has. Strings (7) and byte arrays (6) say their length."""
+_SEPARATORS = (",", ":")
+
+
+class FrameDecoder:
+    """Turns the bytes of a stream into lines as they come. A frame that has not come whole waits."""
+
+    def __init__(self) -> None:
+        self._waiting = bytearray()
+
+    def __call__(self, data: bytes) -> bytes:
+        """Take the next bytes; return the lines of the frames that are whole now.
+
+        Raises ValueError if the bytes are not frames.
+        """
+        self._waiting += data
+        lines: list[str] = []
+        while len(self._waiting) >= _PRELUDE.size:
+            length, length_of_headers, crc = _PRELUDE.unpack_from(self._waiting)
+            is_whole = binascii.crc32(self._waiting[: _PRELUDE.size - _CRC.size]) == crc
+            if not is_whole or not _PRELUDE.size + _CRC.size + length_of_headers <= length <= _MAX_FRAME_BYTES:
+                raise ValueError("a frame of an event stream begins with something else than its lengths")
+            if len(self._waiting) < length:
+                break
+            frame = bytes(self._waiting[:length])
+            del self._waiting[:length]
+            lines.append(_line(frame, length_of_headers))
+        return "".join(lines).encode()
+
+
+def _line(frame: bytes, length_of_headers: int) -> str:
+    """Return the line of a whole frame. Raises ValueError if its CRC is wrong."""
+    if binascii.crc32(frame[: -_CRC.size]) != _CRC.unpack(frame[-_CRC.size :])[0]:
+        raise ValueError("a frame of an event stream has a wrong CRC")
+    begin = _PRELUDE.size + length_of_headers
+    headers = json.dumps(dict(_headers(frame[_PRELUDE.size : begin])), separators=_SEPARATORS)
+    return f'{{"headers":{headers},{_payload_members(frame[begin : -_CRC.size])}}}\n'
+
+
+def _headers(data: bytes) -> Iterator[tuple[str, Payload]]:
+    """Yield the headers of a frame. A value that is not a string is its type and its bytes."""
+    at = 0
+    while at < len(data):
+        name_length = data[at]
+        name = data[at + 1 : at + 1 + name_length].decode()
+        at += 1 + name_length
+        kind = data[at]
+        at += 1
+        length = _FIXED_BYTES.get(kind)
+        if length is None:
+            length = int.from_bytes(data[at : at + 2], "big")
+            at += 2
+        value = data[at : at + length]
+        at += length
+        yield name, value.decode() if kind == _STRING else [kind, base64.b64encode(value).decode()]
+
+
+def _payload_members(payload: bytes) -> str:
+    """Return the members of a line that hold a payload, in a form from which `_payload` makes the same bytes."""
+    try:
+        text = payload.decode()
+        value = json.loads(text)
+    except ValueError:
+        return f'"base64":"{base64.b64encode(payload).decode()}"'
+    wrapped = as_dict(value).get("bytes")
+    if isinstance(wrapped, str):
+        inner = _unwrapped(wrapped)
+        beside = {name: other for name, other in value.items() if name != "bytes"}
+        members = f'"event":{inner},"beside":{json.dumps(beside, separators=_SEPARATORS)}'
+        if inner and _payload(as_dict(json_value(f"{{{members}}}")), members) == payload:
+            return members
+    return f'"payload":{text}' if "\n" not in text else f'"base64":"{base64.b64encode(payload).decode()}"'
+
+
+def _unwrapped(wrapped: str) -> str:
+    """Return the JSON inside a base64 text; an empty text if there is none on one line."""
+    try:
+        inner = base64.b64decode(wrapped, validate=True).decode()
+        json.loads(inner)
+    except ValueError:
+        return ""
+    return inner if "\n" not in inner else ""
+
+
+def encode_line(line: str) -> bytes:
+    """Return the frame of a line. It equals the frame that came, if nothing in it is masked."""
+    value = as_dict(json_value(line))
+    headers = b"".join(_header(name, said) for name, said in as_dict(value.get("headers")).items())
+    at = line.find("},") + len("},")  # behind the headers, whose values have no braces
+    payload = _payload(value, line[at:].rstrip().removesuffix("}"))
+    length = _PRELUDE.size + len(headers) + len(payload) + _CRC.size
+    lengths = struct.pack(">II", length, len(headers))
+    frame = lengths + _CRC.pack(binascii.crc32(lengths)) + headers + payload
+    return frame + _CRC.pack(binascii.crc32(frame))
+
+
+def _header(name: str, said: Payload) -> bytes:
+    if isinstance(said, str):
+        value = said.encode()
+        return bytes([len(name)]) + name.encode() + bytes([_STRING]) + len(value).to_bytes(2, "big") + value
+    kind, encoded = said
+    value = base64.b64decode(encoded)
+    length = b"" if kind in _FIXED_BYTES else len(value).to_bytes(2, "big")
+    return bytes([len(name)]) + name.encode() + bytes([kind]) + length + value
+
+
+def _payload(value: dict[str, Payload], members: str) -> bytes:
+    """Return the payload of a line; `members` is the text of its members behind the headers."""
+    if "base64" in value:
+        return base64.b64decode(value["base64"])
+    if "event" not in value:
+        return members.removeprefix('"payload":').encode()
+    inner = members.removeprefix('"event":')
+    inner = inner[: inner.rindex(',"beside":')]
+    wrapped = {"bytes": base64.b64encode(inner.encode()).decode(), **as_dict(value.get("beside"))}
+    return json.dumps(wrapped, separators=_SEPARATORS).encode()
+
+
+def frame_events(text: str) -> Iterator[tuple[str | None, str]]:
+    """Yield each event of such lines: its type, or that of an exception, and its data as JSON."""
+    for line in text.split("\n"):
+        frame = as_dict(json_value(line))
+        headers = as_dict(frame.get("headers"))
+        name = headers.get(":event-type") or headers.get(EXCEPTION_HEADER)
+        data = frame.get("event", frame.get("payload"))
+        if headers:
+            yield name if isinstance(name, str) else None, json.dumps(data, ensure_ascii=False)
