@@ -14,7 +14,6 @@ from functools import lru_cache
 from urllib.parse import quote, unquote, urlsplit
 
 from trace_recorder.dialects.event_stream import MEDIA_TYPE
-
 from trace_recorder.signal_handlers import ours
 
 API_OF_PATH: tuple[tuple[str, re.Pattern[str]], ...] = tuple(

@@ -17,6 +17,7 @@ import struct
 from collections.abc import Iterator
 
 from trace_recorder.dialects.json_access import as_dict, json_value
+from trace_recorder.signal_handlers import ours
 from trace_recorder.values.messages import Payload
 
 MEDIA_TYPE = "application/vnd.amazon.eventstream"
@@ -92,7 +93,7 @@ def _payload_members(payload: bytes) -> str:
     try:
         text = payload.decode()
         value = json.loads(text)
-    except ValueError:
+    except ours(ValueError):
         return f'"base64":"{base64.b64encode(payload).decode()}"'
     wrapped = as_dict(value).get("bytes")
     if isinstance(wrapped, str):
@@ -109,7 +110,7 @@ def _unwrapped(wrapped: str) -> str:
     try:
         inner = base64.b64decode(wrapped, validate=True).decode()
         json.loads(inner)
-    except ValueError:
+    except ours(ValueError):
         return ""
     return inner if "\n" not in inner else ""
 
