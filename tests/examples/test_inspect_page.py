@@ -51,7 +51,8 @@ def printed(command: str, place: Path, environment: dict[str, str]) -> list[str]
 
 def alike(line: str) -> str:
     """A line without what differs from run to run: times, counts of tokens, and the room between columns."""
-    line = re.sub(r"\d\d:\d\d:\d\d|[\d.,]+ ?(?:ms|s)\b", "TIME", line)
+    line = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d|\d\d:\d\d:\d\d|[\d.,]+ ?(?:ms|s)\b", "TIME", line)
+    line = re.sub(r"(?<=[69] )\d,\d{3}|\d\d\.\dk", "TOKENS", line)
     line = re.sub(r"[\d,]+ tokens in, [\d,]+ out", "TOKENS", line)  # a traceback is longer in some versions of Python
     return " ".join(line.split())
 

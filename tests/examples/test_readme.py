@@ -190,7 +190,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 def alike(line: str) -> str:
     """A line without what differs from run to run: moments, durations, room between columns, where Python is."""
     line = re.sub(r"[\d.,]+ (ms|s)\b", "TIME", line)
-    line = re.sub(r"\d{8}_\d{6}(\.\d+)?|\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d", "MOMENT", line)
+    line = re.sub(r"\d{8}_\d{6}(\.\d+)?|\d{4}-\d\d-\d\d(?: \d\d:\d\d\b)?|\d\d:\d\d:\d\d", "MOMENT", line)
     return " ".join(re.sub(r"^\$ \S*trace-recorder ", "$ trace-recorder ", line).split())
 
 
