@@ -18,7 +18,11 @@ from trace_recorder import LLMInteraction, TrajectoryRecorder, instrument, load,
 from trace_recorder.dialects.event_stream import encode_line
 
 boto3 = pytest.importorskip("boto3", reason="boto3 has an environment of its own")
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # botocore leaves the socket of a stream that breaks off
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 Payload = Any
 MODEL = "us.amazon.nova-pro-v1:0"
 ASK = [{"role": "user", "content": [{"text": "hello"}]}]
