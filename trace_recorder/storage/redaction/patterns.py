@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from trace_recorder.storage.redaction.candidates import SHORTEST, Look
+from trace_recorder.storage.redaction.candidates import Look
 from trace_recorder.storage.redaction.key_forms import AFTER_ID, AFTER_TEXT, WITH_BEGINNING, WITH_MIDDLE
 
 _WORD = "A-Za-z0-9_"
@@ -110,7 +110,7 @@ BEGINNINGS = tuple(sorted({prefix for _, some, _, _ in WITH_BEGINNING for prefix
 
 _MARKS = "-_."
 _LONG = (
-    rf"(?=[A-Za-z0-9_+/.-]{{{SHORTEST}}})"
+    r"(?=[A-Za-z0-9_+/=.-]{10})(?![a-z]{2,10}=)"
     r"(?=[A-Za-z_+/=.-]{0,80}[0-9]|[A-Z_+/=.-]{0,80}[a-z][a-z_+/=.-]{0,80}[A-Z])"
 )
 """What follows a mark in a key, and seldom in anything else."""
