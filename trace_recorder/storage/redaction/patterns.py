@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -129,7 +129,8 @@ class _Finder:
     before. So a further shape costs next to nothing, in texts without its literal and at import.
     """
 
-    def __init__(self, shapes: Iterable[Shape]) -> None:
+    def __init__(self, shapes: Sequence[Shape]) -> None:
+        self._numbers = {shape: number for number, shape in enumerate(shapes)}
         self._of_several_words: list[Shape] = []
         self._of_runs: list[Shape] = []
         self._whole: dict[str, list[tuple[int, Shape]]] = defaultdict(list)
@@ -166,18 +167,18 @@ class _Finder:
         for tail in tails or self._ending:
             yield from (shape.sign[: at + 1] for at, shape in self._ending[tail])
 
-    def find(self, look: Look) -> Iterator[tuple[int, Shape]]:
-        """Yield where in a text secrets of which shapes may be."""
-        for shape in self._of_several_words:
-            if shape.sign in look.plain:
-                yield from ((found.start(), shape) for found in shape.sign_pattern.finditer(look.plain))
+    def find(self, look: Look) -> list[tuple[int, int]]:
+        """Return where in a text secrets may be, each with the number of its shape."""
+        found: list[tuple[int, int]] = []
+        shapes = [shape for shape in self._of_several_words if shape.sign in look.plain]
         if look.runs:
             heads = " ".join([look.plain[max(0, at - _HEAD) : at + _HEAD] for at in look.runs])
-            for shape in self._of_runs:
-                if shape.sign in heads:
-                    yield from ((found.start(), shape) for found in shape.sign_pattern.finditer(look.plain))
+            shapes += [shape for shape in self._of_runs if shape.sign in heads]
+        for shape in shapes:
+            found += [(one.start(), self._numbers[shape]) for one in shape.sign_pattern.finditer(look.plain)]
         if look.words:
-            yield from ((look.place(at), shape) for at, shape in self._in_words(look.words))
+            found += [(look.place(at), self._numbers[shape]) for at, shape in self._in_words(look.words)]
+        return found
 
     def _in_words(self, words: str) -> Iterator[tuple[int, Shape]]:
         tails, done = self._tails, 0
@@ -230,9 +231,5 @@ def _before(mark: str, heads: Iterable[str]) -> str:
 
 
 _FINDER = _Finder(SHAPES)
-_NUMBERS = {shape: number for number, shape in enumerate(SHAPES)}
-
-
-def signs(look: Look) -> list[tuple[int, int]]:
-    """Return where in a text a secret of the table may be, and the number of its shape in `SHAPES`."""
-    return [(at, _NUMBERS[shape]) for at, shape in _FINDER.find(look)]
+signs = _FINDER.find
+"""Returns where in a text a secret of the table may be, and the number of its shape in `SHAPES`."""
