@@ -14,7 +14,7 @@ JSON = some.recursive(
     lambda inner: some.lists(inner) | some.dictionaries(some.text(), inner),
     max_leaves=10,
 )
-NAMES = some.text(alphabet="abcdefXYZ-", min_size=1, max_size=20)
+NAMES = some.text(alphabet=some.characters(codec="utf-8"), max_size=20)
 
 
 FRAMES = some.lists(some.builds(frame, NAMES, JSON) | some.builds(wrapped, JSON), max_size=5)
@@ -36,6 +36,15 @@ def test_a_frame_that_is_not_whole_waits(frames: list[bytes]) -> None:
     decode = FrameDecoder()
 
     assert (decode(frames[0][:-1]), decode(frames[0][-1:]).count(b"\n")) == (b"", 1)
+
+
+def test_frames_before_a_damaged_one_are_kept() -> None:
+    """They are returned, and the next bytes raise."""
+    decode = FrameDecoder()
+
+    assert decode(CONVERSE[0] + b"x" * 40).count(b"\n") == 1
+    with pytest.raises(ValueError, match="frame of an event stream"):
+        decode(b"x")
 
 
 @pytest.mark.parametrize("place", [0, 5, 9, 14, 40, -1])

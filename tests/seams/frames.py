@@ -14,12 +14,12 @@ Payload = Any
 TYPE = {"content-type": "application/vnd.amazon.eventstream"}
 
 
-def frame(name: str, payload: Payload, kind: str = "event") -> bytes:
-    """Return one frame."""
-    headers = {f":{kind}-type": name, ":content-type": "application/json", ":message-type": kind}
+def frame(name: str, payload: Payload, kind: str = "event", more: dict[str, str] | None = None) -> bytes:
+    """Return one frame, with more headers if they are given."""
+    headers = {f":{kind}-type": name, ":content-type": "application/json", ":message-type": kind, **(more or {})}
     packed = b"".join(
-        struct.pack(">B", len(key)) + key.encode() + b"\x07" + struct.pack(">H", len(value)) + value.encode()
-        for key, value in headers.items()
+        struct.pack(">B", len(key)) + key + b"\x07" + struct.pack(">H", len(value)) + value
+        for key, value in ((key.encode(), value.encode()) for key, value in headers.items())
     )
     body = json.dumps(payload, separators=(",", ":")).encode()
     lengths = struct.pack(">II", 16 + len(packed) + len(body), len(packed))

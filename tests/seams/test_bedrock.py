@@ -158,6 +158,29 @@ def test_a_stream_that_carries_an_exception(tmp_path: Path) -> None:
     assert "Too many requests." in str(call.error)
 
 
+@pytest.mark.parametrize(
+    "failure",
+    [
+        frame("throttlingException", {"message": "Too many requests."}, "exception"),
+        frame("internal", {}, "error", {":error-code": "throttling", ":error-message": "Too many requests. {},"}),
+    ],
+    ids=["exception", "error"],
+)
+def test_a_stream_of_a_model_s_own_events_that_fails(tmp_path: Path, failure: bytes) -> None:
+    """The error is that of the call, and the frames can be made anew."""
+    path = tmp_path / "a.json"
+    with recorded(path, cut([*CLAUDE[:4], failure], 9)) as (client, _):
+        answer = client.invoke_model_with_response_stream(modelId="anthropic.claude-3", body=b'{"messages":[]}')
+        with pytest.raises(boto3.exceptions.botocore.exceptions.EventStreamError):
+            list(answer["body"])
+    call = only_call(path)
+
+    assert (call.response.content, call.complete) == ("Grüße", False)
+    assert call.error is not None
+    assert call.error.message.startswith("Too many requests.")
+    assert b"".join(map(encode_line, lines_on_file(path).splitlines())) == b"".join([*CLAUDE[:4], failure])
+
+
 def test_what_is_no_frame_is_said(tmp_path: Path) -> None:
     """A stream that breaks off being frames is incomplete; botocore's own error passes."""
     answer = Answer([CONVERSE[0], b"x" * 40], 200, TYPE)

@@ -216,6 +216,23 @@ def test_unwrap_restores_a_client(tmp_path: Path, kind: type[Library]) -> None:
     assert load(tmp_path / "a.json").llm_interactions == []
 
 
+@pytest.mark.skipif("urllib3" not in LIBRARIES, reason="aiohttp has an environment of its own")
+def test_urllib3_before_version_2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`wrap` refuses it. An instrumented process leaves it alone, and records nothing that is half known."""
+    path = tmp_path / "a.json"
+    monkeypatch.delattr("urllib3.BaseHTTPResponse")
+    with serving(plain(CHAT)) as server, TrajectoryRecorder(path) as recorder:
+        refused = LIBRARIES["urllib3"]().outcome(server.url + PATH, "whole", recorder.wrap)
+        instrument()
+        try:
+            outcome = LIBRARIES["urllib3"]().outcome(server.url + PATH, "whole")
+        finally:
+            uninstrument()
+
+    assert "wrap() does not record this version of urllib3" in str(refused.raised)
+    assert (outcome.raised, load(path).llm_interactions, load(path).gaps) == (None, [], ())
+
+
 @each_library
 def test_a_library_that_is_imported_later(tmp_path: Path, kind: type[Library]) -> None:
     """`instrument()` imports no library, and records those that come afterwards."""

@@ -24,9 +24,6 @@ from trace_recorder.capture.seam import (
 )
 from trace_recorder.values.final_status import CANCELLATION_CLASSES
 
-LIBRARY = "aiohttp"
-METHOD = "_request"
-"""The method of a session that sends a request."""
 Piece = TypeVar("Piece", bytes, tuple[bytes, bool])
 
 

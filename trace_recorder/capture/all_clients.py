@@ -113,7 +113,8 @@ class ClientPatch:
     def install(self, target: Target) -> None:
         """Record every call to `target` from now on, instead of an earlier target.
 
-        Raises UnsupportedClientError, with nothing changed, if a library lacks the method.
+        Raises UnsupportedClientError, with nothing changed, if httpx or httpx2 lacks the method. A version of another
+        library that is not supported is left alone; its calls count as unseen.
         """
         self._transports.install()
         self._binding = binding = Binding(target, None)

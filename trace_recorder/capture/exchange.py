@@ -132,7 +132,7 @@ class Exchange(ResponseParts):
             encoding = "" if is_decoded else self._headers.get("content-encoding", "")
             media = self._headers.get("content-type", "")
             self._decode = decoder_of(encoding, media)
-            self._framing = FRAMING if media.startswith(MEDIA_TYPE) else None
+            self._framing = FRAMING if self._decode is not None and media.startswith(MEDIA_TYPE) else None
 
     def watch_body(self, body: object) -> None:
         """Watch the object through which the caller reads the response: if it is dropped, the response ends."""

@@ -1,16 +1,19 @@
 """Installs the seams that replace one method of a class: those of aiohttp and urllib3.
 
-The method asks at each call to what it is bound: to what its client is wrapped for, else to what the whole process is
-instrumented for. It is replaced while the process is instrumented or a wrapped client exists, and restored then.
+The method asks at each call where it records to: to the recorder of its wrapped client, or else to that of the
+instrumented process. `unwrap` and `uninstrument()` restore it when nothing needs it any more. Until then a call that is
+recorded nowhere passes through.
 """
 
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
+from importlib import import_module
 from inspect import iscoroutinefunction
 from types import ModuleType
 from typing import Any
@@ -26,19 +29,26 @@ _bound_here: ContextVar[Binding | None] = ContextVar("trace_recorder_binding", d
 
 @dataclass(frozen=True, slots=True)
 class Seam:
-    """A class of a library, its method that sends a request, and the function that sends and records instead."""
+    """A class of a library, its method that sends a request, and the function that sends and records instead.
+
+    `needs` is a name that the module has in each version that is supported: urllib3 has it since 2.0.
+    """
 
     library: str
     class_name: str
     method: str
+    needs: str
     send: Callable[..., Any]
 
 
-SEAMS = (
-    Seam(aiohttp_sessions.LIBRARY, "ClientSession", aiohttp_sessions.METHOD, aiohttp_sessions.send),
-    Seam(urllib3_pools.LIBRARY, "HTTPConnectionPool", urllib3_pools.METHOD, urllib3_pools.send),
-)
-LIBRARIES = tuple(seam.library for seam in SEAMS)
+SEAMS = {
+    seam.library: seam
+    for seam in (
+        Seam("aiohttp", "ClientSession", "_request", "ClientSession", aiohttp_sessions.send),
+        Seam("urllib3", "HTTPConnectionPool", "_make_request", "BaseHTTPResponse", urllib3_pools.send),
+    )
+}
+LIBRARIES = tuple(SEAMS)
 
 FUNNELS = {
     ("aiohttp", "ClientSession"): ("aiohttp", "_request"),
@@ -51,47 +61,46 @@ FUNNELS = {
 
 
 class MethodPatch:
-    """Replaces the methods of the seams. There is one instance."""
+    """Replaces the methods of the seams. There is one instance. `_lock` is held while a method is replaced."""
 
     def __init__(self) -> None:
+        self._lock = threading.RLock()
         self.process_binding: Binding | None = None
         self._wrapped: WeakSet[Any] = WeakSet()
         self._restore: dict[str, Callable[[], None]] = {}
 
     def install(self, binding: Binding) -> None:
         """Record what passes the libraries that are imported; the caller calls `patch` for those that come later."""
-        for library in LIBRARIES:
-            if library in sys.modules:
-                self.patch(sys.modules[library])
+        for module in [import_module(library) for library in LIBRARIES if library in sys.modules]:
+            self.patch(module)
         self.process_binding = binding
 
     def remove(self) -> None:
         """Restore the methods, unless wrapped clients need them."""
         self.process_binding = None
-        if not self._wrapped:
-            while self._restore:
+        with self._lock:
+            while self._restore and not self._wrapped:
                 self._restore.popitem()[1]()
 
-    def patch(self, module: ModuleType) -> None:
-        """Replace the method of a library. Raises UnsupportedClientError if its class has no such method."""
-        seam = next((seam for seam in SEAMS if seam.library == module.__name__), None)
-        if seam is None or seam.library in self._restore:
-            return
-        kind = getattr(module, seam.class_name, None)
-        original = vars(kind).get(seam.method) if kind is not None else None
-        if not callable(original):
-            raise UnsupportedClientError(
-                f"this version of {seam.library} has no {seam.class_name}.{seam.method}, by which its calls are "
-                "recorded: docs/versions.md has the versions that are known."
-            )
-        ours = self._replacement(seam, original)
-        setattr(kind, seam.method, ours)
+    def patch(self, module: ModuleType) -> bool:
+        """Replace the method of a library. Return False, with nothing changed, for a version that is not supported."""
+        seam = SEAMS[module.__name__]
+        with self._lock:
+            if seam.library in self._restore:
+                return True
+            kind = getattr(module, seam.class_name, None)
+            original = vars(kind).get(seam.method) if kind is not None else None
+            if not callable(original) or not hasattr(module, seam.needs):
+                return False
+            ours = self._replacement(seam, original)
+            setattr(kind, seam.method, ours)
 
-        def restore() -> None:
-            if vars(kind).get(seam.method) is ours:  # if another patch is around ours, ours stays and does nothing
-                setattr(kind, seam.method, original)
+            def restore() -> None:
+                if vars(kind).get(seam.method) is ours:  # if another patch is around ours, ours stays and does nothing
+                    setattr(kind, seam.method, original)
 
-        self._restore[seam.library] = restore
+            self._restore[seam.library] = restore
+            return True
 
     def keep_for(self, client: object) -> None:
         """Keep the methods replaced as long as a wrapped client exists."""
@@ -135,8 +144,12 @@ class MethodSlot:
         return binding
 
     def bind(self, binding: Binding) -> None:
-        """Record the calls of the client."""
-        method_patch.patch(sys.modules[self.library])
+        """Record the calls of the client. Raises UnsupportedClientError for a version that is not supported."""
+        if not method_patch.patch(import_module(self.library)):
+            raise UnsupportedClientError(
+                f"wrap() does not record this version of {self.library}: docs/attach.md has the versions that it does. "
+                "Update it, or give the SDK an HTTP client: http_client=trace_recorder.http_client()."
+            )
         method_patch.keep_for(self.client)
         vars(self.client)[self.method] = _bound_method(self.client, self.method, binding)
 

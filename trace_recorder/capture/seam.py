@@ -115,7 +115,7 @@ def sending(request: LibraryRequest, exchange: Exchange | None) -> Iterator[None
     try:
         if exchange is not None:
             request_in_progress.set((exchange.run, request))
-        hosts_only_recorded[id(request)] = request.url.host.encode()
+        hosts_only_recorded[id(request)] = request.url.host.encode("utf-8", "replace")
         yield
     except BaseException as error:
         if exchange is not None:

@@ -14,10 +14,6 @@ from typing import Any
 from trace_recorder.capture.exchange import Exchange
 from trace_recorder.capture.seam import Binding, Headers, LibraryRequest, Url, begin, body_in_memory, guard, sending
 
-LIBRARY = "urllib3"
-METHOD = "_make_request"
-"""The method of a connection pool that sends one attempt of a request."""
-
 
 def send(make_request: Any, binding: Binding, pool: Any, *arguments: Any, **named: Any) -> Any:
     """Send one attempt by a pool, and record it if it is a call of a model."""

@@ -39,9 +39,6 @@ from trace_recorder.values.messages import (
     Usage,
 )
 
-_ERRORS = "Exception"
-"""How the types of exceptions in a stream end."""
-
 
 def read_request(body: Payload) -> RequestReading:
     """Read the JSON that was sent. The model is in the URL. `system` becomes the first message."""
@@ -99,16 +96,16 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 def join_stream(text: str) -> JoinedStream:
     """Join the events of a stream to the body of the same answer without streaming."""
-    found = [(name or "", json_value(data)) for name, data in events(text)]
-    return join_events(found) if found else unstreamed(text)
+    typed_events = [(name or "", json_value(data)) for name, data in events(text)]
+    return join_events(typed_events) if typed_events else unstreamed(text)
 
 
-def join_events(found: Sequence[tuple[str, Payload]]) -> JoinedStream:
+def join_events(typed_events: Sequence[tuple[str, Payload]]) -> JoinedStream:
     """Join events, each a type and its data."""
     joined = _Joined()
-    for name, event in found:
+    for name, event in typed_events:
         joined.add(name, as_dict(event))
-    return joined.stream(len(found))
+    return joined.stream(len(typed_events))
 
 
 def _part(block: Payload) -> Payload:
@@ -214,8 +211,8 @@ class _Joined:
         elif name in ("messageStop", "metadata"):
             self._ended |= name == "messageStop"
             self._body.update({key: value for key, value in event.items() if key != "p"})  # filler against guessing
-        elif name.endswith(_ERRORS):
-            self._error = self._body["error"] = {"type": name, **event}
+        elif name == "error":
+            self._error = self._body["error"] = event.get("error")
 
     def _start(self, event: dict[str, Payload]) -> None:
         index = as_int(event.get("contentBlockIndex")) or 0

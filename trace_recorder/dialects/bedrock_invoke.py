@@ -11,6 +11,8 @@ Every member that is not read stays in `parameters` and `extra`.
 
 from __future__ import annotations
 
+import json
+
 from trace_recorder.dialects import anthropic_messages, bedrock_converse, openai_chat
 from trace_recorder.dialects.json_access import Members, as_dict, as_list, as_text, join_texts, json_value
 from trace_recorder.dialects.sse import events, unstreamed
@@ -43,10 +45,11 @@ def read_request(body: Payload) -> RequestReading:
     if "anthropic_version" in members:
         return anthropic_messages.read_request(body)
     if "messages" in members:
-        is_converse = any(isinstance(as_dict(element).get("content"), list) for element in as_list(members["messages"]))
-        has_types = '"type"' in str(members["messages"]).replace("'", '"')
-        is_converse = is_converse and not has_types
-        return bedrock_converse.read_request(body) if is_converse else openai_chat.read_request(body)
+        contents = [as_list(as_dict(element).get("content")) for element in as_list(members["messages"])]
+        parts = [as_dict(part) for content in contents for part in content]
+        if parts and not any("type" in part for part in parts):
+            return bedrock_converse.read_request(body)
+        return openai_chat.read_request(body)
     left = Members(body)
     texts = [text for name in _PROMPTS if (text := left.text(name)) is not None]
     return RequestReading([Message("user", text) for text in texts], [], left.all(), None)
@@ -89,35 +92,40 @@ def _choice(number: int, left: Members) -> Choice:
 
 def join_stream(text: str) -> JoinedStream:
     """Join the events of a stream to the body of the same answer without streaming."""
-    found = [(name or "", as_dict(json_value(data))) for name, data in events(text)]
-    if not found:
+    bodies = [as_dict(json_value(data)) for _, data in events(text)]
+    if not bodies:
         return unstreamed(text)
-    bodies = [body for _, body in found]
     if any("messageStart" in body or "contentBlockDelta" in body for body in bodies):
-        return bedrock_converse.join_events([next(iter(body.items()), ("", None)) for body in bodies])
+        return bedrock_converse.join_events([_typed(body) for body in bodies])
     if any("choices" in body for body in bodies):
-        return openai_chat.join_stream("".join(f"data: {data}\n\n" for _, data in events(text)))
-    if any("message_start" in str(body.get("type")) for body in bodies):
+        return openai_chat.join_stream("".join(f"data: {json.dumps(body)}\n\n" for body in bodies))
+    if any(body.get("type") == "message_start" for body in bodies):
         return anthropic_messages.join_stream(text)
-    return _joined(found)
+    return _joined(bodies)
 
 
-def _joined(found: list[tuple[str, dict[str, Payload]]]) -> JoinedStream:
+def _typed(body: dict[str, Payload]) -> tuple[str, Payload]:
+    """Return an event of Nova with its type, which is the name of its only member."""
+    return ("error", body) if "error" in body else next(iter(body.items()), ("", None))
+
+
+def _joined(bodies: list[dict[str, Payload]]) -> JoinedStream:
     """Join the pieces of a completion. Of other members the last value counts."""
-    body: dict[str, Payload] = {}
+    joined: dict[str, Payload] = {}
     pieces: list[str | None] = []
     error: Payload = None
-    for name, event in found:
-        if name.endswith("Exception"):
-            error = {"type": name, **event}
+    for event in bodies:
+        if event.get("type") == "error":
+            error = event.get("error")
             continue
         listed = next((event[key] for key in _LISTS if isinstance(event.get(key), list) and event[key]), None)
         flat = {**event, **as_dict(listed[0])} if listed else event
         pieces += [as_text(flat.get(key)) for key in _TEXTS]
-        others = {key: value for key, value in flat.items() if key not in (*_LISTS, *_TEXTS) and value is not None}
-        body.update(others)
-    body = {"generation": join_texts(pieces), **body}
-    ended = any(body.get(name) for name in _REASONS) or _METRICS in body
-    if error is not None:
-        body["error"] = error
-    return JoinedStream({name: value for name, value in body.items() if value is not None}, ended, len(found), error)
+        joined.update(
+            {key: value for key, value in flat.items() if key not in (*_LISTS, *_TEXTS) and value is not None}
+        )
+    generation = join_texts(pieces)
+    ended = any(joined.get(name) for name in _REASONS) or _METRICS in joined
+    joined |= {} if generation is None else {"generation": generation}
+    joined |= {} if error is None else {"error": error}
+    return JoinedStream(joined, ended, len(bodies), error)

@@ -16,7 +16,7 @@ import json
 import struct
 from collections.abc import Iterator
 
-from trace_recorder.dialects.json_access import as_dict, json_value
+from trace_recorder.dialects.json_access import as_dict, as_text, json_value
 from trace_recorder.signal_handlers import ours
 from trace_recorder.values.messages import Payload
 
@@ -33,6 +33,7 @@ _STRING = 7
 _FIXED_BYTES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
 """By the type of a header's value, how many bytes it has. Strings (7) and byte arrays (6) say their length."""
 _SEPARATORS = (",", ":")
+_DECODER = json.JSONDecoder()
 
 
 class FrameDecoder:
@@ -44,7 +45,7 @@ class FrameDecoder:
     def __call__(self, data: bytes) -> bytes:
         """Take the next bytes; return the lines of the frames that are whole now.
 
-        Raises ValueError if the bytes are not frames.
+        Raises ValueError if the bytes are not frames, after the frames before them have been returned.
         """
         self._waiting += data
         lines: list[str] = []
@@ -52,6 +53,8 @@ class FrameDecoder:
             length, length_of_headers, crc = _PRELUDE.unpack_from(self._waiting)
             is_whole = binascii.crc32(self._waiting[: _PRELUDE.size - _CRC.size]) == crc
             if not is_whole or not _PRELUDE.size + _CRC.size + length_of_headers <= length <= _MAX_FRAME_BYTES:
+                if lines:
+                    break
                 raise ValueError("a frame of an event stream begins with something else than its lengths")
             if len(self._waiting) < length:
                 break
@@ -118,23 +121,20 @@ def _unwrapped(wrapped: str) -> str:
 def encode_line(line: str) -> bytes:
     """Return the frame of a line. It equals the frame that came, if nothing in it is masked."""
     value = as_dict(json_value(line))
-    headers = b"".join(_header(name, said) for name, said in as_dict(value.get("headers")).items())
-    at = line.find("},") + len("},")  # behind the headers, whose values have no braces
-    payload = _payload(value, line[at:].rstrip().removesuffix("}"))
+    headers = b"".join(_header(name, text) for name, text in as_dict(value.get("headers")).items())
+    _, end = _DECODER.raw_decode(line, len(LINE_BEGINS) - 1)
+    payload = _payload(value, line[end + 1 :].rstrip().removesuffix("}"))
     length = _PRELUDE.size + len(headers) + len(payload) + _CRC.size
     lengths = struct.pack(">II", length, len(headers))
     frame = lengths + _CRC.pack(binascii.crc32(lengths)) + headers + payload
     return frame + _CRC.pack(binascii.crc32(frame))
 
 
-def _header(name: str, said: Payload) -> bytes:
-    if isinstance(said, str):
-        value = said.encode()
-        return bytes([len(name)]) + name.encode() + bytes([_STRING]) + len(value).to_bytes(2, "big") + value
-    kind, encoded = said
-    value = base64.b64decode(encoded)
-    length = b"" if kind in _FIXED_BYTES else len(value).to_bytes(2, "big")
-    return bytes([len(name)]) + name.encode() + bytes([kind]) + length + value
+def _header(name: str, value: Payload) -> bytes:
+    """Return a header as bytes. A value is a text, or a type and its bytes in base64."""
+    kind, data = (_STRING, value.encode()) if isinstance(value, str) else (value[0], base64.b64decode(value[1]))
+    length = b"" if kind in _FIXED_BYTES else len(data).to_bytes(2, "big")
+    return bytes([len(name.encode())]) + name.encode() + bytes([kind]) + length + data
 
 
 def _payload(value: dict[str, Payload], members: str) -> bytes:
@@ -150,11 +150,17 @@ def _payload(value: dict[str, Payload], members: str) -> bytes:
 
 
 def frame_events(text: str) -> Iterator[tuple[str | None, str]]:
-    """Yield each event of such lines: its type, or that of an exception, and its data as JSON."""
+    """Yield each event of such lines: its type, and its data as JSON.
+
+    An exception and an error of the stream itself are events of the type "error", in the form of Anthropic's.
+    """
     for line in text.split("\n"):
         frame = as_dict(json_value(line))
         headers = as_dict(frame.get("headers"))
-        name = headers.get(":event-type") or headers.get(EXCEPTION_HEADER)
         data = frame.get("event", frame.get("payload"))
-        if headers:
-            yield name if isinstance(name, str) else None, json.dumps(data, ensure_ascii=False)
+        failure = headers.get(EXCEPTION_HEADER) or headers.get(":error-code")
+        if failure:
+            message = as_dict(data) or {"message": headers.get(":error-message")}
+            yield "error", json.dumps({"type": "error", "error": {"type": failure, **message}}, ensure_ascii=False)
+        elif headers:
+            yield as_text(headers.get(":event-type")), json.dumps(data, ensure_ascii=False)
