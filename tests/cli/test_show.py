@@ -64,7 +64,8 @@ step 3, llm_3, thinking, 22:05:58
 
 step 4, llm_4, thinking, 22:06:01
   call       openai gpt-4o, openai-chat
-  prompt     1 message: 1 as in llm_2
+  prompt     1 message
+    user       Mend a.py
   incomplete no answer is on file
 """
 

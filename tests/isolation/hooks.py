@@ -151,7 +151,7 @@ HOOKS: dict[str, Hook] = {
         together(*(failing(transport_class, "body") for transport_class in TRANSPORTS)), always(LISTEN)
     ),
     "find a decoder": Hook(failing(exchange, "decoder_of"), always(HEADERS)),
-    "decode": Hook(failing(exchange, "decoder_of", lambda _: fail), always(PART)),
+    "decode": Hook(failing(exchange, "decoder_of", lambda *_: fail), always(PART)),
     "watch a stream": Hook(failing(stream_flusher, "watch"), streamed(PART)),
     "start a thread": Hook(no_threads_of_ours, streamed(DOCUMENT, PART, whole=DOCUMENT)),
     "beat": Hook(

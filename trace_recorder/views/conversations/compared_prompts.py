@@ -3,7 +3,8 @@
 All that shows people new messages asks here. A prompt is compared with that of the call that it continues, by the rule
 of `call_chains.py`, or with one of the agent's last few that it extends, such as the prompt of a call that failed. A
 prompt that continues no call is compared with the one of the last few that is most similar. That is no history that was
-changed, unless answers of the model are gone: independent calls have their instructions in common.
+changed, unless answers of the model are gone: independent calls have their instructions in common. A prompt that begins
+a conversation, as that of a title does, is new as a whole, unless it extends an earlier one.
 
 Two messages are the same where their JSON is, but for marks for a cache (`values/message_equality.py`).
 """
@@ -64,6 +65,8 @@ class ComparedPrompts:
             found = self._compared_with(previous, turn.relation, earlier, numbers)
         else:
             found = self._compared(earlier, numbers, may_rewrite=turn is not None and turn.relation == "rewrites")
+            if turn is not None and turn.relation == "begins" and not found.comparison.extends:
+                found = ComparedPrompt(numbers, "begins", None, compare(numbers[:0], numbers))
         if turn is not None:
             earlier.add(call.interaction_id, numbers)
         return found
