@@ -217,6 +217,27 @@ def test_unwrap_restores_a_client(tmp_path: Path, kind: type[Library]) -> None:
 
 
 @pytest.mark.skipif("urllib3" not in LIBRARIES, reason="aiohttp has an environment of its own")
+@pytest.mark.parametrize("by_requests", [True, False], ids=["requests", "urllib3"])
+def test_what_urllib3_retries_is_one_call(tmp_path: Path, *, by_requests: bool) -> None:
+    """Each attempt is on file, with its status, whoever asks urllib3 to retry."""
+    urllib3, requests = import_module("urllib3"), import_module("requests")
+    retries = urllib3.Retry(2, status_forcelist=[503], allowed_methods=None, backoff_factor=0)
+    busy = plain({"error": {"message": "busy"}}, 503)
+    with serving(busy, busy, plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "a.json", strict=True) as recorder:
+        if by_requests:
+            with recorder.wrap(requests.Session()) as session:
+                session.mount("http://", requests.adapters.HTTPAdapter(max_retries=retries))
+                session.post(server.url + PATH, json=ASK)
+        else:
+            with recorder.wrap(urllib3.PoolManager(retries=retries)) as manager:
+                manager.request("POST", server.url + PATH, json=ASK)
+    [call] = load(tmp_path / "a.json").llm_interactions
+
+    assert [(attempt.number, attempt.status) for attempt in call.attempts] == [(0, 503), (1, 503), (2, 200)]
+    assert call.response.content == "hi"
+
+
+@pytest.mark.skipif("urllib3" not in LIBRARIES, reason="aiohttp has an environment of its own")
 def test_urllib3_before_version_2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`wrap` refuses it. An instrumented process leaves it alone, and records nothing that is half known."""
     path = tmp_path / "a.json"
