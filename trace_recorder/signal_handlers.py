@@ -1,8 +1,8 @@
 """Which exceptions are the agent's own: those that its signal handlers raised while something was recorded.
 
-Python runs a handler between two bytecodes of whatever the main thread executes. An alarm's TimeoutError may therefore
-come out of any statement of ours, and is an OSError. It belongs to the agent. Where recording runs in the agent's
-threads, no `except` names an exception of Python alone: it asks `ours`. A test of the rules says so.
+Python runs a handler between any two bytecodes of the main thread. An alarm's TimeoutError, which is an OSError, may
+therefore come out of any statement of ours. It belongs to the agent. Where recording runs in the agent's threads, each
+`except` that names an exception of Python asks `ours`. A test of the rules holds this.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def ours(*kinds: type[Failure]) -> tuple[type[Failure], ...]:
 
         except ours(OSError):
 
-    catches the system's errors; a TimeoutError that the agent's alarm raised meanwhile passes. Python calls this only
-    when an exception has come.
+    catches the system's errors. A TimeoutError that the agent's alarm raised meanwhile passes. Python calls this only
+    when an exception was raised.
     """
     error = sys.exception()
     if error is None or error.__traceback__ is None or error.__traceback__.tb_next is None:
@@ -32,7 +32,7 @@ def ours(*kinds: type[Failure]) -> tuple[type[Failure], ...]:
 
 
 class suppress(AbstractContextManager[None, bool]):  # noqa: N801 - it is used as contextlib's
-    """Suppress exceptions as `contextlib.suppress` does, but none that a signal handler of the agent raised."""
+    """Suppress exceptions as `contextlib.suppress` does. An exception of the agent's signal handlers passes."""
 
     def __init__(self, *kinds: type[Exception]) -> None:
         self._kinds = kinds

@@ -147,7 +147,7 @@ def test_default_names_leave_room_for_what_matters(tmp_path: Path, monkeypatch: 
     """On a terminal, a name that is only the time is shown as the time, and a fork takes no column but the call's."""
     monkeypatch.setenv("COLUMNS", "80")
     task = "Fix the failing test in test_parser.py"
-    for name, said in {
+    for name, members in {
         "trajectory_20250612_220546.json": {
             "metrics": {"agent_steps": 28, "total_input_tokens": 763_000, "cost": 2.25}
         },
@@ -156,7 +156,7 @@ def test_default_names_leave_room_for_what_matters(tmp_path: Path, monkeypatch: 
             "metadata": {"forked_from": {"file": "trajectory_20250612_220546.jsonl"}}
         },
     }.items():
-        document = {**RUNS["a.json"], "task": task, **said, "llm_interactions": [], "agent_steps": []}
+        document = {**RUNS["a.json"], "task": task, **members, "llm_interactions": [], "agent_steps": []}
         (tmp_path / name).write_text(json.dumps(document), encoding="utf-8")
 
     assert invoke("list", tmp_path).output == (
@@ -168,7 +168,7 @@ def test_default_names_leave_room_for_what_matters(tmp_path: Path, monkeypatch: 
 
 
 def test_the_status_has_a_colour(runs: Path) -> None:
-    """What went well is green, what failed is red."""
+    """Success is green, and failure is red."""
     rows = as_list(listing([runs]).trajectories)
 
     coloured = [{line.plain[at.start : at.end].strip(): at.style for at in line.spans} for line in table(rows, 60)]

@@ -121,7 +121,7 @@ def test_a_running_agent_is_followed_to_its_end(tmp_path: Path) -> None:
 
 
 def waiting(path: Path, at: str) -> list[str]:
-    """What a run waits for at a time."""
+    """The lines about the calls and tools that a run waits for at a time."""
     trajectory = Follower(path).read()
     shown = ShownSteps(trajectory, full=False)
     assert [*shown.settled(trajectory)]

@@ -81,6 +81,20 @@ def test_a_document_with_the_time_of_newest_attempts_is_whole_and_read_right(tmp
     assert from_document(document, "run.json").to_document() == load(tmp_path / "run.jsonl").to_document()
 
 
+def test_a_retry_that_is_open_when_the_run_ends_makes_no_difference(tmp_path: Path) -> None:
+    """That call and its newest attempt have no duration. The document is not taken for one of an earlier version."""
+    writing = Writing(tmp_path / "run.jsonl")
+    for call, attempt in ((1, 0), (1, 1), (2, 0)):
+        writing.request(call, asked(ASK), attempt=attempt)
+        writing.response(call, attempt, body=said("hi"), status=200 if attempt else 500)
+    writing.request(2, asked(ASK), attempt=1)
+    writing.add("finalize", status="completed", success=True, final_result=None, execution_time=9.0)
+    writing.journal.close()
+    (tmp_path / "run.json").write_text(json.dumps(load(tmp_path / "run.jsonl").to_document()))
+
+    assert validate(tmp_path / "run.json").findings == ()
+
+
 def test_what_was_not_recorded_is_a_note(tmp_path: Path) -> None:
     """A gap that the recorder itself put on file is reported, and is no error."""
     [note] = validate(poisoned(tmp_path)).findings

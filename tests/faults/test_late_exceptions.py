@@ -33,7 +33,7 @@ class LateSystemError(TimeoutError, ConnectionError, FileNotFoundError, FileExis
 
 
 class LateError(LateSystemError, ValueError, KeyError, IndexError, RuntimeError, TypeError):
-    """Of every type that a clause of ours names, at once."""
+    """An exception of every type that a clause of ours names, at once."""
 
 
 def raise_late(_: int, __: FrameType | None) -> None:

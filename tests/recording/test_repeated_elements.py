@@ -39,12 +39,12 @@ class Body:
 
     def encode(self, value: object) -> tuple[str | list[Element], Encoded]:
         """Take a list apart."""
-        found = self.elements.elements_of(value)
-        return found, self._encoder.encode_lists({"messages": found})
+        elements = self.elements.elements_of(value)
+        return elements, self._encoder.encode_lists({"messages": elements})
 
     def written(self, value: object) -> str:
-        """What is on file of a list."""
-        found, encoded = self.encode(value)
+        """Return the JSON of a list as it is on file."""
+        elements, encoded = self.encode(value)
         for crc, new in enumerate(encoded.new):
             self._table.add_item(json.loads(f"{{{new.about},{new.members_to_mask}}}"), crc)
         record = {"body": json.loads(encoded.body), "items": json.loads(encoded.items)}
@@ -52,12 +52,12 @@ class Body:
         assert self._table.check(record)
         encoded.mark_written(seq := next(self._seqs))
         self._table.add_base(seq, record["items"])
-        self.elements.remember([found])
+        self.elements.remember([elements])
         return to_json(self._table.expand(record)["messages"])
 
 
 def expected(value: object) -> str:
-    """What has to be on file of a list."""
+    """Return the JSON that has to be on file for a list."""
     return to_json(objects_to_jsonable(copy.deepcopy(value)))
 
 
@@ -92,6 +92,14 @@ def test_a_change_is_written(change: Callable[[Message], object]) -> None:
     change(messages[1])
 
     assert body.written(messages) == to_json(objects_to_jsonable(messages))
+
+
+def test_a_name_that_is_none_is_not_taken_for_a_list() -> None:
+    """{None: "x"} becomes an object with one member, and ["x"] a list: neither is on file for the other."""
+    body = Body()
+    written = [json.loads(body.written([{"content": content}])) for content in (["x"], {None: "x"}, ["x"])]
+
+    assert written == [[{"content": ["x"]}], [{"content": {"None": "x"}}], [{"content": ["x"]}]]
 
 
 class Role(enum.Enum):
@@ -222,7 +230,7 @@ def test_many_parts_are_cut_as_a_whole() -> None:
 
 
 def test_little_is_kept() -> None:
-    """What is not passed any more is forgotten."""
+    """Elements that are not passed any more are forgotten."""
     body = Body(max_chars=10_000)
     for number in range(100):
         body.written([{"content": f"{number:090}"}])
@@ -250,12 +258,12 @@ def _history(steps: int) -> list[Message]:
 
 
 def test_a_step_costs_what_is_new() -> None:
-    """Of a history that is passed again, the key of each message is read. Everything else happens for what is new."""
+    """If a history is passed again, the key of each message is read. All other work is for new messages."""
 
     def work(steps: int) -> tuple[int, int]:
         body, counted = Body(max_chars=10**6), [0, 0]
         body.written(_history(steps))
-        history = [*_history(steps), call()]  # none of the objects is one that was written before
+        history = [*_history(steps), call()]  # all objects are new
 
         def count(frame: FrameType) -> None:
             counted[frame.f_code.co_filename.endswith(("content_key.py", "guard.py"))] += 1

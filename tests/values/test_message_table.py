@@ -40,12 +40,12 @@ def test_a_prompt_is_the_list_of_its_messages(places: list[int], first: slice, s
 
 
 @given(PLACES, PLACES, PLACES)
-def test_extending_a_prompt_changes_no_other(begin: list[int], one: list[int], other: list[int]) -> None:
+def test_extending_a_prompt_changes_no_other(begin: list[int], more: list[int], others: list[int]) -> None:
     """Two continuations of the same beginning have nothing of each other."""
     beginning = MessageTable().prompt(of(begin))
-    first, second = beginning.extended(of(one)), beginning.extended(of(other))
+    first, second = beginning.extended(of(more)), beginning.extended(of(others))
 
-    assert (beginning, first, second) == (of(begin), of(begin + one), of(begin + other))
+    assert (beginning, first, second) == (of(begin), of(begin + more), of(begin + others))
 
 
 @pytest.mark.parametrize(

@@ -78,15 +78,15 @@ def test_what_compares_and_loads_runs_is_one_short_line(tmp_path: Path) -> None:
             recorder.record_llm_interaction([{"role": "user", "content": "q"}], {"content": answer}, "p", "m")
     (tmp_path / "c.json").write_text("{}")
     runs = load_all(tmp_path, strict=False)
-    before, found = repr(runs), [*runs]
-    compared = diff(*found)
+    before, trajectories = repr(runs), [*runs]
+    compared = diff(*trajectories)
 
     assert (before.startswith("Runs(path='"), before.endswith(", strict=False, 0 runs)")) == (True, True)
     assert repr(runs).endswith(", strict=False, 2 runs, 1 failure)")
     assert repr(compared) == "TrajectoryDiff(equal=False, parts_at=0, first='answer', 1 step, 1 different step)"
     step = "DiffSide(step_number=1, interaction_id='llm_1')"
     assert repr(compared.steps[0]) == f"DiffStep(a={step}, b={step}, differences=['answer'])"
-    assert [one.path for one in found] == [tmp_path / "a.json", tmp_path / "b.json"]
+    assert [run.path for run in trajectories] == [tmp_path / "a.json", tmp_path / "b.json"]
 
 
 def test_long_texts_are_cut_in_a_repr() -> None:

@@ -1,4 +1,4 @@
-"""What the list says that runs cost: the sum of their calls, worked out after the list is shown."""
+"""The costs of runs in the list: the sum of the costs of their calls, worked out after the list is shown."""
 
 from __future__ import annotations
 
@@ -73,7 +73,6 @@ def test_a_run_that_goes_on_is_not_read_for_its_costs(tmp_path: Path) -> None:
     recorder.start()
     call(recorder, asked("hi", model="gpt-4o"), priced("gpt-4o", 1000))
     with serving(tmp_path) as client:
-        during = client.get("/api/runs").json()
         during = client.get("/api/runs", params={"since": "0"}).json()
         recorder.finalize(True)
         version = client.get("/api/runs").json()["version"]

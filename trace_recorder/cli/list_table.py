@@ -1,7 +1,8 @@
 """The table of the command `list`: one line a run, and the columns that matter most in the room that there is.
 
-The file and the status are always shown. Each other column is added in the order of its rank, if there is room for it,
-and the task gets the room that is left. In a pipe nothing is left out. `list_tree.py` puts forks below their runs.
+The file and the status are always shown. The other columns are added in the order of their ranks, while there is room.
+The file grows into the remaining room first, then the task. In a pipe nothing is left out. `list_tree.py` puts forks
+below their runs.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _SUCCESS_STYLES = {"yes": "green", "no": "red"}
 _MAX_TASK_WIDTH = 60
 """How much of a task is shown in a pipe."""
 _MIN_WIDTH = 16
-"""How narrow a column that may be narrow becomes at most."""
+"""The smallest width of a column that may be narrow."""
 _GAP = "  "
 
 
@@ -43,7 +44,7 @@ class _Column:
     share: float = 1
     """It may become as narrow as this part of the terminal."""
     if_empty: bool = True
-    """Whether it is shown where it is empty in every row."""
+    """Whether it is shown if it is empty in every row."""
     styles: Mapping[str, str] | str = ""
     """The style of every cell, or of a cell by its text."""
 
@@ -122,16 +123,17 @@ def table(rows: Sequence[Branch], width: int | None) -> Iterator[Text]:
     columns = [*_columns(rows)]
     if width is None:
         columns = [
-            replace(one, width=min(one.width, _MAX_TASK_WIDTH)) if one.column is _TASK else one for one in columns
+            replace(cells, width=min(cells.width, _MAX_TASK_WIDTH)) if cells.column is _TASK else cells
+            for cells in columns
         ]
     elif _width(columns) > width:
         columns = _fitting([*_columns([_with_short_name(row) for row in rows])], width)
-    yield Text(_GAP.join(one.padded(one.column.title) for one in columns).rstrip(), "bold")
+    yield Text(_GAP.join(cells.padded(cells.column.title) for cells in columns).rstrip(), "bold")
     for at in range(len(rows)):
         line = Text()
-        for one in columns:
-            cell = one.cells[at]
-            line.append(one.padded(cell) + _GAP, one.column.style_of(cell))
+        for cells in columns:
+            cell = cells.cells[at]
+            line.append(cells.padded(cell) + _GAP, cells.column.style_of(cell))
         line.rstrip()
         yield line
 
@@ -144,32 +146,32 @@ def _columns(rows: Sequence[Branch]) -> Iterator[_Cells]:
 
 
 def _width(columns: Sequence[_Cells]) -> int:
-    return sum(one.width + len(_GAP) for one in columns) - len(_GAP)
+    return sum(cells.width + len(_GAP) for cells in columns) - len(_GAP)
 
 
-def _with_short_name(one: Branch) -> Branch:
+def _with_short_name(branch: Branch) -> Branch:
     """Return a row whose file is only the time if that is all that its name says."""
-    path = PurePath(one.row.file)
-    is_default = _DEFAULT_NAME.fullmatch(path.name)
-    return replace(one, row=replace(one.row, file=str(path.with_name(is_default[1])))) if is_default else one
+    path = PurePath(branch.row.file)
+    match = _DEFAULT_NAME.fullmatch(path.name)
+    return replace(branch, row=replace(branch.row, file=str(path.with_name(match[1])))) if match else branch
 
 
 def _fitting(columns: Sequence[_Cells], width: int) -> list[_Cells]:
-    """Return the columns for which there is room. Those that may be narrow share the rest: the file first."""
-    [file] = (one for one in columns if one.column is _FILE)
+    """Return the columns for which there is room. Columns that may be narrow share the rest: the file first."""
+    [file] = (cells for cells in columns if cells.column is _FILE)
     states_start = all(map(_TIME.search, file.cells))  # a column for it would say the same again
     kept: set[str] = set()
     room = width + len(_GAP)
-    for one in sorted(columns, key=lambda one: one.column.rank + 100 * (one.column is _START and states_start)):
-        least = one.min_width(width) + len(_GAP)
-        if one.column.rank == 0 or least <= room:
-            kept.add(one.column.title)
+    for cells in sorted(columns, key=lambda cells: cells.column.rank + 100 * (cells.column is _START and states_start)):
+        least = cells.min_width(width) + len(_GAP)
+        if cells.column.rank == 0 or least <= room:
+            kept.add(cells.column.title)
             room -= least
     fitting = []
-    for one in columns:
-        if one.column.title in kept:
-            least = one.min_width(width)
-            growth = max(0, min(room, one.width - least))
+    for cells in columns:
+        if cells.column.title in kept:
+            least = cells.min_width(width)
+            growth = max(0, min(room, cells.width - least))
             room -= growth
-            fitting.append(replace(one, width=least + growth))
+            fitting.append(replace(cells, width=least + growth))
     return fitting

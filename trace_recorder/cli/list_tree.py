@@ -13,7 +13,7 @@ BRANCH = "└ "
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A run, and where it is in the tree: what is drawn before its file, and what it continues.
+    """A run and its place in the tree: `indent` is drawn before its file.
 
     `origin` is the call that a fork continues from, with the file if that is not the run above it.
     """

@@ -1,7 +1,7 @@
 """The new messages of a prompt: calls repeat the conversation, and people want to read each message once.
 
-`views/conversations/compared_prompts.py` says which messages an earlier prompt has. Of the others, the model's own
-answer and the tool results have been shown before. What is left is new.
+`views/conversations/compared_prompts.py` says which messages an earlier prompt has. The model's own answer and the tool
+results have been shown before too. All other messages are new.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def _follow(followers: Sequence[Follower], last: int, *, full: bool, wait: Calla
     runs = [_FollowedRun(follower, printer, last) for follower in followers]
     try:
         while any(run.goes_on for run in runs):
-            printer.draw([line for run in runs if run.goes_on for line in run.waiting(now())])
+            printer.draw(line for run in runs if run.goes_on for line in run.waiting(now()))
             wait()
             for run in runs:
                 run.show_more()
@@ -136,7 +136,7 @@ class _FollowedRun:
             self._print([*self._shown.settled(self.trajectory)])
 
     def waiting(self, at: str) -> list[Text]:
-        """Return what the run waits for."""
+        """Return the lines about the calls and tools that the run waits for."""
         return [line for part in self._shown.open_parts(self.trajectory) for line in waiting_for(part, at)]
 
     def _print(self, steps: Sequence[list[Entry]]) -> None:

@@ -1,11 +1,11 @@
-"""What a run waits for: calls that are open, with their text as far as it has come, and tools that have not returned.
+"""The calls and tools that a run waits for: open calls with the text that has come, and tools that have not returned.
 
-`tail` draws it below the steps on a terminal, and draws it again as time goes on. Nothing of it stays there.
+`tail` draws these lines below the steps on a terminal, draws them again as time goes on, and removes them at the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
 from rich.live import Live
@@ -21,7 +21,7 @@ MAX_TEXT_LINES = 8
 
 
 def waiting_for(part: StepOrCall, now: str) -> Iterator[Text]:
-    """Yield what a step or a call that is not over waits for, at this time: a line, and the text that has come."""
+    """Yield the lines for a step or a call that is not over: how long it has waited, and the text that has come."""
     call = part.call
     if call is None or (call.answered and call.complete):
         returned = {result.call_id for result in part.tool_results}
@@ -44,7 +44,7 @@ def waiting_for(part: StepOrCall, now: str) -> Iterator[Text]:
 
 
 def _line(what: str, since: str | None, now: str, spent: float = 0.0) -> Text:
-    """Return a line that says what is waited for, and how long. `spent` are the seconds before that."""
+    """Return a line with the awaited call or tools, and how long they took. `spent` seconds were before that."""
     elapsed = seconds_between(since, now)
     whole = max(0, round((elapsed or 0.0) - spent))
     duration = f"{whole} s" if whole < 60 else seconds(whole)
@@ -56,7 +56,7 @@ def _arguments(response: LLMResponse) -> str:
 
 
 class WaitingArea:
-    """The lines at the end of a terminal that are drawn again and again. In a pipe there are none."""
+    """The lines at the end of a terminal that are drawn again and again. A pipe gets no such lines."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -64,8 +64,8 @@ class WaitingArea:
             console=console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
         )
 
-    def draw(self, texts: Sequence[Text]) -> None:
-        """Draw these texts in place of those that were drawn before: of each, its last lines."""
+    def draw(self, texts: Iterable[Text]) -> None:
+        """Draw the last lines of each text in place of the earlier lines. In a pipe, the texts are not read."""
         if not self._console.is_terminal:
             return
         if not self._live.is_started:

@@ -287,7 +287,7 @@ class CallRecords:
         return self._joined
 
     def stream_error(self) -> Payload:
-        """The provider's error event in the stream. A stream without the word of one is not joined for this."""
+        """The provider's error event in the stream. A stream without the words of such an event is not joined."""
         parts = self._parts(self.request_data.get("attempt", 0)) or ()
         words = (b"error", EXCEPTION_HEADER.encode()) if self._has_frames() else (b"error",)
         says_so = any(_contains((text for text, _ in parts), word) for word in words)

@@ -95,7 +95,7 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
 
 
 def _metrics(stated: Mapping[str, Payload], interactions: Sequence[LLMInteraction]) -> dict[str, Payload]:
-    """Return the metrics that are numbers. What older documents lack or count in another way is counted again."""
+    """Return the metrics that are numbers. Metrics that older documents lack or count otherwise are counted again."""
     numbers = {name: value for name, value in stated.items() if isinstance(value, int | float)}
     if are_of_older_version(numbers):
         numbers = metrics_of(interactions, ()) | numbers
@@ -177,7 +177,7 @@ class _Messages:
         self._lists: dict[str, NumberedMessages] = {}
 
     def read(self, name: str | None, delta: Mapping[str, Payload] | None, given: Iterable[Payload]) -> NumberedMessages:
-        """Return the messages of a delta, or without one those that are given. Later deltas may name them."""
+        """Return the messages of a delta; without a delta, those of the list. Later deltas may name them."""
         kept = self._table.prompt() if delta is None else kept_elements(delta, self._lists)
         kept = kept if isinstance(kept, NumberedMessages) else self._table.prompt(kept)
         messages = kept.extended(map(self._message, given if delta is None else delta["messages"]))
@@ -188,10 +188,10 @@ class _Messages:
     def _message(self, document: Payload) -> Message:
         is_short = isinstance(document, dict) and _TEXTS.issuperset(map(type, document.values()))
         key = (*document.items(),) if is_short else json.dumps(document)
-        found = self._read.get(key)
-        if found is None:
-            found = self._read[key] = manual.message_of(document)
-        return found
+        message = self._read.get(key)
+        if message is None:
+            message = self._read[key] = manual.message_of(document)
+        return message
 
 
 def kept_elements(delta: Mapping[str, Payload], lists: Mapping[str, Sequence[Element]]) -> Sequence[Element]:

@@ -62,7 +62,8 @@ def first_difference(document: Mapping[str, Payload], trajectory: Trajectory) ->
 def _has_time_of_newest_attempt(document: Mapping[str, Payload]) -> bool:
     """Whether the time of a retried call is that of its newest attempt alone, as earlier versions wrote it."""
     attempts: Sequence[Payload] = document.get("attempts") or ()
-    return len(attempts) > 1 and document.get("duration_seconds") == attempts[-1].get("duration_seconds")
+    duration = document.get("duration_seconds")
+    return len(attempts) > 1 and duration is not None and duration == attempts[-1].get("duration_seconds")
 
 
 def _with_time_of_newest_attempt(one: LLMInteraction) -> LLMInteraction:
@@ -127,17 +128,17 @@ class _Parts(Generic[Part]):
     def _message(self, number: int) -> Payload:
         return self._others[-number - 1] if number < 0 else self._messages.messages[number].to_document()
 
-    def _message_difference(self, found: Numbers, expected: Numbers, place: str) -> str | None:
-        if len(found) != len(expected):
+    def _message_difference(self, numbers: Numbers, expected: Numbers, place: str) -> str | None:
+        if len(numbers) != len(expected):
             return place
-        at = equal_length(found, 0, expected, 0)
-        while at < len(found):
+        at = equal_length(numbers, 0, expected, 0)
+        while at < len(numbers):
             wanted = self._messages.messages[expected[at]].to_document()
-            inner = _difference(self._message(found[at]), wanted, f"{place}[{at}]")
+            inner = _difference(self._message(numbers[at]), wanted, f"{place}[{at}]")
             if inner is not None:
                 return inner
             at += 1
-            at += equal_length(found, at, expected, at)
+            at += equal_length(numbers, at, expected, at)
         return None
 
 

@@ -27,7 +27,7 @@ _MAX_SEARCHES = 16
 """In how many places the end of a history is searched for, if its first element is repeated."""
 _SEPARATOR = b", "
 _REFERENCE_BYTES = 64
-"""What an element adds to a prefix of a table: its number, and those of its messages."""
+"""How much an element adds to a prefix of a table: its number, and those of its messages."""
 
 Render = Callable[[Message], bytes]
 Ranges = tuple[tuple[int, int], ...]
@@ -91,8 +91,8 @@ def _error_text(content: Payload) -> str:
 class MessagePrefix:
     """A conversation as far as it was read. Its lists only grow: all its requests share the beginning.
 
-    Of a prefix of a `table`, the messages are there. Otherwise `render` writes each as JSON, and its text is kept.
-    `size` is how many bytes a prefix takes, roughly.
+    `keep` is the table that has the messages. Or it is a function that writes a message as JSON, and the texts are
+    kept. `size` is how many bytes a prefix takes, roughly.
     """
 
     def __init__(

@@ -62,11 +62,11 @@ class ElementReadings:
 class RequestReader:
     """Reads the requests of one run.
 
-    It may `keep` messages in a table. Then each distinct message of the run is read once, and all requests share it,
-    also with another reader that has the same `readings`. Or it has a function that renders a message as JSON, and
-    keeps little more than the texts of a few conversations in memory. `needs_all_texts` says whether the messages that
-    a request repeats are rendered too; if only new ones are, a large prefix is remembered without its texts, otherwise
-    it is forgotten.
+    It may `keep` messages in a table. Then each distinct message of the run is read once. All requests share it, also
+    with another reader that has the same `readings`. Or `keep` is a function that renders a message as JSON. Then
+    little more than the texts of a few conversations is in memory. `needs_all_texts` says whether the messages that a
+    request repeats are rendered too. If only new ones are, a large prefix is remembered without its texts. Otherwise it
+    is forgotten.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What the first record of a journal says of the process that writes it."""
+"""The facts about the process that writes a journal, for its first record."""
 
 from __future__ import annotations
 

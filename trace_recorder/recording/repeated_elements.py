@@ -19,12 +19,12 @@ from trace_recorder.values.jsonable import MAX_NODES, element_to_json, objects_t
 MAX_ELEMENTS = 100_000
 """A list with more elements is written as a whole, which may cut it."""
 MAX_KNOWN_CHARS = 8 * 1024 * 1024
-"""How long the texts of elements are together that are found. What is passed again is found, however long it is."""
+"""How many characters of text the elements of a generation have. The newest lists are kept, however long they are."""
 
 _DEPTH = 2
 """An element of a request is in a list that is a member of the request."""
 _ENTRY_CHARS = 300
-"""What an entry takes, in addition to its texts."""
+"""The memory of an entry, counted as characters, in addition to its texts."""
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 _DESCRIPTION = '{"__type__":'
 
@@ -32,9 +32,9 @@ _DESCRIPTION = '{"__type__":'
 class RepeatedElements:
     """Finds the elements of lists that are on file, by their content.
 
-    There are two generations: what is found in the older one moves to the younger one. When the younger one is full, it
-    becomes the older one, and what was not found since is forgotten. Several threads may use them at once: each
-    operation of a dict is atomic, and an element that is not found is written again.
+    There are two generations: an element that is found in the older one moves to the younger one. When the younger one
+    is full, it becomes the older one, and the elements that were not found since are forgotten. Several threads may use
+    them at once: each operation of a dict is atomic, and an element that is not found is written again.
     """
 
     def __init__(self, *, max_chars: int = MAX_KNOWN_CHARS) -> None:
@@ -58,8 +58,8 @@ class RepeatedElements:
         if self._young_chars > self._max_chars:
             self._old, self._young, self._young_chars = self._young, {}, 0
         find, key_of = self._young.get, content_key
-        entries = [find(key_of(one)) or self._of(one) for one in elements]
-        return entries if sum([one.parts for one in entries]) < MAX_NODES else None
+        entries = [find(key_of(element)) or self._of(element) for element in elements]
+        return entries if sum([entry.parts for entry in entries]) < MAX_NODES else None
 
     def _of(self, element: object) -> Element:
         """Return an element that the younger generation does not have."""
@@ -73,7 +73,7 @@ class RepeatedElements:
 
     def remember(self, lists: Iterable[str | Sequence[Element]]) -> None:
         """Remember the elements of lists that are on file now."""
-        for element in chain.from_iterable(one for one in lists if not isinstance(one, str)):
+        for element in chain.from_iterable(elements for elements in lists if not isinstance(elements, str)):
             if element.text and element.key is not None:
                 element.chars, element.text = len(element.text) + _ENTRY_CHARS, ""
                 self._add(element.key, element)

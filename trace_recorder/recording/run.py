@@ -157,9 +157,9 @@ class Run:
 
     def append_lists(self, kind: str, about: Mapping[str, object], said: str, lists: Mapping[str, object]) -> None:
         """Write one record with a body of lists of messages and tools, of which only the new elements are copied."""
-        given = {name: self._elements.elements_of(value) for name, value in lists.items()}
-        self._append_items(kind, about, said, lambda: self._items.encode_lists(given))
-        self._elements.remember(given.values())
+        elements = {name: self._elements.elements_of(value) for name, value in lists.items()}
+        self._append_items(kind, about, said, lambda: self._items.encode_lists(elements))
+        self._elements.remember(elements.values())
 
     def _append_items(self, kind: str, about: Mapping[str, object], said: str, encode: Callable[[], Encoded]) -> None:
         if self.abandoned:

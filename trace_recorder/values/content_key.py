@@ -1,12 +1,12 @@
 """The content of a message or a tool as a key: two values with equal keys are the same JSON.
 
 A key is a tuple of the texts and numbers that a value consists of, and of the names and classes around them. It has no
-copy of a text, and Python keeps the hash of a text. So the key of a value costs the same however long its texts are,
-and a dict finds the value again, whichever object has it now. 1, 1.0 and True have different keys.
+copy of a text, and Python keeps the hash of a text, so a key costs the same however long the texts are. A dict finds
+the value again, whichever object has it now. 1, 1.0 and True have different keys.
 
-A value has a key only if reading it runs no code of its class: dicts with text as keys, lists, tuples, texts, numbers,
-enums, times, dataclasses, msgspec's structs, pydantic models that pydantic dumps in its own way, and objects that have
-their attributes in `__dict__`. `jsonable.py` says how each of them becomes JSON.
+A value has a key only if reading it runs no code of its class. These have: dicts with text or None as names, lists,
+tuples, texts, numbers, enums, times, dataclasses and msgspec's structs. So have pydantic models that pydantic dumps in
+its own way, and objects that have their attributes in `__dict__`. `jsonable.py` says how each of them becomes JSON.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from trace_recorder.values.structs import Struct
 MAX_PARTS = 1_000
 """How many dicts, lists and objects a value with a key may consist of."""
 _MAX_CLASSES = 256
-"""For how many classes it is remembered how they are read."""
+"""How many classes are remembered, with the way in which each is read."""
 
 _EXACT = frozenset({str, type(None)})
 """The classes of values that are their own keys."""
@@ -88,9 +88,9 @@ class _KeyReader:
             flat = (*value, *value.values())
             return flat if _EXACT.issuperset(map(type, flat)) else self._members(flat, opens)
         if kind is list or kind is tuple:
-            key: list[Hashable] = [None]
-            for one in value:
-                key.append(one if type(one) in _EXACT else self.read(one, opens))  # noqa: PERF401 - one call less
+            key: list[Hashable] = [list]  # a dict's key begins with a name, which may be None
+            for element in value:
+                key.append(element if type(element) in _EXACT else self.read(element, opens))  # noqa: PERF401 - hot
             return tuple(key)
         return (kind, value.isoformat()) if kind in _TIMES else self._object(value, kind, opens)
 
@@ -98,10 +98,10 @@ class _KeyReader:
         """Return the key of a dict, of which these are the names and then the values."""
         names = flat[: len(flat) // 2]
         if not _EXACT.issuperset(map(type, names)):
-            raise _NoKeyError("a name is no text")
+            raise _NoKeyError("a name is not a text")
         key: list[Hashable] = [names]
-        for name, one in zip(names, flat[len(names) :], strict=True):
-            key.append(one if type(one) in _EXACT else self.read(one, opens and name in NESTED_ATTRIBUTES))
+        for name, member in zip(names, flat[len(names) :], strict=True):
+            key.append(member if type(member) in _EXACT else self.read(member, opens and name in NESTED_ATTRIBUTES))
         return tuple(key)
 
     def _object(self, value: object, kind: type, opens: bool) -> Hashable:  # noqa: FBT001 - hot

@@ -1,6 +1,6 @@
-"""The parts of a message's content: texts, images, and parts that are neither, whichever dialect it came in.
+"""The parts of a message's content in any dialect: texts, images, and parts that are neither.
 
-Nothing is lost: what is not known to be a text or an image is returned as it is.
+Nothing is lost: a part that is not known to be a text or an image is returned as it is.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Image:
 
     @property
     def address(self) -> str:
-        """Where it is; of an image that is here, a data URI."""
+        """The URL of the image. It is a data URI if the bytes are here."""
         return self.url or f"data:{self.media_type or 'application/octet-stream'};base64,{self.data or ''}"
 
     def content(self) -> bytes | None:
-        """Its bytes; None where they are not here, or are no base64."""
+        """Return the bytes of the image; None if they are not here, or are not base64."""
         try:
             return None if self.data is None else base64.b64decode(self.data, validate=True)
         except ours(ValueError):
@@ -59,7 +59,7 @@ Part = Text | Image | Other
 
 
 def standard_base64(data: str) -> str:
-    """Write base64 in the standard alphabet, padded and on one line; what is no base64 is given as it is.
+    """Write base64 in the standard alphabet, padded and on one line. Text that is not base64 is returned unchanged.
 
     google-genai sends the URL-safe alphabet, which decoders and data URIs do not take; others leave out the padding.
     """
@@ -71,13 +71,13 @@ def standard_base64(data: str) -> str:
 
 
 def parts_of(message: Message) -> list[Part]:
-    """Return the parts of a message's content, in order; the images that some have next to the text come last."""
+    """Return the parts of a message's content, in order. Images that a message has beside its content come last."""
     content = message.content
     listed = [] if content is None else content if isinstance(content, list) else [content]
     parts = [part_of(part) for part in listed]
     images = message.extra.get("images") if isinstance(message.extra, dict) else None
     listed = images if isinstance(images, list) else []
-    return parts + [_of_base64(one) if isinstance(one, str) else part_of(one) for one in listed]
+    return parts + [_of_base64(image) if isinstance(image, str) else part_of(image) for image in listed]
 
 
 def part_of(part: Payload) -> Part:
@@ -92,7 +92,7 @@ def part_of(part: Payload) -> Part:
 
 
 def _image(part: dict[str, Payload]) -> Image | None:
-    """Read an image as OpenAI, Anthropic and Google have it; None where it is none."""
+    """Read an image as OpenAI, Anthropic and Google write it; None if the part is not an image."""
     kind = part.get("type")
     if kind in ("image_url", "input_image"):
         held = part.get("image_url")

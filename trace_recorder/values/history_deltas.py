@@ -39,4 +39,4 @@ class MessageDeltas:
         numbers = self._messages.numbers_of(messages)
         since, kept = self._earlier.longest_beginning(numbers)
         self._earlier.add(identity, numbers)
-        return {"since": since, "kept": kept, "messages": [one.to_document() for one in messages[kept:]]}
+        return {"since": since, "kept": kept, "messages": [message.to_document() for message in messages[kept:]]}

@@ -67,21 +67,21 @@ class Attempt(Struct, frozen=True, gc=False):
         return document
 
 
-def call_seconds(attempts: Sequence[Attempt], stated: float | None) -> float | None:
+def call_seconds(attempts: Sequence[Attempt], recorded: float | None) -> float | None:
     """Return how many seconds a call took with all its attempts and the pauses between them.
 
-    It is `stated` for fewer than two attempts, and if the newest one does not say how long it took. Where the clock was
-    set back between two attempts, their durations are added.
+    This is the `recorded` duration if there are fewer than two attempts, or if the newest one has no duration. If the
+    clock was set back between two attempts, their durations are added.
     """
     newest = attempts[-1].duration_seconds if len(attempts) > 1 else None
     if newest is None:
-        return stated
+        return recorded
     apart = seconds_between(attempts[0].timestamp, attempts[-1].timestamp) or 0.0
     return round(newest + max(apart, sum(one.duration_seconds or 0.0 for one in attempts[:-1])), 6)
 
 
 def pause_between(before: Attempt, attempt: Attempt) -> float | None:
-    """Return the seconds from the end of an attempt to the beginning of the next one; None where they are not known."""
+    """Return the seconds from the end of an attempt to the beginning of the next one; None if they are not known."""
     apart = seconds_between(before.timestamp, attempt.timestamp)
     if apart is None or before.duration_seconds is None:
         return None

@@ -1,7 +1,7 @@
-"""When two messages are equal. There are two equalities, and all that compares messages of a run uses one of them.
+"""Keys that are equal for equal messages. There are two equalities. All code that compares messages uses one of them.
 
-- *The same JSON* (`json_key`): every member is the same. With the marks for a provider's cache aside, which move from
-  call to call (`shown_key`), it decides what people are shown as new, changed or gone.
+- *The same JSON* (`json_key`): every member is the same. `shown_key` also ignores the marks for a provider's cache,
+  which move from call to call. It decides which messages people are shown as new, changed or gone.
 - *Says the same* (`says_key`): white space, thoughts that are not sent back, cache marks, ids of tool calls and the
   difference between "system" and "developer" do not count. It decides which call continues which.
 
@@ -38,16 +38,16 @@ def json_key(message: Message) -> bytes:
 
 
 def shown_key(message: Message) -> bytes:
-    """Return the same, without marks for a cache, and without what is there only because of them."""
-    said: Payload = message.to_document()
-    text = _json(said)
+    """Return the same for the message without cache marks (`without_cache_marks`)."""
+    document: Payload = message.to_document()
+    text = _json(document)
     if isinstance(message.content, list) or f'"{_CACHE_MARK}"' in text:
-        text = _json(without_cache_marks(said))
+        text = _json(without_cache_marks(document))
     return _digest(text)
 
 
 def without_cache_marks(value: Payload) -> Payload:
-    """Remove cache marks, and what exists only because of them: a list of one text part, an empty extra."""
+    """Remove cache marks, and the forms that exist only because of them: a list of one text part, an empty extra."""
     if isinstance(value, dict):
         members = ((name, without_cache_marks(member)) for name, member in value.items() if name != _CACHE_MARK)
         return {name: member for name, member in members if member != {}}
@@ -63,7 +63,7 @@ def without_cache_marks(value: Payload) -> Payload:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NormalizedContent:
-    """What one message says, or several of an assistant one after another.
+    """The normalized content of one message, or of several of an assistant one after another.
 
     Two say the same if their `digest` is equal. `identity` is the digest of the tool calls alone, if there are any.
     """
@@ -108,7 +108,7 @@ def _normalized_text(parts: Sequence[Part], role: str) -> str:
 
 
 def _other_texts(parts: Sequence[Part]) -> list[str]:
-    """Write the parts that are no text."""
+    """Write the parts that are not texts."""
     others = [part for part in parts if not isinstance(part, Text)]
     return [part.address if isinstance(part, Image) else _json(part.raw) for part in others]
 

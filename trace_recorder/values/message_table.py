@@ -1,7 +1,7 @@
 """The messages of a run as a table: each is there once, and prompts are arrays of their numbers.
 
 A message is in the table as it was read: in its dialect, with neighbours that are one message merged, and with made-up
-ids. The numbers of items in a journal are others: elements merge into messages, and an element may be on file twice.
+ids. Items in a journal have other numbers: elements merge into messages, and an element may be on file twice.
 
 `EqualMessages` gives equal messages equal numbers, by one of the equalities of `message_equality.py`. A digest is
 computed once for each message of a table, when it is first needed, however many prompts have the message.
@@ -22,7 +22,7 @@ Key = Callable[[Message], bytes]
 """A function that gives equal messages equal keys."""
 
 MAX_LISTS = 64
-"""Of how many arrays of numbers the equal numbers are remembered. Agents that take turns need one each."""
+"""How many arrays of numbers are remembered with their equal numbers. Agents that take turns need one each."""
 
 
 class MessageTable:
@@ -59,10 +59,10 @@ class MessageTable:
     def key_of(self, number: int, key: Key) -> bytes:
         """Return the key of a message, computed once."""
         keys = self._keys.setdefault(key, {})
-        found = keys.get(number)
-        if found is None:
-            found = keys[number] = key(self.messages[number])
-        return found
+        message_key = keys.get(number)
+        if message_key is None:
+            message_key = keys[number] = key(self.messages[number])
+        return message_key
 
 
 class NumberedMessages(ImmutableSequence[Message]):
@@ -81,7 +81,7 @@ class NumberedMessages(ImmutableSequence[Message]):
         self._stop = len(numbers) if stop is None else stop
 
     def place(self) -> tuple[Numbers, int, int]:
-        """Return the array of numbers that these are part of, and where they begin and end there. Do not change it."""
+        """Return the array of numbers that has these, and where they begin and end in it. Do not change the array."""
         return self._numbers, self._start, self._stop
 
     @property
@@ -90,7 +90,7 @@ class NumberedMessages(ImmutableSequence[Message]):
         return self._numbers[self._start : self._stop]
 
     def extended(self, messages: Iterable[Message]) -> NumberedMessages:
-        """Add messages to the table, and return these and them."""
+        """Add messages to the table, and return a prompt of these messages and the added ones."""
         numbers, start = self._numbers, self._start
         if self._stop != len(numbers):
             numbers, start = self.numbers, 0
@@ -138,7 +138,7 @@ class NumberedMessages(ImmutableSequence[Message]):
 
 
 class EqualMessages:
-    """Numbers for messages: equal ones have the same. They count from 0, in the order in which they are first given.
+    """Numbers for messages: equal messages have equal numbers. They count from 0, in the order of their first use.
 
     Messages of a table are found by their numbers there, any others by their identity. `messages` has the first of the
     equal messages of each number.
@@ -155,7 +155,7 @@ class EqualMessages:
     def numbers_of(self, prompt: Sequence[Message]) -> Numbers:
         """Return the numbers of messages.
 
-        The prompts of a conversation share an array, and what was found for it. So work grows with what is new in each.
+        The prompts of a conversation share an array, and the equal numbers of it. So only new messages cost work.
         """
         messages = prompt if isinstance(prompt, NumberedMessages) else self._others.prompt(prompt)
         numbers, start, stop = messages.place()

@@ -1,4 +1,4 @@
-"""What a prompt is to an earlier one. Everything that shortens, compares or shows conversations asks here.
+"""The relation of a prompt to an earlier one. All code that shortens, compares or shows conversations asks here.
 
 Prompts are lists of message numbers, and equal messages have equal numbers (`message_table.py`). A prompt
 
@@ -23,7 +23,7 @@ Name = TypeVar("Name")
 Relation = Literal["begins", "extends", "refers", "edits", "rewrites"]
 
 MAX_EARLIER_PROMPTS = 8
-"""With how many earlier prompts of its agent a prompt is compared."""
+"""How many earlier prompts of its agent a prompt is compared with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +70,20 @@ class EarlierPrompts(Generic[Name]):
         self._prompts.append((name, numbers))
 
     def extended_by(self, numbers: Numbers, at_least: int) -> tuple[Name, Comparison] | None:
-        """Return the longest prompt that a prompt begins with, the newest of equals, if it has so many messages."""
-        begins = [one for one in reversed(self._prompts) if len(one[1]) >= at_least and _begins(numbers, one[1])]
-        name, earlier = max(begins, key=lambda one: len(one[1]), default=(None, numbers))
+        """Return the longest earlier prompt that a prompt begins with; None if it has fewer than `at_least` messages.
+
+        If several are equal, it is the newest.
+        """
+        prompts = ((name, prompt) for name, prompt in reversed(self._prompts) if len(prompt) >= at_least)
+        begins = [(name, prompt) for name, prompt in prompts if _begins(numbers, prompt)]
+        name, earlier = max(begins, key=lambda named: len(named[1]), default=(None, numbers))
         return None if name is None else (name, compare(earlier, numbers))
 
     def most_similar(self, numbers: Numbers) -> tuple[Name, Comparison] | None:
-        """Return the prompt that has most messages in common with a prompt; None if none has any.
+        """Return the earlier prompt that has most messages in common with a prompt; None if it has none in common.
 
-        Of equals, it is the same prompt, or else the newest one. One that is too short to have more in common is not
-        compared.
+        If several are equal, it is the same prompt, or else the newest. A prompt that is too short to have more in
+        common is not compared.
         """
         if len(numbers) and any(earlier == numbers for _, earlier in self._prompts):
             return self.extended_by(numbers, len(numbers))
@@ -111,10 +115,13 @@ class EarlierLists(Generic[Name]):
             del self._lists[next(iter(self._lists))]
 
     def longest_beginning(self, numbers: Numbers) -> tuple[Name | None, int]:
-        """Return the list that has the longest beginning in common, the oldest of equals, and how long that is."""
-        found: tuple[Name | None, int] = None, 0
+        """Return the list that has the longest beginning in common, and how long that is.
+
+        If several are equal, it is the oldest.
+        """
+        longest: tuple[Name | None, int] = None, 0
         for name, earlier in reversed(self._lists.items()):
-            if min(len(earlier), len(numbers)) >= max(found[1], 1):  # a shorter one cannot have as much
+            if min(len(earlier), len(numbers)) >= max(longest[1], 1):  # a shorter list cannot have as much
                 length = equal_length(earlier, 0, numbers, 0)
-                found = (name, length) if length >= max(found[1], 1) else found
-        return found
+                longest = (name, length) if length >= max(longest[1], 1) else longest
+        return longest

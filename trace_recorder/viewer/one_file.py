@@ -28,7 +28,7 @@ def _file(trajectory: Trajectory, name: str) -> Json:
 
 
 def run_data(trajectory: Trajectory, name: str) -> Json:
-    """Return all answers about a run, by the kind of what they are about."""
+    """Return all answers about a run, by the names of their sections."""
     answers = RunAnswers(trajectory)
     outline = answers.outline(WHOLE)
     counts = outline["counts"]

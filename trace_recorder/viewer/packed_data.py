@@ -16,13 +16,13 @@ from trace_recorder.viewer.page_template import json_text
 
 MARK = "\u0001"
 LONG_CHARACTERS = 128
-"""Texts of this length are in `texts`."""
+"""Texts of at least this length are in `texts`."""
 _LEVEL = 3
-"""Of zlib: 6 takes two and a half times as long, for files that are 6 % smaller."""
+"""The level of zlib. Level 6 takes two and a half times as long, for files that are 6 % smaller."""
 
 
 def packed(sections: Mapping[str, Payload]) -> dict[str, str]:
-    """Return sections, and that of their long texts, as base64 of zlib-compressed JSON."""
+    """Return the sections, and the section of their long texts, as base64 of zlib-compressed JSON."""
     texts = _Texts()
     made = {name: _compressed(texts.named_in(value)) for name, value in sections.items()}
     return {**made, "texts": _compressed(texts.values)}

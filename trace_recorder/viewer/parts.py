@@ -20,6 +20,7 @@ EXCERPT_CHARACTERS = 200
 ARGUMENT_CHARACTERS = 120
 """How long an argument is beside the name of its tool."""
 WORD_CHARACTERS = 20
+"""How long a word is at most that names what a tool does, such as "view"."""
 
 Json = dict[str, Payload]
 
@@ -181,7 +182,7 @@ def first_argument(arguments: Payload) -> str | None:
 
 
 def _argument_text(value: Payload) -> str | None:
-    """Return an argument on one line; a command that is given as a list of words is these words."""
+    """Return an argument on one line. Of a command that is a list, these are its words, joined."""
     if value in ([], {}):
         return None
     if isinstance(value, list) and all(isinstance(word, str) for word in value):

@@ -68,7 +68,7 @@ class Prompts:
         return self._compared.messages.messages
 
     def begin_again(self) -> Prompts:
-        """Return the prompts of no interaction yet, in which messages keep their numbers."""
+        """Return an object without prompts, in which messages keep their numbers."""
         return Prompts(self._compared.begin_again())
 
     def numbers_of(self, number: int) -> Numbers:
@@ -109,17 +109,17 @@ class Prompts:
             self._unanswered.add(number)
         return self._chains.add(one)
 
-    def _prompt(self, one: LLMInteraction, found: ComparedPrompt) -> Prompt:
+    def _prompt(self, one: LLMInteraction, prompt: ComparedPrompt) -> Prompt:
         reading = one.source.request()
-        base = self._numbers_by_id.get(found.base or "")
-        changes = tuple(found.comparison.changes)
-        if base is None or found.relation == "refers":
-            changes = (Change(0, 0, found.numbers),) if found.numbers else ()
+        base = self._numbers_by_id.get(prompt.base or "")
+        changes = tuple(prompt.comparison.changes)
+        if base is None or prompt.relation == "refers":
+            changes = (Change(0, 0, prompt.numbers),) if prompt.numbers else ()
         return Prompt(
-            count=len(found.numbers),
-            characters=self._length_after(None if found.relation == "refers" else base, changes),
+            count=len(prompt.numbers),
+            characters=self._length_after(None if prompt.relation == "refers" else base, changes),
             base=base,
-            relation=found.relation,
+            relation=prompt.relation,
             changes=changes,
             answers=self._repeated_answers(changes),
             instructions=reading.instructions,

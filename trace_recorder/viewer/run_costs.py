@@ -1,8 +1,8 @@
-"""What the runs of a list cost, worked out a few runs at a time.
+"""The costs of the runs of a list, worked out a few runs at a time.
 
-The costs of a run are the sum of those of its calls (`views/cost.py`), so that the list says what the page of the run
-says. Its calls have to be read for that, while a row of the list needs only the ends of its files. So nobody waits for
-the costs of all runs: each look at the list works out some, the newest runs first, and says how many are left.
+The costs of a run are the sum of the costs of its calls (`views/cost.py`), as on the page of the run. The calls have to
+be read for that, while a row of the list needs only the ends of the run's files. So nobody waits for the costs of all
+runs. Each request for the list works out some, the newest runs first, and says how many are missing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NO_COSTS: Json = {"cost": None, "cost_estimated": None, "calls_without_price": N
 
 
 def stated_costs(cost: float | None) -> Json:
-    """Return what is known of the costs of a run whose calls were not read: the sum that its providers stated."""
+    """Return the costs of a run whose calls were not read: the sum that its providers stated."""
     return {**NO_COSTS, "cost": cost, "cost_estimated": None if cost is None else False}
 
 
@@ -29,7 +29,7 @@ def needs_estimate(row: Json) -> bool:
 
 
 def costs_of(path: Path) -> Json:
-    """Return what the calls of a run cost together; nothing is known of a run that cannot be read."""
+    """Return the costs of all calls of a run. They are unknown if the run cannot be read."""
     return try_call(lambda: _summed(path), lambda _: NO_COSTS)
 
 

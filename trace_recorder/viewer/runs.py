@@ -40,7 +40,7 @@ class _Known:
     is_readable: bool
     version: int = field(default=0, compare=False)
     costs: Json | None = field(default=None, compare=False)
-    """What its calls cost; None until they were read."""
+    """The costs of its calls; None until they were read."""
 
     @property
     def needs_costs(self) -> bool:
@@ -48,7 +48,7 @@ class _Known:
         return self.costs is None and self.is_readable and needs_estimate(self.row)
 
     def to_json(self) -> Json:
-        """Return the row with what the run cost."""
+        """Return the row with the costs of the run."""
         return {**self.row, **(self.costs or {})}
 
 
@@ -124,7 +124,7 @@ class RunList:
         return known is None or known.state != state or known.row.get("status") == "running"
 
     def work_out_costs(self, seconds: float) -> None:
-        """Read calls of runs, the newest runs first, for so long. If another thread does that already, do nothing."""
+        """Read calls for this time, those of the newest runs first. Do nothing if another thread does that already."""
         if not self._costs_lock.acquire(blocking=False):
             return
         try:

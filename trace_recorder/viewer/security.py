@@ -112,7 +112,7 @@ def _is_json(headers: Mapping[str, str]) -> bool:
 
 
 def _refusal_for(headers: Headers, status: int, error: str) -> Response:
-    """Return a refusal: for a browser that opens an address the page, without any data, which says what to do."""
+    """Return a refusal. A browser that opens an address gets the page, without data, which says what to do."""
     if "text/html" not in headers.get("accept", ""):
         return refusal(status, error)
     return HTMLResponse(page_with({"kind": "refused", "error": error}), status_code=status)

@@ -47,7 +47,7 @@ MAX_WAIT_SECONDS = 25.0
 POLL_SECONDS = 0.25
 """How often a file is looked at while somebody waits for what is added."""
 COSTS_SECONDS = 0.3
-"""How long each look at the list reads calls for what runs cost."""
+"""How long each request for changes of the list reads calls, to find the costs of runs."""
 
 Handler = Callable[[Request], Awaitable[Response]]
 Result = TypeVar("Result")
@@ -99,7 +99,7 @@ class ViewerServer:
         return HTMLResponse(page_with({"kind": "server", "run": first, "writable": not self._read_only}))
 
     def _list(self, request: Request) -> Json:
-        """Answer with the list at once; who asks again for what is new waits for some costs."""
+        """Answer with the list. The first answer comes at once; a request for changes waits for some costs."""
         since = request.query_params.get("since")
         if since is not None:
             self._runs.work_out_costs(COSTS_SECONDS)

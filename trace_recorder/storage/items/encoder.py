@@ -48,7 +48,7 @@ MAX_KNOWN_ITEMS = 16_384
 """How many items are remembered; one that was forgotten is written again when it is sent again."""
 
 MAX_GROWING_LISTS = 8
-"""How many lists that were given by their elements are kept, so that the next one can continue one of them."""
+"""How many lists of elements are kept, so that the next list can continue one of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class ItemEncoder:
     """
 
     def __init__(self, *, max_known_items: int = MAX_KNOWN_ITEMS, numbers: dict[str, int] | None = None) -> None:
-        """Begin a journal. `numbers` has the numbers of the next items, if others write items into it too."""
+        """Begin a journal. `numbers` has the numbers of the next items, if another encoder writes items into it too."""
         self._max_known_items = max_known_items
         self._known: dict[bytes, int] = {}
         self._next = {"n": 0, "s": 0} if numbers is None else numbers
@@ -149,13 +149,13 @@ class ItemEncoder:
         items = RequestItems(self._known, self._next)
         body: list[str] = []
         parts: dict[str, int | ItemList] = {}
-        for name, given in lists.items():
-            if isinstance(given, str):
-                text = f'{{"{name}":{given}}}'
+        for name, content in lists.items():
+            if isinstance(content, str):
+                text = f'{{"{name}":{content}}}'
                 part: int | ItemList | None = _encode_member(text, split_members(text)[0], items)
             else:
-                part = _continue_list(growing, given, items)
-            body.append(f'"{name}":{given if part is None else "null"}')
+                part = _continue_list(growing, content, items)
+            body.append(f'"{name}":{content if part is None else "null"}')
             if part is not None:
                 parts[name] = part
         extended = [part for part in parts.values() if isinstance(part, ItemList)]
@@ -166,7 +166,7 @@ class ItemEncoder:
         return self._encoded(items, f"{{{','.join(body)}}}", parts, keep)
 
     def _encoded(self, items: RequestItems, body: str, parts: Parts, keep: Callable[[], None]) -> Encoded:
-        """Return what was taken apart. `keep` is called when it is on file."""
+        """Return a request that was taken apart. `keep` is called when the request is on file."""
         described, full = self._encode_parts(parts)
         new = list(items.new.values())
 
@@ -282,11 +282,11 @@ def _continue_list(growing: list[ItemList], elements: Sequence[Element], items: 
     """Return the list of these elements: the longest list that they continue, taken from `growing`, or a new one."""
     known = array("L", [element.item.number for element in takewhile(attrgetter("item"), elements) if element.item])
     continued = ItemList()
-    for one in growing:
-        length = len(one.numbers)
-        if len(continued.numbers) < length <= len(known) and known[:length] == one.numbers:
-            continued = one
-    growing[:] = [one for one in growing if one is not continued]
+    for candidate in growing:
+        length = len(candidate.numbers)
+        if len(continued.numbers) < length <= len(known) and known[:length] == candidate.numbers:
+            continued = candidate
+    growing[:] = [candidate for candidate in growing if candidate is not continued]
     continued.add_elements(elements[len(continued.numbers) :], items)
     return continued
 

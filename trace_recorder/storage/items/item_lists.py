@@ -54,10 +54,10 @@ class NewItem:
 
 @dataclass(slots=True, eq=False)
 class Element:
-    """An element of a list that is given by its elements: its JSON text, which is a new item until `item` is set.
+    """An element of a list: its JSON text, which is a new item until `item` is set.
 
-    `key` is what the caller finds it by again, None if by nothing. `parts` is how many values it consists of. When
-    it is on file, its text may be dropped, and `chars` says how long that was.
+    The caller finds it again by its `key`, unless that is None. `parts` is how many values it consists of. When it is
+    on file, its text may be dropped, and `chars` counts the memory of its entry.
     """
 
     text: str

@@ -8,7 +8,7 @@ import { visible } from "./visible";
 
 const SEQUENCE = /\u001b\[/;
 const SEQUENCES = /\u001b\[[\x30-\x3f]*[\x20-\x2f]*[\x40-\x7e]/g;
-/** What the parser does not know: colours with colons, and a sequence that is cut off at the end. */
+/** Sequences that the parser does not know: colours with colons, and a sequence that is cut off at the end. */
 const UNKNOWN = /\u001b\[[\d;]*:[\d:;]*m|\u001b\[[\x20-\x3f]*$/g;
 const MOST_SEQUENCES = 5_000;
 const LOOKS = new Set(["bold", "dim", "italic", "underline", "strikethrough"]);

@@ -1,7 +1,7 @@
 /**
  * Where the reader is, as the part of the address behind `#`, so that every place has a link:
- * `#/`, `#/run/ID`, `#/run/ID/step/3`, `#/run/ID/call/4/prompt`, `#/compare/A/B`. Behind a `?` it says what the reader
- * filters by, or searches for, so that this too stays after a reload, and comes back with the browser's way back.
+ * `#/`, `#/run/ID`, `#/run/ID/step/3`, `#/run/ID/call/4/prompt`, `#/compare/A/B`. The filters, or the search, are behind a
+ * `?`. So they stay after a reload, and come back with the browser's way back.
  */
 import { signal } from "@preact/signals";
 
@@ -18,7 +18,7 @@ export const route = signal<Route>({ page: "list" });
 
 /** The filters of the list, or the search and what is shown above the transcript of a run. */
 export const query = signal(new URLSearchParams());
-/** Those of the list, as they were last: whoever comes back from a run finds them again. */
+/** The newest filters of the list. A reader who comes back from a run finds them again. */
 let listQuery = query.value;
 
 export function parsed(hash: string): Route {

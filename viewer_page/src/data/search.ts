@@ -103,7 +103,7 @@ function entriesOf(
   return entries;
 }
 
-/** What was recorded of some parts, without words of the page: of an image it is the address. */
+/** The recorded text of some parts, without words of the page. An image has only its address. */
 function recordedText(parts: Part[]): string {
   return parts.map((part) => (part.type === "image" ? (part.url ?? "") : partText(part))).join("\n\n");
 }

@@ -52,7 +52,7 @@ export interface RunList {
   directory: string;
   complete: boolean;
   runs: RunSummary[];
-  /** Of how many runs the costs are still to be worked out. */
+  /** How many runs have costs that are still to be worked out. */
   without_costs: number;
   prices: string | null;
   removed?: string[];

@@ -39,7 +39,7 @@ export function filtersIn(query: URLSearchParams): Filters {
   };
 }
 
-/** What an address says of filters. */
+/** The members of an address for these filters. */
 export function filtersAsQuery({ minimumCost, errors, ...others }: Filters): Record<string, string> {
   return { ...others, errors: errors ? "yes" : "", cost: minimumCost };
 }

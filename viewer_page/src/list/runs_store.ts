@@ -11,7 +11,7 @@ export class RunsStore {
   readonly directory = signal("");
   readonly unreadable = signal<{ id: string; error: string }[]>([]);
   readonly error = signal<string | null>(null);
-  /** Of how many runs it is not known yet what they cost. */
+  /** How many runs have costs that are not known yet. */
   readonly withoutCosts = signal(0);
   /** The table of prices that estimates are from. */
   readonly prices = signal<string | null>(null);

@@ -19,7 +19,7 @@ interface Chart {
   series: Series[];
   most: number;
   figure: (call: Call) => string;
-  /** What the top of the chart is; null where nothing is known. */
+  /** The value at the top of the chart; null if no value is known. */
   scale: string | null;
 }
 

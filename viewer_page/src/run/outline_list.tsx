@@ -6,7 +6,7 @@ import { duration } from "../ui/format";
 import { useVirtualizer } from "../ui/use_virtualizer";
 import { useRun } from "./context";
 
-/** What a row is: its tools with their first arguments, or else what the model said. */
+/** The title of a row: its tools with their first arguments, or else the text of the model. */
 function Title({ row }: { row: StepRow }) {
   const tools = rowTools(row);
   if (tools.length === 0) return <span class="title">{visible(rowTitle(row))}</span>;

@@ -10,7 +10,7 @@ const STRIPS = ["timeline", "charts", "about", "rewards", "none"] as const;
 
 export type Strip = (typeof STRIPS)[number];
 
-/** What an address says is shown above the transcript. */
+/** The strip above the transcript that an address names. */
 export function stripIn(query: URLSearchParams): Strip {
   return STRIPS.find((one) => one === query.get("show")) ?? "timeline";
 }

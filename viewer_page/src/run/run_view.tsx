@@ -151,7 +151,7 @@ interface Arriving {
   selected: string | null;
 }
 
-/** Where a reader begins who asked for no step: at the newest one of a run that goes on, at what failed, or at the first. */
+/** The row at which a reader begins: the newest one if the run goes on, the last that failed, or the first. */
 function firstShown(all: StepRow[], { status, success }: Head): StepRow | undefined {
   if (status === "running") return all.at(-1);
   if (status === "interrupted") return all.findLast((row) => row.calls.some((call) => call.incomplete)) ?? all.at(-1);

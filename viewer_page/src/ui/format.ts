@@ -45,7 +45,7 @@ export function cost(dollars: number | null | undefined): string {
   return dollars < 0.01 ? `$${dollars.toFixed(5).replace(/0+$/, "")}` : `$${dollars.toFixed(dollars < 1 ? 3 : 2)}`;
 }
 
-/** What calls cost together, and how that is known. */
+/** The costs of some calls together, and how they are known. */
 export interface Cost {
   dollars: number | null;
   /** Whether a part of it is an estimate by a table of prices, and not the provider's own bill. */

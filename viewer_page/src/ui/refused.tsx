@@ -1,4 +1,4 @@
-/** What a browser shows that the server does not let in: why, and how to get the right address. */
+/** The page for a browser that the server does not let in: the reason, and how to get the right address. */
 import { visible } from "../content/visible";
 
 export function Refused({ error }: { error: string }) {
