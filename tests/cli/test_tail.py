@@ -152,6 +152,20 @@ def test_a_tool_that_has_not_returned_is_shown(tmp_path: Path) -> None:
     assert waiting(tmp_path / "run.jsonl", "2025-06-12T20:05:59+00:00") == ['waiting 6 s: bash {"command": "pwd"}']
 
 
+def test_a_tool_that_has_returned_is_not_waited_for(tmp_path: Path) -> None:
+    """Of the tools of one answer, those without a result are shown."""
+    writing = Writing(tmp_path / "run.jsonl", task="t", provider="openai", model="gpt-4o")
+    writing.request(1, asked({"role": "user", "content": "go"}))
+    writing.response(1, body=said("first"), duration_seconds=3)
+    calls = [called(command, "bash", command=command) for command in ("ls", "pwd", "id")]
+    writing.request(2, asked({"role": "user", "content": "go on"}))
+    writing.response(2, body=said(None, *calls), duration_seconds=3)
+    writing.add("tool_result", execution_id="tool_1", call_id="pwd", name="bash", success=True, result="/")
+
+    [line] = waiting(tmp_path / "run.jsonl", "2025-06-12T20:05:59+00:00")
+    assert line.partition(": ")[2] == 'bash {"command": "ls"}, bash {"command": "id"}'
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="it has no such terminals")
 def test_a_terminal_shows_the_text_as_it_comes(tmp_path: Path) -> None:
     """It is drawn while the call is open, and removed when the step is printed."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import datetime
 import enum
 import itertools
 import json
 import types
 from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import Any
+from typing import Annotated, Any
 
 import pydantic
 import pytest
@@ -100,6 +101,48 @@ def test_a_name_that_is_none_is_not_taken_for_a_list() -> None:
     written = [json.loads(body.written([{"content": content}])) for content in (["x"], {None: "x"}, ["x"])]
 
     assert written == [[{"content": ["x"]}], [{"content": {"None": "x"}}], [{"content": ["x"]}]]
+
+
+class Meddling(datetime.tzinfo):
+    """A time zone that changes a message when it is asked the second time, as another thread may do at any time."""
+
+    def __init__(self) -> None:
+        self.message: Message = {}
+        self._calls = itertools.count(1)
+
+    def utcoffset(self, _: datetime.datetime | None) -> datetime.timedelta:
+        if next(self._calls) == 2:  # the first time, the message is looked for; the second time, its key is kept
+            self.message["content"] = "changed"
+        return datetime.timedelta(0)
+
+
+def test_a_message_that_is_changed_while_it_is_copied_is_not_found_again() -> None:
+    """Its JSON is remembered only for a content that it had before and after it was copied."""
+    body, zone = Body(), Meddling()
+    zone.message = {"role": "user", "content": "original", "at": datetime.datetime(2025, 6, 12, tzinfo=zone)}
+    original = {**zone.message}
+
+    found = [json.loads(body.written([message]))[0]["content"] for message in (zone.message, original)]
+    assert found == ["changed", "original"]
+
+
+def test_a_message_that_could_not_be_copied_is_tried_again() -> None:
+    """A model whose serializer raises is described. When it has recovered, its fields are on file."""
+    failures = [ValueError("not yet")]
+
+    def write(text: str) -> str:
+        if failures:
+            raise failures[0]
+        return text
+
+    class Recovering(pydantic.BaseModel):
+        content: Annotated[str, pydantic.PlainSerializer(write)]
+
+    body, message = Body(), Recovering(content="x")
+    [first] = json.loads(body.written([message]))
+    failures.clear()
+
+    assert (first.keys(), body.written([message])) == ({"__type__", "repr"}, '[{"content":"x"}]')
 
 
 class Role(enum.Enum):

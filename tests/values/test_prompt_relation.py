@@ -8,7 +8,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_recorder.values.prompt_relation import EarlierLists, compare
+from trace_recorder.values.prompt_relation import EarlierLists, EarlierPrompts, compare
 
 NUMBERS = st.lists(st.integers(0, 6), max_size=14)
 
@@ -22,6 +22,29 @@ def test_messages_are_counted_at_any_place(old: list[int], new: list[int]) -> No
     assert Counter(new[place] for place in comparison.new) == Counter(new) - Counter(old)
     assert Counter(comparison.gone) == Counter(old) - Counter(new)
     assert comparison.extends == (new[: len(old)] == old)
+
+
+def test_the_most_similar_prompt_is_found() -> None:
+    """It is the same prompt if there is one, or else the one with most messages in common; of two such, the newer."""
+    prompts: EarlierPrompts[str] = EarlierPrompts(4)
+    for name, numbers in [("gone", [1]), ("same", [1, 2]), ("other", [5, 6]), ("long", [1, 2, 3]), ("newest", [1, 4])]:
+        prompts.add(name, array("q", numbers))
+
+    lists = ([1, 2], [1], [3, 2], [6], [9], [])
+    similar = [prompts.most_similar(array("q", numbers)) for numbers in lists]
+
+    assert [found and found[0] for found in similar] == ["same", "newest", "long", "other", None, None]
+
+
+def test_the_longest_prompt_that_is_extended_is_found() -> None:
+    """The newer one of two equal prompts, and none that is shorter than asked for."""
+    prompts: EarlierPrompts[str] = EarlierPrompts()
+    for name, numbers in [("short", [1]), ("old", [1, 2]), ("new", [1, 2]), ("other", [3])]:
+        prompts.add(name, array("q", numbers))
+    numbers = array("q", [1, 2, 3])
+
+    assert prompts.extended_by(numbers, 1) == ("new", compare(array("q", [1, 2]), numbers))
+    assert prompts.extended_by(numbers, 3) is None
 
 
 def test_the_oldest_list_with_the_longest_beginning_is_found() -> None:

@@ -72,11 +72,13 @@ def test_a_run_that_goes_on_is_not_read_for_its_costs(tmp_path: Path) -> None:
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
     call(recorder, asked("hi", model="gpt-4o"), priced("gpt-4o", 1000))
+    recorder.save_trajectory()  # so that its tokens are known
     with serving(tmp_path) as client:
         during = client.get("/api/runs", params={"since": "0"}).json()
         recorder.finalize(True)
         version = client.get("/api/runs").json()["version"]
         after = client.get("/api/runs", params={"since": version}).json()
 
+    assert [one["total_input_tokens"] for one in during["runs"]] == [1000]
     assert (costs(during), during["without_costs"]) == ({"run.json": (None, None, None)}, 0)
     assert costs(after) == {"run.json": (pytest.approx(0.0026), True, 0)}

@@ -1,0 +1,47 @@
+"""The duration of a call that an SDK tried several times, and the pauses between its attempts."""
+
+from __future__ import annotations
+
+import pytest
+
+from trace_recorder.values.llm_interaction import Attempt, call_seconds, pause_between
+
+
+def attempt(second: int | None, duration: float | None) -> Attempt:
+    """An attempt that began at this second."""
+    timestamp = None if second is None else f"2025-06-12T20:05:{second:02}+00:00"
+    return Attempt(number=0, timestamp=timestamp, duration_seconds=duration)
+
+
+@pytest.mark.parametrize(
+    ("attempts", "seconds"),
+    [
+        ([], 9.0),
+        ([attempt(10, 2.0)], 9.0),
+        ([attempt(10, 2.0), attempt(15, 3.0)], 8.0),
+        ([attempt(10, 2.0), attempt(13, 1.0), attempt(15, 3.0)], 8.0),
+        ([attempt(10, None), attempt(15, 3.0)], 8.0),
+        ([attempt(10, 2.0), attempt(15, None)], 9.0),
+        ([attempt(10, 2.0), attempt(4, 3.0)], 5.0),
+        ([attempt(None, 2.0), attempt(15, 3.0)], 5.0),
+    ],
+    ids=["none", "one", "two", "three", "the first without a duration", "the newest without one", "back", "no time"],
+)
+def test_a_call_takes_its_attempts_and_pauses(attempts: list[Attempt], seconds: float) -> None:
+    """It is the recorded duration if the newest attempt has none. A clock that was set back makes no call shorter."""
+    assert call_seconds(attempts, 9.0) == seconds
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "seconds"),
+    [
+        (attempt(10, 2.0), attempt(15, 3.0), 3.0),
+        (attempt(10, 2.0), attempt(4, 3.0), 0.0),
+        (attempt(10, None), attempt(15, 3.0), None),
+        (attempt(None, 2.0), attempt(15, 3.0), None),
+    ],
+    ids=["two", "back", "no duration", "no time"],
+)
+def test_a_pause_lies_between_two_attempts(before: Attempt, after: Attempt, seconds: float | None) -> None:
+    """It is unknown if the end of the attempt before it is unknown, and never negative."""
+    assert pause_between(before, after) == seconds
