@@ -10,6 +10,7 @@ from __future__ import annotations
 import pkgutil
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import fields, is_dataclass
 from importlib import import_module
 from re import _constants as codes  # type: ignore[attr-defined]
 from re import _parser  # type: ignore[attr-defined]
@@ -36,7 +37,9 @@ def modules() -> Iterator[ModuleType]:
 def patterns() -> dict[str, str]:
     """The regular expressions of the package, each with a module that has it."""
     found = {
-        one: "trace_recorder.storage.redaction.patterns" for shape in SHAPES for one in (shape.regex, shape.behind_sign)
+        regex: "trace_recorder.storage.redaction.patterns"
+        for shape in SHAPES
+        for regex in (shape.regex, shape.behind_sign)
     }
     for module in modules():
         for value in _values(vars(module).values()):
@@ -51,6 +54,8 @@ def _values(values: Iterable[object], depth: int = 4) -> Iterator[object]:
         yield getattr(value, "__self__", value)
         if depth and isinstance(value, list | tuple | dict):
             yield from _values(value.values() if isinstance(value, dict) else value, depth - 1)
+        elif depth and is_dataclass(value) and not isinstance(value, type):
+            yield from _values([getattr(value, field.name, None) for field in fields(value)], depth - 1)
 
 
 def groups_repeated(parsed: Any) -> Iterator[Any]:

@@ -3,8 +3,8 @@
 No key is in the file: a key there is a template, and its letters are drawn here, by a fixed seed. `{a20}` are twenty
 letters and digits, `{b…}` those of base64 in URLs, `{B…}` those of base64, `{x…}` hexadecimal digits, `{d…}` digits,
 `{A…}` capitals and digits, `{z…}` small letters and digits, `{l…}` letters, `{q…}` the 32
-letters of bech32, `{r…}` those of base32, `{m…}` those of z-base-32. A row may have a fourth column: a template of what
-only looks like such a key, and is not masked.
+letters of bech32, `{r…}` those of base32, `{m…}` those of z-base-32. A row may have a fourth column: a template of a
+text that only looks like such a key, and is not masked.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def keys(samples: int = SAMPLES) -> tuple[Key, ...]:
 
 @cache
 def near_misses() -> tuple[tuple[str, str], ...]:
-    """Texts that look like keys and are none: the service whose keys they look like, and the text."""
+    """Return texts that look like keys but are not, each after the service whose keys it looks like."""
     random = Random(9)
     return tuple((row[0], draw(row[3], random)[0]) for row in _file()["keys"] if len(row) > 3)
 

@@ -55,16 +55,16 @@ def test_every_kind_of_key_is_masked_however_json_spells_it(spelled: str) -> Non
 
 @pytest.mark.parametrize(("service", "text"), near_misses(), ids=lambda one: one[:24])
 def test_what_only_looks_like_a_key_stays(service: str, text: str) -> None:
-    """A shorter word, one of other letters, and a public identifier that begins like a key are none."""
+    """A shorter word, a word of other letters, and a public identifier that begins like a key are not masked."""
     assert (service, masked(f"see {text}, please")) == (service, f"see {text}, please")
 
 
 def test_a_key_that_is_part_of_an_address_is_masked() -> None:
     """A slash before a key is no letter of base64, unless the key begins as images do."""
     words = [key for key in keys(1) if re.fullmatch(r"[A-Za-z0-9_.~-]{16,}", key.text) and "SWMKEY" not in key.text]
-    left = {key.service: masked(f"GET https://api.example.com/v1/{key.text}/items") for key in words}
+    texts = {key.service: masked(f"GET https://api.example.com/v1/{key.text}/items") for key in words}
 
-    missed = {key.service for key in words if key.longest in left[key.service]}
+    missed = {key.service for key in words if key.longest in texts[key.service]}
     assert (len(words) > 200, missed) == (True, {"Facebook, page", "Square, access", "Square, OAuth"})
 
 

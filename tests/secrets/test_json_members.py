@@ -9,8 +9,11 @@ import openai
 import pytest
 
 from tests.capture.server import CHAT, plain, serving, stream
+from tests.counting import arguments_of
 from tests.secrets.everywhere import bytes_of
 from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.storage.redaction.json_members import mask_fields
+from trace_recorder.storage.redaction.name_kinds import says_secret
 from trace_recorder.storage.redaction.redactor import Redaction
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.messages import Payload
@@ -23,6 +26,10 @@ SECRET: dict[str, Payload] = {
     "with quotes": {"secret": 'a "b" \\c'},
     "an MCP server's token": {"mcp_servers": [{"type": "url", "name": "x", "authorization_token": "SECRETTOK9"}]},
     "in any spelling": {"apiKey": "abc", "X-Api-Key": "abc", "REFRESH_TOKEN": "abc", "db.password": "abc"},
+    "with a number": {"password1": "abc", "API_KEY_3": "abc", "client_secret_10": "abc", "db.passwd-2": "abc"},
+    "in two words": {"pass_phrase": "abc", "pass-word": "abc", "pass_code_1": "abc"},
+    "in quotes": {"password": '"abc"', "secret": '""'},
+    "a variable with a number": [{"name": "DB_PASSWORD_1", "value": "postgres"}],
     "deep": {"a": [{"b": {"private_key": "abc"}}]},
     "a variable": [{"name": "DB_PASSWORD", "value": "postgres"}],
     "arguments": {"arguments": json.dumps({"password": "hunter2"})},
@@ -88,6 +95,15 @@ def test_all_escaped_names_count() -> None:
     name = "".join(f"\\u{ord(letter):04x}" for letter in "password")
 
     assert Redaction(default_redactor, {}).mask(f'{{"{name}": "hunter2"}}')[0] == f'{{"{name}": "{MASK}"}}'
+
+
+def test_of_a_long_name_the_end_is_judged() -> None:
+    """A name is copied and kept by a cache: of one without a begin nearby, no more than its last 80 letters."""
+    text = json.dumps({f"{'x' * 100}{number}": "v" for number in range(1000)})
+
+    sizes = arguments_of(lambda: mask_fields(text), says_secret.__wrapped__, lambda given: len(given["name"]))
+
+    assert (len(sizes), set(sizes)) == (1000, {80})
 
 
 def test_such_a_value_is_masked_in_its_place_only() -> None:

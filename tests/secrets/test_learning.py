@@ -84,6 +84,18 @@ def test_what_was_harmless_is_masked_once_it_is_known() -> None:
     assert after == [(texts[0], 0), (masked, 1)]
 
 
+def test_what_was_harmless_is_masked_once_a_short_value_in_it_is_known() -> None:
+    """The same is true of a value that is masked only behind the name of a secret."""
+    redaction = Redaction(default_redactor, {})
+    text = '"content":"password: admin"'
+
+    before = redaction.mask_all([text])
+    redaction.learn(["admin"])
+
+    masked = '"content":"password: [REDACTED:assigned-secret]"'
+    assert (before, redaction.mask_all([text])) == ([(text, 0)], [(masked, 1)])
+
+
 def test_eight_clients_that_make_their_first_call_at_once_are_all_masked() -> None:
     """What a thread has learned is masked in whatever it says next, whichever threads learn meanwhile."""
     left: list[str] = []

@@ -49,7 +49,7 @@ FULL = {
     "_WORD",
     "_STEP",
 }
-FULL |= {"PLACE_FOR_ONE", "_NO_PASSWORD", "_COOKIES", "_SCHEME", "_COMPOUND", "_UNBOUNDED", "_PLACEHOLDER", "COLON"}
+FULL |= {"PLACE_FOR_ONE", "_NO_PASSWORD", "_COOKIES", "_SCHEME", "_COMPOUND", "_PLACEHOLDER", "COLON"}
 """Patterns that are asked of a name, or of the beginning of a value: of a text that is short."""
 
 
@@ -60,7 +60,8 @@ def patterns() -> Iterator[tuple[str, re.Pattern[str] | re.Pattern[bytes]]]:
             if isinstance(value, re.Pattern) and name not in FULL:
                 yield f"{module.__name__}.{name}", value
             elif name == "_COMMANDS":
-                yield from ((f"{module.__name__}.{name} {one.word}", one.flag) for one in value)
+                yield from ((f"{module.__name__}.{name} {command.word}", command.flag) for command in value)
+                yield from ((f"{module.__name__}.{name} begin {one.word}", one.begin) for one in value if one.begin)
     for shape in secret_shapes.SHAPES:
         yield f"{shape.what} {shape.sign}", shape.pattern
         if shape.behind_sign:

@@ -90,6 +90,24 @@ def test_what_waits_is_bounded() -> None:
     assert [unfinished(text) for text in texts] == [0] * 7
 
 
+def test_a_long_name_of_a_field_waits_in_part() -> None:
+    """A field whose value is not closed waits from its name on, of which the last 80 letters are enough."""
+    field = "y" * 100 + '_password": "correct horse'
+
+    assert unfinished("x" * 10_000 + '{"' + field) == 80 + len('": "correct horse')
+
+
+@pytest.mark.parametrize("answers", [1, 8])
+def test_texts_without_a_place_for_a_cut_are_written(answers: int) -> None:
+    """Eight answers that end in a word, or a name that a model repeats, do not keep the whole stream from its file."""
+    events = b"".join(
+        f'data: {{"choices":[{{"index":{number % answers},"delta":{{"content":"key "}}}}]}}\n\n'.encode()
+        for number in range(8_000)
+    )
+
+    assert Redaction(default_redactor, {}).mask_stream(events, last=False)[2] > len(events) // 8
+
+
 AGENT = """
 import sys, time
 import httpx

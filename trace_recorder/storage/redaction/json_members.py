@@ -34,17 +34,17 @@ _PLACEHOLDER = re.compile(
     r"|[~^]?v?\d+(?:\.\d+){1,3}|arn:.*",
     re.IGNORECASE | re.DOTALL,
 )
-"""What is written where no secret is: types, variables of templates, asterisks, versions, names of resources."""
+"""Values that are written in the place of a secret: types, variables of templates, asterisks, versions, resources."""
 _FIELD = re.compile(r"\"\s{0,20}+:\s{0,20}+\"")
 _INSIDE = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _LONGEST_NAME = 80
 _LONGEST_OPEN = 4096
-"""The value of a field is waited for if this much of it is there, or less."""
+"""A stream waits for the rest of a field's value if the value has at most this many characters so far."""
 _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[{}]', re.DOTALL)
 
 
 def is_secret_member(name: str, value: str, short: Collection[str]) -> bool:
-    """Whether the value of a member of JSON is secret by the member's name, or the element after an option by that."""
+    """Whether the name of a member of JSON, or the option before an element, says that its value is secret."""
     if not name.startswith("-") and says_secret(name):
         return is_secret_field(value)
     kind = kind_of(name)
@@ -52,14 +52,16 @@ def is_secret_member(name: str, value: str, short: Collection[str]) -> bool:
         return False
     if kind == "cookie":
         return has_cookies(value)
-    said = _SCHEME.sub("", value.strip(), count=1)
-    return said in short or (_SPACE.search(said) is None and is_secret_value(kind, name, said, "quoted"))
+    credential = _SCHEME.sub("", value.strip(), count=1)
+    return credential in short or (
+        _SPACE.search(credential) is None and is_secret_value(kind, name, credential, "quoted")
+    )
 
 
 def is_secret_field(value: str) -> bool:
-    """Whether the value of a field that is a secret is one: it is not empty, and no placeholder."""
-    said = value.strip()
-    return bool(said) and _PLACEHOLDER.fullmatch(said) is None
+    """Whether the value of a field with a secret's name is a secret: it is not empty, and not a placeholder."""
+    text = value.strip()
+    return bool(text) and _PLACEHOLDER.fullmatch(text) is None
 
 
 def mask_json(text: str) -> str:
@@ -96,16 +98,25 @@ def mask_fields(text: str) -> str:
 
 
 def _fields(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield the names of the fields with a string, and where its text begins and ends; it may be cut off."""
+    """Yield the name of each field with a string, and where the string's text begins and ends; it may be cut off."""
     done = 0
-    for found in _FIELD.finditer(text):
-        at = found.start()
+    for match in _FIELD.finditer(text):
+        at = match.start()
         if at < done or text[at - 1 : at] == "\\":
             continue
-        name = text[text.rfind('"', max(0, at - _LONGEST_NAME), at) + 1 : at]
-        inside = _INSIDE.match(text, found.end())
-        done = inside.end() if inside else found.end()
-        yield name, found.end(), done
+        name = text[_name_begins(text, at) : at]
+        inside = _INSIDE.match(text, match.end())
+        done = inside.end() if inside else match.end()
+        yield name, match.end(), done
+
+
+def _name_begins(text: str, end: int) -> int:
+    """Return where the name of a field begins that ends here; of a long name, where its last letters begin.
+
+    The quote before the name may be missing, because it is in an earlier part of the text.
+    """
+    first = max(0, end - _LONGEST_NAME)
+    return max(text.rfind('"', first, end) + 1, first)
 
 
 def _mask_within(spelled: str) -> str:
@@ -125,7 +136,7 @@ def open_field(text: str) -> int:
         last = found
     if last is None:
         return -1
-    begin = text.rfind('"', max(0, last.start() - _LONGEST_NAME), last.start()) + 1  # the quote may be written already
+    begin = _name_begins(text, last.start())
     inside = _INSIDE.match(text, last.end())
     is_open = inside is None or text[inside.end() : inside.end() + 1] != '"'
     return begin if is_open and says_secret(text[begin : last.start()]) else -1
@@ -144,7 +155,7 @@ def mcp_secrets(text: str) -> list[Span]:
     """Return the strings of JSON text that are the headers or the authorization of a tool of type "mcp"."""
     if '"mcp"' not in text or ('"headers"' not in text and '"authorization"' not in text):
         return []
-    found: list[Span] = []
+    secrets: list[Span] = []
     objects: list[_Object] = []
     name = ""
     for token in _TOKEN.finditer(text):
@@ -153,16 +164,16 @@ def mcp_secrets(text: str) -> list[Span]:
             objects.append(_Object(name))
         elif token[0] == "}":
             closed = objects.pop() if objects else None
-            found += closed.secrets if closed and closed.is_mcp else []
+            secrets += closed.secrets if closed and closed.is_mcp else []
         elif COLON.match(text, end):
             name = decode_string(text, start, end)
             continue
         elif objects:
-            here = objects[-1]
-            here.is_mcp = here.is_mcp or (name == "type" and token[0] == '"mcp"')
+            parent = objects[-1]
+            parent.is_mcp = parent.is_mcp or (name == "type" and token[0] == '"mcp"')
             if name == "authorization":
-                here.secrets.append((start, end))
-            if here.name == "headers" and len(objects) > 1:
+                parent.secrets.append((start, end))
+            if parent.name == "headers" and len(objects) > 1:
                 objects[-2].secrets.append((start, end))
         name = ""
-    return found
+    return secrets

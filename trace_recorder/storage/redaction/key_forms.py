@@ -2,11 +2,11 @@ r"""The forms of keys and tokens of well-known services: one row a form, and not
 
 A row is added where a form is unambiguous. Keys that look like any other word (Mistral's, Cohere's, Azure's) are known
 by the names before them (`names.py`), or as values that a run has learned (`known_values.py`). `patterns.py` makes of
-these rows the patterns, the quick look before them, the beginnings that a stream waits for, and the list in
-`docs/secrets.md`.
+these rows the patterns, the quick look before them, and the beginnings that a stream waits for. The list in
+`docs/secrets.md` is made of the patterns (`tests/secrets/published.py`).
 
-Invariants of a row: the beginning is a few letters, then come parts of bounded length, then at most one possessive
-repeat as its end. The last column says where the form is described; it is empty where that was not noted.
+Invariants of a row: it begins with a few letters, then come parts of bounded length, then at most one possessive
+repeat at its end. The last column says where the form is described; it is empty where that was not noted.
 """
 
 # ruff: noqa: E501 - one row a form: a pattern is read in one piece
@@ -21,7 +21,7 @@ _SLUG = rf"(?:[a-z0-9]{{1,15}}+[-_]{{1,3}}+){{0,12}}[a-z0-9]{{1,15}}{END}"
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 WITH_BEGINNING: tuple[tuple[str, str, str, str], ...] = (
-    # (mask, how it begins, what follows, source), those first that others may touch
+    # (mask, how it begins, what follows, source); a row is before those that match a part of its secrets
     ("anthropic-key", "sk-ant-", r"[A-Za-z0-9_-]{16,}+", "gitleaks"),
     ("langfuse-key", "sk-lf-", _UUID + END, ""),
     ("helicone-key", "sk-helicone- pk-helicone-", rf"{DIGIT}(?:[a-z]{{2,8}}-)?[a-z0-9]{{7}}(?:-[a-z0-9]{{7}}){{3}}(?:-{_UUID})?" + END, "helicone.ai"),
@@ -343,4 +343,4 @@ AFTER_ID: tuple[tuple[str, str, str, str], ...] = (
     # (mask, how the id before it begins, what follows with the secret as its group, source)
     ("aws-secret", "AKIA ASIA", r"[A-Z0-9]{16}(?:\\[\"nrt]|[\"',;:|\s]){1,8}([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])", "docs.aws.amazon.com"),
 )  # fmt: skip
-"""Secrets that stand beside the id of their key, as in a table of both."""
+"""Secrets that are written beside the id of their key, as in a table of both."""

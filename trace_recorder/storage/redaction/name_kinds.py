@@ -20,7 +20,7 @@ SCHEMES = (
     "(?:Bearer|Basic|Token|Api-?Key|Key|Negotiate|Digest|OAuth|Bot|SSWS|GenieKey|Splunk|sso-key|DeepL-Auth-Key"
     "|Klaviyo-API-Key)"
 )
-"""How a credential begins in a header: the schemes of authorization, and what services write in their place."""
+"""How a credential begins in a header: the schemes of authorization, and the words that services use instead."""
 
 
 def _ends(first: str, last: str) -> tuple[str, ...]:
@@ -33,7 +33,7 @@ _SAYS_SECRET = (
     *_ends("api access refresh auth bearer session security id oauth personal private", "token"),
     *("authorization", "authorizationtoken", "clientkeydata", "sharedaccesskey", "authkey"),
 )
-"""Names that end so say that a secret follows; without hyphens and underscores."""
+"""Names with these ends say that a secret follows; without hyphens and underscores."""
 _STRONG = (
     *_SAYS_SECRET,
     *_ends("client bot user app webhook github gitlab slack npm pypi hf vault deploy service admin login", "token"),
@@ -177,7 +177,7 @@ def is_secret_value(kind: Kind, name: str, value: str, form: Form) -> bool:  # n
     look = value[:LONGEST_LOOK]
     if len(value) < SHORTEST:
         return False
-    if kind == "weak":  # what is no key at all is the most frequent case, and the cheapest to see
+    if kind == "weak":  # most of these values are not keys, which is the cheapest check
         return _is_strange_value(name, look, form) and not _is_no_value(name, look, form)
     if _is_no_value(name, look, form):
         return False

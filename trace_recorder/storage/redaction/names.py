@@ -3,9 +3,9 @@ r"""Finds secrets that are known by a name before them: `password: …`, `--toke
 A name is found by three letters of its stem (`Beginnings`). One pattern then reads the rest of the name, the separator,
 and whether a value is there that is long enough to be a secret. Only where it matches, Python decides: by the name
 and the value (`name_kinds.py`), and by how the value is written (`_form`). Invariants: each place costs a bounded
-number of steps; a secret is not searched for further names, and of the names within a value that is no secret at most
-`MAX_NESTED` are examined, so that each character is read a few times, however many names are around it; no mask
-replaces a quote or a backslash, so that JSON stays JSON.
+number of steps. A secret is not searched for further names, and at most `MAX_NESTED` names are examined within a value
+that is not secret: each character is read a few times, however many names are around it. No mask replaces a quote or a
+backslash, so that JSON stays JSON.
 """
 
 from __future__ import annotations
@@ -31,11 +31,13 @@ Span = tuple[int, int]
 Is = Callable[[str], bool]
 
 MAX_NESTED = 3
-"""Of the names within a value that is no secret, this many are examined: `a=b=c` is a value, and may be two names."""
+"""At most this many names are examined within a value that is not secret: `a=b=c` is one value, or two names."""
 
 _QUOTE = r"\\{0,7}[\"'`]"
 _STEM = r"(?:pass(?:word|wd|phrase|code)?|pwd?|secrets?|token|key|auth(?:orization)?|cred(?:ential)?s?|sig(?:nature)?)"
 _REST = r"(?:[_-]?(?:base|data|token|key|2|new|old|current|prod|dev|test|value)?)"
+_MEMBER_ENDS = r"(?:[_-](?:word|wd|phrase|code))?(?:[_-]{0,2}[0-9]{1,8}){0,2}"
+"""How the name of a member may end besides: `password_1` and `pass_word` are names of secrets in JSON only."""
 _PAIR = (
     r"(?=[,\s\\+>v\"'`|-]),?(?:(?:\s|\\{1,7}[nrt]|[+>|-]){0,20}"
     r"|\s{0,3}(?:\n|\\{1,7}n)[^\n\"'\\v]{0,60}+(?:v(?!alue)[^\n\"'\\v]{0,60}+){0,2})"
@@ -47,8 +49,8 @@ _PLAUSIBLE = r"(?=[^\s\"'`<>]{4})(?=[^\s\"'`<>0-9]{0,7}[0-9]|[^\s\"'`<>]{8})"
 _SCHEME = SCHEMES.lower()
 _ANY_VALUE = r"(?=[^\s\"'`<>]{4})"
 """A value that may be a known one, such as `postgres`."""
-_MEMBER = r"\\{0,7}\"\s{0,20}+:\s{0,20}+\\{0,7}()\"(?!\\{0,7}\")"
-"""A member of JSON with a string that is not empty; quoted again where it is JSON within JSON."""
+_MEMBER = r"\\{0,7}\"\s{0,20}+:\s{0,20}+(?P<escapes>\\{0,7})\"(?!(?P=escapes)\")"
+"""A member of JSON with a string that is not empty; its quotes have backslashes where it is JSON within JSON."""
 
 
 _COOKIE = rf"cookie()(?:{_QUOTE})?[ \t]{{0,20}}+(?:=>|:=|\?=|=|:)[ \t]{{0,20}}+(?:{_QUOTE})?(?=[\w.-]{{1,60}}=)"
@@ -59,7 +61,7 @@ def _named(value: str) -> re.Pattern[str]:
     opens = rf"[ \t]{{0,20}}+(?>({_QUOTE})?)(?>({_SCHEME} {{1,3}}+)?){value}"
     space = r"[ \t]{0,20}+"
     return re.compile(
-        rf"{_COOKIE}|{_STEM}{_REST}()(?:({_QUOTE})?\]?{space}(?:(=>|:=|\?=|=|:)|(>)|({_PAIR})){opens}"
+        rf"{_COOKIE}|{_STEM}{_REST}({_MEMBER_ENDS})(?:({_QUOTE})?\]?{space}(?:(=>|:=|\?=|=|:)|(>)|({_PAIR})){opens}"
         rf"|{_QUOTE}\]?{space}(,){space}{_QUOTE}{value}|([ \t]{{1,4}}+(?:is[ \t]|was[ \t])?){opens}|{_MEMBER})",
         re.ASCII,
     )
@@ -81,9 +83,10 @@ _DIGIT = re.compile(r"\d")
 
 _STEMS = Beginnings([["sec", "sig"], ["tok"], ["key"], ["aut"], ["cre", "coo"], ["pas"], ["pw?"]])
 """Names of secrets are found by three of their letters."""
+_MEMBER_END = 2
 _CLOSE, _ASSIGN, _XML, _PAIR_THERE, _OPEN, _SCHEME_THERE = range(3, 9)
-_COMMA, _BLANK, _OPEN_BEHIND_BLANK, _SCHEME_BEHIND_BLANK, _EMPTY = range(9, 14)
-"""The groups of the pattern; `_EMPTY` is that of a member of JSON. The first two end where a name ends."""
+_COMMA, _BLANK, _OPEN_BEHIND_BLANK, _SCHEME_BEHIND_BLANK, _ESCAPES = range(9, 14)
+"""The groups of the pattern; `_ESCAPES` is that of a member of JSON. The first two end where a name ends."""
 
 
 def signs(look: Look, *, any_value: bool = False) -> list[int]:
@@ -96,14 +99,14 @@ def signs(look: Look, *, any_value: bool = False) -> list[int]:
         return []
     places: list[int] = []
     low = look.data.lower().decode("latin-1")
-    letters, match, done = look.data.translate(_IN_NAMES), (_KNOWN_NAMED if any_value else _NAMED).match, 0
+    letters, read_name, done = look.data.translate(_IN_NAMES), (_KNOWN_NAMED if any_value else _NAMED).match, 0
     for at in stems:
-        found = match(low, at) if at >= done else None
-        if found is None:
+        match = read_name(low, at) if at >= done else None
+        if match is None:
             continue
-        end = found.end(1) if found[1] is not None else found.end(2)
+        end = match.end(1) if match[1] is not None else match.end(2)
         name = look.plain[_name_begins(look.plain, letters, at) : end]
-        if kind_of(name) is not None if found[_EMPTY] is None else says_secret(name):
+        if kind_of(name) is not None if match[_ESCAPES] is None else says_secret(name):
             places.append(at)
             done = look.data.find(b'"', end)
             if done < 0:
@@ -118,77 +121,77 @@ def secrets_by_name(text: str, is_known: Is, *, any_value: bool = False) -> Iter
     if not stems:
         return
     low = look.data.lower().decode("latin-1")
-    letters, match = look.data.translate(_IN_NAMES), (_KNOWN_NAMED if any_value else _NAMED).match
+    letters, read_name = look.data.translate(_IN_NAMES), (_KNOWN_NAMED if any_value else _NAMED).match
     has_masks = "[REDACTED:" in text
     done = within = nested = read = 0
     for at in stems:
         nested = nested + 1 if at < within else 0
         if at < done or nested > MAX_NESTED:
             continue
-        found = match(low, at)
-        if found is None or found.end() == read or (has_masks and _is_in_mask(text, at)):
+        match = read_name(low, at)
+        if match is None or match[_MEMBER_END] or match.end() == read or (has_masks and _is_in_mask(text, at)):
             continue
         begin = _name_begins(text, letters, at)
-        span, end = _value_of(text, begin, found, is_known) if found[1] is None else _cookies(text, begin, found)
+        span, end = _value_of(text, begin, match, is_known) if match[1] is None else _cookies(text, begin, match)
         if span is not None:
             yield span
             done = span[1]
         elif end:
-            read = found.end()  # the rest of this name may be a stem too, before the same value
+            read = match.end()  # the rest of this name may be a stem too, before the same value
             within = max(within, end)
 
 
-def _value_of(text: str, begin: int, found: re.Match[str], is_known: Is) -> tuple[Span | None, int]:
+def _value_of(text: str, begin: int, match: re.Match[str], is_known: Is) -> tuple[Span | None, int]:
     """Return where the secret after a name is, or None; and where the text ends that was read as its value."""
-    name, start = text[begin : found.end(2)], found.end()
+    name, start = text[begin : match.end(2)], match.end()
     kind = kind_of(name)
-    is_open = found[_OPEN] or found[_COMMA] or found[_OPEN_BEHIND_BLANK]
-    value = (_QUOTED_LOOK if is_open else _BARE_LOOK).match(text, start) if kind and found[_EMPTY] is None else None
-    if kind is None or value is None:
+    is_open = match[_OPEN] or match[_COMMA] or match[_OPEN_BEHIND_BLANK]
+    look = (_QUOTED_LOOK if is_open else _BARE_LOOK).match(text, start) if kind and match[_ESCAPES] is None else None
+    if kind is None or look is None:
         return None, 0
-    said = _said(text, value, is_json=found[_CLOSE] is not None, is_open=is_open is not None)
-    has_scheme = found[_SCHEME_THERE] or found[_SCHEME_BEHIND_BLANK]
+    value = _read_value(text, look, is_json=match[_CLOSE] is not None, is_open=is_open is not None)
+    has_scheme = match[_SCHEME_THERE] or match[_SCHEME_BEHIND_BLANK]
     if has_scheme:
-        is_secret = len(said) >= 8 and not PLACE_FOR_ONE.match(said) and _DIGIT.search(said) is not None
+        is_secret = len(value) >= 8 and not PLACE_FOR_ONE.match(value) and _DIGIT.search(value) is not None
     else:
-        is_secret = len(said) >= (SHORTEST_WEAK if kind == "weak" else SHORTEST)  # most values are no keys
-    is_secret = is_secret or is_known(said)
-    form = _form(text[max(0, begin - 60) : begin], begin, found, name) if is_secret else None
-    if form is None or not (has_scheme or is_known(said) or is_secret_value(kind, name, said, form)):
-        return None, value.end()
-    if len(said) < LONGEST_LOOK:
-        return (start, start + len(said)), value.end()
+        is_secret = len(value) >= (SHORTEST_WEAK if kind == "weak" else SHORTEST)  # rules out most values
+    is_secret = is_secret or is_known(value)
+    form = _form(text[max(0, begin - 60) : begin], begin, match, name) if is_secret else None
+    if form is None or not (has_scheme or is_known(value) or is_secret_value(kind, name, value, form)):
+        return None, look.end()
+    if len(value) < LONGEST_LOOK:
+        return (start, start + len(value)), look.end()
     whole = (_QUOTED_VALUE if is_open else _BARE_VALUE).match(text, start)
-    return (start, whole.end() if whole else value.end()), value.end()
+    return (start, whole.end() if whole else look.end()), look.end()
 
 
-def _form(before: str, begin: int, found: re.Match[str], name: str) -> Form | None:
+def _form(before: str, begin: int, match: re.Match[str], name: str) -> Form | None:
     """Return how a value is written after its name, with the text before it; None if no value is there."""
-    if found[_BLANK]:
-        return _behind_blank(before, name, found[_BLANK])
-    if found[_COMMA]:
+    if match[_BLANK]:
+        return _behind_blank(before, name, match[_BLANK])
+    if match[_COMMA]:
         return "quoted" if name.startswith("--") or _CALLED.search(before) else None
-    if found[_XML]:
+    if match[_XML]:
         return "line" if before.endswith("<") else None
-    if found[_OPEN] or found[_SCHEME_THERE]:
+    if match[_OPEN] or match[_SCHEME_THERE]:
         return "quoted"
     is_option = "-" in name and before.endswith(("'", '"', " "))
-    if is_option or found[_PAIR_THERE] or found[_CLOSE] or _begins_line(before, begin):
-        return "variable" if found[_ASSIGN] and name.isupper() else "line"
-    return _assigned(before, name) if found[_ASSIGN] and found[_ASSIGN] in ("=", ":=", "?=") else "bare"
+    if is_option or match[_PAIR_THERE] or match[_CLOSE] or _begins_line(before, begin):
+        return "variable" if match[_ASSIGN] and name.isupper() else "line"
+    return _assigned(before, name) if match[_ASSIGN] and match[_ASSIGN] in ("=", ":=", "?=") else "bare"
 
 
-def _said(text: str, value: re.Match[str], *, is_json: bool, is_open: bool) -> str:
+def _read_value(text: str, look: re.Match[str], *, is_json: bool, is_open: bool) -> str:
     """Return the value after a name; empty if it is one of several words, a number of JSON, or a function's name."""
-    said, end = value[0], value.end()
-    if said[0] in ":,]}" or "[REDACTED" in said:
+    value, end = look[0], look.end()
+    if value[0] in ":,]}" or "[REDACTED" in value:
         return ""
     behind = text[end : end + 1]
     if is_open:
-        return "" if behind.isspace() else said
-    if (behind and behind in "([{") or (is_json and _JSON_SCALAR.fullmatch(said)):
+        return "" if behind.isspace() else value
+    if (behind and behind in "([{") or (is_json and _JSON_SCALAR.fullmatch(value)):
         return ""
-    return said.rstrip(".:")
+    return value.rstrip(".:")
 
 
 def _name_begins(text: str, letters: bytes, stem: int) -> int:
@@ -216,9 +219,9 @@ def has_cookies(value: str) -> bool:
     return "[REDACTED" not in value and _COOKIES.match(value) is not None
 
 
-def _cookies(text: str, begin: int, found: re.Match[str]) -> tuple[Span | None, int]:
-    at = found.end()
-    if kind_of(text[begin : found.end(1)]) != "cookie" or not _COOKIES.match(text, at):
+def _cookies(text: str, begin: int, match: re.Match[str]) -> tuple[Span | None, int]:
+    at = match.end()
+    if kind_of(text[begin : match.end(1)]) != "cookie" or not _COOKIES.match(text, at):
         return None, 0  # the line is read only if cookies begin it: a long line may have many names
     line = _REST_OF_LINE.match(text, at)
     is_secret = line is not None and _COOKIES.match(line[0]) and "[REDACTED" not in line[0][:400]

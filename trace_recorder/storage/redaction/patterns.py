@@ -1,4 +1,4 @@
-r"""Finds secrets by their own form: makes patterns, and a quick look before them, of the rows in `key_forms.py`.
+r"""Finds secrets by their own form. Patterns, and a quick look before them, are made from the rows of `key_forms.py`.
 
 Invariants: every pattern is a prefix of a few letters, then parts of bounded length, then at most one possessive
 repeat as its end. So an attempt at one place takes bounded time or ends in a match, and all of them take linear time,
@@ -68,10 +68,10 @@ class Shape:
 
 
 def _boundary(prefix: str) -> str:
-    r"""The text where a secret with this prefix may begin, behind the prefix.
+    r"""Return a pattern that follows the prefix of a secret, and checks the text before the prefix.
 
-    It is no word, except for an escape of JSON, of a URL or of a terminal, as its last letter is no word. It may be the
-    sign of a line in a diff. Other hyphens, plus signs and slashes are letters of base64, which has short prefixes.
+    A letter or digit may be before it only if it ends an escape of JSON, of a URL or of a terminal. A hyphen or plus
+    sign may be the sign of a line in a diff. Others, and slashes, are letters of base64, in which short prefixes occur.
     """
     at = f".{{{len(prefix)}}}"
     within = "-" if len(prefix) < 6 else ""
@@ -113,7 +113,7 @@ _LONG = (
     r"(?=[A-Za-z0-9_+/=.-]{10})(?![a-z]{2,10}=)"
     r"(?=[A-Za-z_+/=.-]{0,80}[0-9]|[A-Z_+/=.-]{0,80}[a-z][a-z_+/=.-]{0,80}[A-Z])"
 )
-"""What follows a mark in a key, and seldom in anything else."""
+"""The text behind a mark in a key, which is rare in other texts."""
 _LESS_RARE = f"{_MARKS}/|"
 """Literals that are found by such a character are searched for with all that follows them."""
 _IN_WORDS = re.compile("[A-Za-z0-9+/_.=~:|@%!-]+")
@@ -169,21 +169,21 @@ class _Finder:
 
     def find(self, look: Look) -> list[tuple[int, int]]:
         """Return where in a text secrets may be, each with the number of its shape."""
-        found: list[tuple[int, int]] = []
+        places: list[tuple[int, int]] = []
         shapes = [shape for shape in self._of_several_words if shape.sign in look.plain]
         if look.runs:
             heads = " ".join([look.plain[max(0, at - _HEAD) : at + _HEAD] for at in look.runs])
             shapes += [shape for shape in self._of_runs if shape.sign in heads]
         for shape in shapes:
-            found += [(one.start(), self._numbers[shape]) for one in shape.sign_pattern.finditer(look.plain)]
+            places += [(one.start(), self._numbers[shape]) for one in shape.sign_pattern.finditer(look.plain)]
         if look.words:
-            found += [(look.place(at), self._numbers[shape]) for at, shape in self._in_words(look.words)]
-        return found
+            places += [(look.place(at), self._numbers[shape]) for at, shape in self._in_words(look.words)]
+        return places
 
     def _in_words(self, words: str) -> Iterator[tuple[int, Shape]]:
         tails, done = self._tails, 0
-        for found in self._search.finditer(words):
-            at, end = found.span()
+        for match in self._search.finditer(words):
+            at, end = match.span()
             if at < done:  # in the secret before: to try each place in a long one takes quadratic time
                 continue
             shapes = self._rare.get(words[at])

@@ -81,7 +81,7 @@ class Redaction:
             for name, value in environment.items()
             if self._redactors and _SECRET_NAME.search(name) and name not in _DIRECTORIES
         )
-        self._harmless: tuple[list[str], object] = [], None
+        self._harmless: tuple[list[str], object, object] = [], None, None
         """The last text of a request, if nothing was seen in it, and the known values of that time."""
 
     def learn(self, keys: Iterable[str], cookies: Iterable[str] = ()) -> list[str]:
@@ -177,7 +177,7 @@ class Redaction:
         """Mask several JSON texts, each as `mask` does. The last one is often the same as the time before."""
         if self._looks_at_all or sum(map(len, texts)) > MAX_UNINTERRUPTED_CHARS:
             return [self.mask(text) for text in texts]
-        last = texts[-1:], self._known.all
+        last = texts[-1:], self._known.all, self._known.short
         searched = texts[:-1] if last == self._harmless else texts
         seen = self._see("\n".join(searched))  # one look at all of a small request
         if not any(seen.all):

@@ -37,6 +37,9 @@ _INDEX = re.compile(r'[iI]ndex"[ ]?:[ ]?(\d+)')
 _LONGEST_ESCAPE = len("\\ud83d\\ude00")
 _STEP = 64
 """Other threads may run after this many lines, or strings of one line."""
+_MAX_ROUNDS = 32
+"""An earlier place for the cut is searched for this often. Eight answers at once, or a name that a model repeats, may
+have no place where nothing waits; without a limit the whole stream would wait."""
 _JSON_BEGIN = re.compile(r"[{\[]")
 
 T = TypeVar("T")
@@ -101,7 +104,9 @@ class Part:
             return 0
         texts = list(_texts(self._lines).values())
         first, end = len(self._lines), -1
-        while first != end:  # what waits in one text may cut another one, or the value before it
+        for _ in range(_MAX_ROUNDS):  # what waits in one text may cut another one, or the value before it
+            if first == end:
+                break
             end = first
             for pieces in texts:
                 shown = [piece for piece in pieces if piece.line < end]
@@ -238,12 +243,8 @@ def _texts(lines: list[str]) -> dict[tuple[Payload, ...], list[_Piece]]:
 
 def _are_arguments(place: tuple[Payload, ...]) -> bool:
     """Whether the text of a place is the arguments of a tool, by its member or by the type of its events."""
-    return place[-1] in ARGUMENTS or any(part[0] == "type" and "arguments" in part[1] for part in place if _tells(part))
-
-
-def _tells(part: Payload) -> bool:
-    """Whether a part of a place is a member that distinguishes it, with its value."""
-    return isinstance(part, tuple)
+    members = [part for part in place if isinstance(part, tuple)]
+    return place[-1] in ARGUMENTS or any(name == "type" and "arguments" in value for name, value in members)
 
 
 def _pieces(line: str, begin: int, number: int) -> Iterator[tuple[tuple[Payload, ...], _Piece]]:

@@ -38,10 +38,9 @@ class Sightings:
     `all` has the lists of each kind, so that `any(seen.all)` is whether a secret may be anywhere.
     """
 
-    __slots__ = ("_text", "all", "by_name", "encoded", "escapes", "in_urls", "known", "numbers", "shapes")
+    __slots__ = ("all", "by_name", "encoded", "escapes", "in_urls", "known", "numbers", "shapes")
 
     def __init__(self, text: str, kinds: int = EVERY, known: KnownSecrets | None = None) -> None:
-        self._text = text
         shortened = shorten(text) if len(text) > secret_encodings.LONGEST else None
         look = Look(text if shortened is None else shortened.text, runs=kinds != NAME)
         shapes = secret_shapes.signs(look) if kinds & SHAPE else []
@@ -68,7 +67,7 @@ class Sightings:
             some += [at + place for place in more]
 
     def part(self, start: int, end: int) -> Sightings:
-        """What was seen in a part of the text, for that part alone; after `places`."""
+        """Return what was seen in a part of the text, with positions in that part. `places` has to be called before."""
         part = Sightings("")
         for some, of_all in zip(part.all, self.all, strict=True):
             some += [at - start for at in of_all[bisect_left(of_all, start) : bisect_left(of_all, end)]]
@@ -131,7 +130,7 @@ def _has_any(places: list[int], start: int, end: int) -> bool:
 
 
 def mask_text(text: str, short: Collection[str] = frozenset(), kinds: int = EVERY) -> str:
-    """Mask every secret that a text shows by itself; the known values that are `short` are masked after names."""
+    """Mask every secret that a text shows by itself. Known values that are `short` are masked after names only."""
     seen = Sightings(text, kinds & (SHAPE | ENCODED))
     masked = _mask(text, seen, short, kinds)
     if not seen.encoded:

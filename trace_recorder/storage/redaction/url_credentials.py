@@ -25,21 +25,21 @@ _SIGN = re.compile(r"[^\s\"'<>@]{1,602}+@", re.ASCII)
 _LONGEST = 602
 """The last mark is in this many characters."""
 MARK = "@"
-"""What follows each of them."""
+"""It follows each user, password and token in a URL."""
 
 
 def secrets_in_urls(text: str) -> Iterator[Span]:
     """Yield where the user and password of a URL are, or the token in place of both."""
     for at, last in _with_mark(text):
-        found = _USER.match(text, at, last + 2)
-        if found is None:
+        match = _USER.match(text, at, last + 2)
+        if match is None:
             continue
-        password, token = found["password"], found["token"]
+        password, token = match["password"], match["token"]
         if password is not None:
-            if not found["user"].startswith("[REDACTED") and not _NO_PASSWORD.match(password):
-                yield at, found.end("password")
+            if not match["user"].startswith("[REDACTED") and not _NO_PASSWORD.match(password):
+                yield at, match.end("password")
         elif is_strange(token):
-            yield at, found.end("token")
+            yield at, match.end("token")
 
 
 def _with_mark(text: str) -> Iterator[Span]:
