@@ -60,7 +60,7 @@ def test_what_only_looks_like_a_key_stays(service: str, text: str) -> None:
 
 
 def test_a_key_that_is_part_of_an_address_is_masked() -> None:
-    """A slash before a key is no letter of base64, unless the key begins as images do."""
+    """A slash before a key is not taken for a letter of base64, unless the key begins like an image in base64."""
     words = [key for key in keys(1) if re.fullmatch(r"[A-Za-z0-9_.~-]{16,}", key.text) and "SWMKEY" not in key.text]
     texts = {key.service: masked(f"GET https://api.example.com/v1/{key.text}/items") for key in words}
 

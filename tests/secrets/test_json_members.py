@@ -28,7 +28,8 @@ SECRET: dict[str, Payload] = {
     "in any spelling": {"apiKey": "abc", "X-Api-Key": "abc", "REFRESH_TOKEN": "abc", "db.password": "abc"},
     "with a number": {"password1": "abc", "API_KEY_3": "abc", "client_secret_10": "abc", "db.passwd-2": "abc"},
     "in two words": {"pass_phrase": "abc", "pass-word": "abc", "pass_code_1": "abc"},
-    "in quotes": {"password": '"abc"', "secret": '""'},
+    "in quotes": {"password": '"abc"', "secret": '""', "credentials": '"a1b2C3d4E5f6G7h8J9k0"'},
+    "with hyphens at the end": {"password__": "abc", "api_key-": "abc", "client_secret_1_": "abc"},
     "a variable with a number": [{"name": "DB_PASSWORD_1", "value": "postgres"}],
     "deep": {"a": [{"b": {"private_key": "abc"}}]},
     "a variable": [{"name": "DB_PASSWORD", "value": "postgres"}],
@@ -95,6 +96,13 @@ def test_all_escaped_names_count() -> None:
     name = "".join(f"\\u{ord(letter):04x}" for letter in "password")
 
     assert Redaction(default_redactor, {}).mask(f'{{"{name}": "hunter2"}}')[0] == f'{{"{name}": "{MASK}"}}'
+
+
+def test_the_element_behind_an_option_is_masked_with_a_scheme() -> None:
+    """A short token behind "Bearer" has no form of its own."""
+    masked, _ = Redaction(default_redactor, {}).mask('["--password", "Bearer abc12345"]')
+
+    assert json.loads(masked) == ["--password", MASK]
 
 
 def test_of_a_long_name_the_end_is_judged() -> None:

@@ -36,7 +36,7 @@ MAX_NESTED = 3
 _QUOTE = r"\\{0,7}[\"'`]"
 _STEM = r"(?:pass(?:word|wd|phrase|code)?|pwd?|secrets?|token|key|auth(?:orization)?|cred(?:ential)?s?|sig(?:nature)?)"
 _REST = r"(?:[_-]?(?:base|data|token|key|2|new|old|current|prod|dev|test|value)?)"
-_MEMBER_ENDS = r"(?:[_-](?:word|wd|phrase|code))?(?:[_-]{0,2}[0-9]{1,8}){0,2}"
+_MEMBER_ENDS = r"(?:[_-](?:word|wd|phrase|code))?(?:[_-]{0,2}[0-9]{1,8}){0,2}(?:[_-]{1,4}(?=\\{0,7}\"))?"
 """How the name of a member may end besides: `password_1` and `pass_word` are names of secrets in JSON only."""
 _PAIR = (
     r"(?=[,\s\\+>v\"'`|-]),?(?:(?:\s|\\{1,7}[nrt]|[+>|-]){0,20}"
@@ -62,7 +62,8 @@ def _named(value: str) -> re.Pattern[str]:
     space = r"[ \t]{0,20}+"
     return re.compile(
         rf"{_COOKIE}|{_STEM}{_REST}({_MEMBER_ENDS})(?:({_QUOTE})?\]?{space}(?:(=>|:=|\?=|=|:)|(>)|({_PAIR})){opens}"
-        rf"|{_QUOTE}\]?{space}(,){space}{_QUOTE}{value}|([ \t]{{1,4}}+(?:is[ \t]|was[ \t])?){opens}|{_MEMBER})",
+        rf"|{_QUOTE}\]?{space}(,){space}{_QUOTE}(?>(?:{_SCHEME} {{1,3}}+)?){value}"
+        rf"|([ \t]{{1,4}}+(?:is[ \t]|was[ \t])?){opens}|{_MEMBER})",
         re.ASCII,
     )
 
@@ -106,7 +107,10 @@ def signs(look: Look, *, any_value: bool = False) -> list[int]:
             continue
         end = match.end(1) if match[1] is not None else match.end(2)
         name = look.plain[_name_begins(look.plain, letters, at) : end]
-        if kind_of(name) is not None if match[_ESCAPES] is None else says_secret(name):
+        is_name = match[_ESCAPES] is not None and says_secret(name)
+        if not is_name and (match[_ESCAPES] is None or low.startswith('\\"', match.end())):
+            is_name = kind_of(name) is not None
+        if is_name:
             places.append(at)
             done = look.data.find(b'"', end)
             if done < 0:
