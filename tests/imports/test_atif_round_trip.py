@@ -285,7 +285,7 @@ def test_what_tools_returned_and_what_the_agent_recorded_is_read_back(
 
 
 def test_a_document_with_sounds_is_read_and_written_again_the_same(tmp_path: Path) -> None:
-    """Version 1.8 has sounds: a reference to a file, with its duration where that is known."""
+    """Version 1.8 has sounds: a reference to a file, with its duration if that is known."""
     sound = {"type": "audio", "source": {"media_type": "audio/mpeg", "path": "images/q.mp3", "duration_sec": 2.25}}
     steps = [
         {"step_id": 1, "source": "user", "message": [{"type": "text", "text": "Listen."}, sound]},
@@ -306,3 +306,19 @@ def test_a_document_with_sounds_is_read_and_written_again_the_same(tmp_path: Pat
     assert run.llm_interactions[0].input_messages[0].content == steps[0]["message"]
     again = to_atif(run)
     assert (again["schema_version"], again["steps"][0]["message"]) == ("ATIF-v1.8", steps[0]["message"])
+
+
+def test_a_document_with_a_sound_in_a_sub_agent_without_answers_stays_of_version_1_8(tmp_path: Path) -> None:
+    """Such a trajectory is no call of the run: it is kept as it is."""
+    sound = {"type": "audio", "source": {"media_type": "audio/mpeg", "path": "images/q.mp3"}}
+    about = {"schema_version": "ATIF-v1.8", "agent": {"name": "x", "version": "1"}}
+    silent = {**about, "trajectory_id": "ear", "steps": [{"step_id": 1, "source": "user", "message": [sound]}]}
+    steps = [
+        {"step_id": 1, "source": "user", "message": "Listen."},
+        {"step_id": 2, "source": "agent", "message": "A bell.", "model_name": "m"},
+    ]
+    path = tmp_path / "heard.json"
+    path.write_text(json.dumps({**about, "trajectory_id": "s", "steps": steps, "subagent_trajectories": [silent]}))
+    again = to_atif(load(path))
+
+    assert (again["schema_version"], again["subagent_trajectories"]) == ("ATIF-v1.8", [silent])

@@ -64,10 +64,10 @@ def test_a_row_is_a_step_or_a_tool_call(run: Trajectory, library: Any) -> None:
 
 
 def test_a_row_is_a_run(scored: Trajectory, run: Trajectory, library: Any) -> None:
-    """With what it took in all, its rewards, and its file."""
-    one, other = _rows(to_dataframe([scored, run], of="runs", library=library))
+    """The row has the totals of the run, its rewards, and its file."""
+    first, second = _rows(to_dataframe([scored, run], of="runs", library=library))
 
-    assert one == {
+    assert first == {
         "file": str(scored.path),
         "trajectory_id": scored.trajectory_id,
         "task": "List",
@@ -91,7 +91,7 @@ def test_a_row_is_a_run(scored: Trajectory, run: Trajectory, library: Any) -> No
         "final_result": None,
         "error": "RuntimeError: lost",
     }
-    assert (other["file"], other["metadata"], other["success"]) == (str(run.path), '{"seed": 7}', None)
+    assert (second["file"], second["metadata"], second["success"]) == (str(run.path), '{"seed": 7}', None)
 
 
 @pytest.mark.parametrize("of", ["calls", "steps", "tool_calls"])
@@ -107,7 +107,7 @@ def test_each_row_names_its_run(scored: Trajectory, run: Trajectory, library: An
 
 @pytest.mark.parametrize("of", ["runs", "calls", "steps", "tool_calls"])
 def test_whole_numbers_are_nullable_integers(scored: Trajectory, library: Any, of: Any) -> None:
-    """Also where one is unknown, as the step of a call outside steps, and in a table without rows."""
+    """Also if a number is unknown, such as the step of a call outside steps, and in a table without rows."""
     for runs in ([scored], []):
         frame = to_dataframe(runs, of=of, library=library)
         types = dict(zip(frame.columns, map(str, frame.dtypes), strict=True))

@@ -142,7 +142,7 @@ def used_tools(*results: Payload) -> Payload:
 
 
 def test_time_is_that_of_the_clock() -> None:
-    """Models that work at once are counted once; of a tool's execution, the part in which no model was at work."""
+    """Models that work at once are counted once. A tool's time is that in which no model worked."""
     made = run(
         call(["q"], None, LS, duration_seconds=0.5),  # 20:00:01 to 01.5
         call(["other"], "x", agent="other", duration_seconds=1.25),  # 20:00:02 to 03.25
@@ -154,7 +154,7 @@ def test_time_is_that_of_the_clock() -> None:
 
 
 def test_the_time_between_two_calls_is_no_tool_s() -> None:
-    """Of a tool that nobody timed, neither its time nor the idle time is known, although its result came."""
+    """If nobody timed a tool, its time and the idle time are unknown, although its result came."""
     made = run(call(["q"], None, LS, duration_seconds=0.5), call(["q2"], "done"), **used_tools(executed(0)))
     figures = Stats()
     figures.add(made)

@@ -158,10 +158,10 @@ def load_lines(lines: Iterable[bytes], path: Path) -> Trajectory:
     return _read_on_demand(fold, "unknown", path, path)
 
 
-def fold_journal(path: Path, asked: Path | None = None) -> tuple[Trajectory, Fold]:
+def fold_journal(path: Path, requested: Path | None = None) -> tuple[Trajectory, Fold]:
     """Read a journal; also return its fold, for callers that need more than the trajectory.
 
-    `asked` is the file of the run that was asked for, if not the journal.
+    `requested` is the file that the caller named, if that is not the journal.
     What the records say of the run itself is read at once, its interactions and steps when one of them is asked for.
     """
     if path.stat().st_size > _LARGE and not _may_have_records(path):
@@ -173,18 +173,18 @@ def fold_journal(path: Path, asked: Path | None = None) -> tuple[Trajectory, Fol
     refuse_others(fold, data, path)
     status = status_without_end(path, fold)
     fold.run.gaps += cut_off_gaps(path, fold)
-    return _read_on_demand(fold, status, path, asked or path), fold
+    return _read_on_demand(fold, status, path, requested or path), fold
 
 
-def _read_on_demand(fold: Fold, status: Status, path: Path, asked: Path) -> Trajectory:
+def _read_on_demand(fold: Fold, status: Status, path: Path, requested: Path) -> Trajectory:
     """Return the trajectory of a fold to which no record will be added: the run itself is read, the rest is not yet.
 
-    Errors name `path`, and the trajectory has `asked` as its path.
+    Errors name `path`, and the trajectory has `requested` as its path.
     """
     refuse = partial(_refuse, path)
     interactions, steps = (partial(try_call, read, refuse) for read in (fold.interaction_fields, fold.step_fields))
     return Trajectory.read_on_demand(
-        {**try_call(fold.run.known, refuse, status), "path": asked},
+        {**try_call(fold.run.known, refuse, status), "path": requested},
         dict.fromkeys(("llm_interactions", "provider", "model"), interactions)
         | dict.fromkeys(("agent_steps", "metrics", "gaps"), steps),
     )

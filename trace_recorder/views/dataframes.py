@@ -96,7 +96,7 @@ def _library(name: Library | None) -> Any:
 
 
 def _facts_of(run: Trajectory) -> Row:
-    """Return what each row says of its run."""
+    """Return the members of a run that each of its rows has."""
     return {
         "file": run.path and str(run.path),
         "trajectory_id": run.trajectory_id,

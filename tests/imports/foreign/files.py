@@ -1,6 +1,6 @@
-"""Files of other tools, and what holds of every run that is read from one.
+"""Files of other tools, and checks of every run that is read from one.
 
-Real files are no part of the project: where they are absent, the tests that need them skip, and say so. Those in
+Real files are not part of the project: if they are absent, the tests that need them skip, and say so. The files in
 `tests/data/foreign` were produced for it, each in a folder with the name of its format: by the tool itself with a
 scripted provider, or by hand as the format is described.
 """
@@ -36,7 +36,7 @@ def real_files(pattern: str) -> list[Path]:
 
 
 def produced_files(pattern: str = "*/**/*") -> list[Path]:
-    """Return the produced files that match, in order; those in YAML only where PyYAML is installed."""
+    """Return the produced files that match, in order; those in YAML only if PyYAML is installed."""
     found = sorted(path for path in PRODUCED.glob(pattern) if path.is_file())
     return [path for path in found if path.suffix != ".yaml" or find_spec("yaml")]
 

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.invoking import invoke
-from tests.imports.foreign.files import PRODUCED, loaded, said_in
+from tests.imports.foreign.files import PRODUCED, check_run, loaded, said_in
 from trace_recorder import load
+from trace_recorder.imports.foreign.formats import Source, read_runs
+from trace_recorder.imports.foreign.run import Missing
 
 _CHATS = PRODUCED / "aider" / ".aider.chat.history.md"
 _REQUESTS = PRODUCED / "aider-llm" / ".aider.llm.history"
@@ -24,7 +26,7 @@ def greet(name):
 >>>>>>> REPLACE
 ```"""
 _EXPLAINED = "> A quoted line of the answer.\n\n#### A heading of the answer\n\nThe function takes a name now."
-"""What the scripted provider answered."""
+"""The answers of the scripted provider."""
 
 
 def test_each_chat_is_a_run_with_the_answers_and_the_counts_that_are_exact() -> None:
@@ -90,6 +92,33 @@ def test_a_file_without_a_word_is_one_run_that_says_so(tmp_path: Path) -> None:
     path.write_text("\n# aider chat started at 2026-01-01 10:00:00\n\n> Aider v0.86.2  \n" * 3)
     [run] = loaded(path)
     assert [gap.why for gap in run.gaps] == ["none was found in this file, read as aider"]
+
+
+def test_a_chat_of_which_a_line_is_not_read_is_a_run_that_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "history.md"
+    heading = "\n# aider chat started at 2026-01-01 10:00:00\n"
+    path.write_text(f"{heading}\n#### Hello  \n\nHi.\n{heading}#### {'x' * 2000}  \n")
+    first, second = read_runs(Source(path, max_line_bytes=1000))
+    assert [check_run(run, tmp_path).gaps != () for run in (first, second)] == [False, True]
+    assert [event.what for event in second.events if isinstance(event, Missing)] == ["line 9"]
+
+
+def test_a_chat_whose_heading_has_no_time_is_a_run(tmp_path: Path) -> None:
+    path = tmp_path / "history.md"
+    path.write_text(
+        "# aider chat started at noon\n#### Hello  \nHi.\n# aider chat started at 2026-01-01 10:00:00\n#### Bye  \n"
+    )
+    assert [run.task for run in loaded(path)] == ["Hello", "Bye"]
+
+
+def test_counts_that_never_end_are_looked_for_in_linear_time(tmp_path: Path) -> None:
+    """A search through the rest of the text for each of them would take hours."""
+    path = tmp_path / "history.md"
+    path.write_text(
+        "# aider chat started at 2026-01-01 10:00:00\n#### Hello  \nHi.\n" + "> Tokens: 1 sent  \n" * 200_000
+    )
+    [run] = loaded(path)
+    assert said_in(run) == [{"saw": 1, "text": "Hi."}]
 
 
 def test_the_files_are_found_in_a_directory_although_they_are_hidden(tmp_path: Path) -> None:

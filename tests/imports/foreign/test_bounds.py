@@ -14,12 +14,14 @@ from tests.imports.foreign.memory import measured
 from tests.imports.foreign.zip_files import DEFLATED, STORED, ZSTD, zip_of
 from trace_recorder import TrajectoryFormatError, TrajectoryRecorder, load
 from trace_recorder.imports.foreign import span_console
+from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.formats import Source, read_runs
 from trace_recorder.imports.foreign.inspect_ai.archive import Archive, MemberError
-from trace_recorder.imports.foreign.run import ForeignRun, Missing
+from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Missing
 from trace_recorder.imports.foreign.source import MAX_VALUES
 from trace_recorder.imports.foreign.sqlite_file import opened
 from trace_recorder.values.json_text import NotJsonError, check_depth
+from trace_recorder.values.messages import Message
 
 MB = 1024 * 1024
 HEADER = {"eval": {"task": "t", "model": "m"}, "status": "success"}
@@ -143,6 +145,18 @@ def test_objects_after_one_another_are_read_in_linear_time(tmp_path: Path) -> No
     path.write_text(json.dumps(span, indent=1) + "{}" * 300_000)
 
     assert len(list(span_console.read(Source(path)))) == 1
+
+
+def test_prompts_that_nobody_answered_are_read_in_linear_time() -> None:
+    """A search through all of them for each would take minutes."""
+    history = AgentHistory([])
+    for number in range(100_000):
+        history.add(Message("user", f"{number}"), "")
+    history.finish()
+
+    [annotation] = history.events
+    assert isinstance(annotation, Annotation)
+    assert len(annotation.value) == 100_000
 
 
 @pytest.mark.parametrize("method", [DEFLATED, ZSTD])

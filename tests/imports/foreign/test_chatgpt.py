@@ -1,4 +1,4 @@
-"""ChatGPT's export: a tree of messages for each conversation, with answers that were made again."""
+"""ChatGPT's export: a tree of messages for each conversation, with answers that were repeated."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from tests.imports.foreign.damage import check_damaged
 from tests.imports.foreign.files import check_run, real_files, runs_of
 from trace_recorder import load
 from trace_recorder.imports.foreign.claude_code.requests import Requests
+from trace_recorder.imports.foreign.formats import Source, read_runs
 from trace_recorder.imports.foreign.run import Call, Kept
 
 _Line = dict[str, Any]
@@ -113,12 +114,29 @@ def test_a_request_without_an_answer_is_a_call_without_a_response(tmp_path: Path
         "timestamp": _at(9),
         "error": {"message": "busy", "status": 529},
     }
-    *_, one = load(_written(tmp_path / "s-2.jsonl", _SESSION + last + [failed])).llm_interactions
-    assert (one.timestamp, one.input_messages[-1].content, one.error and one.error.message) == (
+    *_, failed_call = load(_written(tmp_path / "s-2.jsonl", _SESSION + last + [failed])).llm_interactions
+    assert failed_call.error is not None
+    assert (failed_call.timestamp, failed_call.input_messages[-1].content, failed_call.error.message) == (
         "2026-03-01T10:00:08.000000+00:00",
         "More?",
         "busy",
     )
+
+
+def test_a_failure_after_a_later_answer_is_not_of_the_request_before_it(tmp_path: Path) -> None:
+    """The session went on after a request that has no answer; the request that failed then is not in the file."""
+    lines = [
+        *_SESSION,
+        _blob("b4", "user", "More?"),
+        _request("r3", 8, ["b4"], base="r2", keep=3),
+        _message("c", 9, "b", "user", "Again?"),
+        _message("d", 10, "c", "assistant", "Yes."),
+        {"type": "system", "subtype": "api_error", "timestamp": _at(11), "error": {"message": "busy", "status": 529}},
+    ]
+    *_, waiting, answered, failed = load(_written(tmp_path / "s-1.jsonl", lines)).llm_interactions
+    assert (waiting.error, answered.response.content) == (None, "Yes.")
+    assert failed.error is not None
+    assert (failed.error.message, failed.timestamp) == ("busy", "2026-03-01T10:00:11.000000+00:00")
 
 
 @pytest.mark.parametrize("line", [4, 6, 8], ids=["its base", "a message", "itself"])
@@ -127,6 +145,15 @@ def test_a_request_of_which_a_part_is_missing_has_the_messages_of_the_session(tm
     run = load(_written(tmp_path / "s-1.jsonl", lines))
     assert [message.role for message in run.llm_interactions[1].input_messages] == ["user", "assistant", "tool"]
     assert "the exact messages of request r2" in [gap.what for gap in run.gaps]
+
+
+def test_a_request_without_messages_has_its_system_blocks(tmp_path: Path) -> None:
+    lines = [
+        _shape("s", "Be brief."),
+        _request("r1", 2, []),
+        _message("a", 3, None, "assistant", "Hi.", requestRef="r1"),
+    ]
+    assert _prompts(_written(tmp_path / "s-1.jsonl", lines)) == [[("system", "Be brief.")]]
 
 
 def test_requests_that_refer_to_each_other_are_a_gap(tmp_path: Path) -> None:
@@ -190,6 +217,24 @@ def test_a_result_that_was_too_large_is_read_from_its_file(tmp_path: Path) -> No
     assert run.llm_interactions[1].input_messages[-1].content == shown
     assert [(one.call_id, one.result) for one in run.agent_steps[0].tool_results] == [("t1", "1\n2\n3\n")]
     assert run.gaps == ()
+
+
+def test_results_that_many_lines_repeat_are_read_within_a_limit(tmp_path: Path) -> None:
+    """A short line refers to a file of any length, and may do so again and again."""
+    uses = [{**_USE, "id": f"t{number}"} for number in range(3)]
+    shown = "<persisted-output>\nFull output saved to: /s-1/tool-results/b1.txt\n"
+    results = [{"type": "tool_result", "tool_use_id": use["id"], "content": shown} for use in uses]
+    path = _written(
+        tmp_path / "s-1.jsonl",
+        [_message("a", 3, None, "assistant", uses), _message("v", 4, "a", "user", results)],
+    )
+    full = tmp_path / "s-1" / "tool-results" / "b1.txt"
+    full.parent.mkdir(parents=True)
+    full.write_text("1" * 10_000)
+    [run] = read_runs(Source(path, max_run_bytes=25_000))
+    trajectory = check_run(run, tmp_path)
+    assert [len(result.result) for result in trajectory.agent_steps[0].tool_results] == [10_000, 10_000, len(shown)]
+    assert [gap.what for gap in trajectory.gaps] == ["the whole result in tool-results/b1.txt"]
 
 
 def test_damaged_requests(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ import pytest
 from tests.cli.invoking import invoke
 from tests.imports.foreign.files import PRODUCED, results_in, said_in
 from trace_recorder import load
+from trace_recorder.imports.foreign.cline.text_results import tools_run
+from trace_recorder.imports.foreign.run import Call
 
 _TASK = PRODUCED / "cline" / "1795602841448"
 """Produced by Cline 2.18 with a scripted provider; its own texts are shortened."""
@@ -96,3 +98,21 @@ def test_a_parameter_that_is_not_closed_ends_the_arguments(tmp_path: Path) -> No
     run = load(path)
     [tool] = [call for step in run.agent_steps for call in step.tool_calls]
     assert tool.arguments == {"path": "."}
+
+
+def test_results_of_many_calls_are_read_in_linear_time() -> None:
+    """A search through all calls, or through the answer, for each result would take minutes."""
+    asked = [{"call_id": f"t{number}", "name": "a", "arguments": number} for number in range(30_000)]
+    answer = {"content": "<b>" + "x" * 1_000_000, "tool_calls": asked}
+    results = [f"[{name}] Result:\n{number}" for number in range(30_000) for name in ("b", "a")]
+    message = {"role": "user", "content": [{"type": "text", "text": text} for text in results]}
+    tools = [*tools_run(message, Call(time="", conversation=None, response=answer), "")]
+    assert [tool.call_id for tool in tools if tool.name == "a"] == [call["call_id"] for call in asked]
+    assert {tool.arguments for tool in tools if tool.name == "b"} == {None}
+
+
+def test_a_text_that_only_begins_like_a_result_is_read_in_linear_time() -> None:
+    """Trying the longest description for each length of the name would take minutes."""
+    texts = ["[ls] Result:\na.py", "[" + "x" * 20_000_000]
+    message = {"role": "user", "content": [{"type": "text", "text": text} for text in texts]}
+    assert [(tool.name, tool.result) for tool in tools_run(message, None, "")] == [("ls", "a.py")]

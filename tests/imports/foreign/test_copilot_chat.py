@@ -60,6 +60,20 @@ def test_the_user_s_message_is_the_one_that_was_sent() -> None:
     assert message.extra == {"typed": "Say hello by name"}
 
 
+def test_changes_inside_each_other_make_no_object_that_is_too_deep(tmp_path: Path) -> None:
+    [original] = produced_files("copilot-chat/*.jsonl")
+    deep: dict[str, Any] = {}
+    for _ in range(100):
+        deep = {"a": deep}
+    changes = [{"kind": 1, "k": ["deep", *["a"] * length], "v": deep} for length in range(0, 2000, 100)]
+    path = tmp_path / "session.jsonl"
+    path.write_text(original.read_text(encoding="utf-8") + "".join(json.dumps(change) + "\n" for change in changes))
+    run = load(path)
+    assert said_in(run) == said_in(load(original))
+    gaps = [gap.what for gap in run.gaps if gap.what.startswith("line")]
+    assert gaps == [f"line {number}" for number in range(17, 34)]
+
+
 @pytest.mark.parametrize(
     "change",
     [

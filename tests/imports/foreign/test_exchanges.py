@@ -24,14 +24,13 @@ from tests.imports.foreign.damage import check_damaged
 from tests.imports.foreign.files import PRODUCED, check_run, results_in, runs_of, said_in
 from trace_recorder import TrajectoryFormatError, load, replay
 from trace_recorder.imports.foreign import wire
-from trace_recorder.imports.foreign.formats import Source
+from trace_recorder.imports.foreign.formats import Source, read_runs
 from trace_recorder.recording.imported_runs import import_file
 from trace_recorder.rerun.recorded import Recording
 from trace_recorder.rerun.serving import ReplayServer
 
 _KEY = "an-ordinary-looking-value-17"
 _URL = "https://api.openai.com/v1/chat/completions"
-_ASKED = [{"name": "get_weather", "arguments": {"city": city}} for city in ("Tokyo", "Paris")]
 _TOOLS: Any = [
     {
         "type": "function",
@@ -55,7 +54,7 @@ def _asked(text: str = "Hello") -> str:
     return json.dumps({"model": "m", "messages": [{"role": "user", "content": text}]})
 
 
-def _taped(answer: Any, status: int = 200, asked: str = "", url: str = _URL, **response: Any) -> dict[str, Any]:
+def _taped(answer: Any, status: Any = 200, asked: str = "", url: str = _URL, **response: Any) -> dict[str, Any]:
     headers = {"Authorization": [f"Bearer {_KEY}"], "Cookie": ["a=b"], "x-stainless-retry-count": ["0"]}
     request = {"method": "POST", "uri": url, "body": asked or _asked(), "headers": headers}
     body = {"string": json.dumps(answer)}
@@ -106,7 +105,8 @@ def _served(path: Path) -> Iterator[ReplayServer]:
 @pytest.mark.parametrize("name", ["vcr/weather.yaml", "har/weather.har"])
 def test_recorded_http_is_read_and_answers_the_agent_again(name: str, tmp_path: Path) -> None:
     """The calls are what the provider's script says. Replayed and served, the real SDKs get the same again."""
-    pytest.importorskip("yaml")
+    if name.endswith(".yaml"):
+        pytest.importorskip("yaml")
     (run,) = runs_of(PRODUCED / name)
     read = check_run(run, tmp_path)
     usage = [(67, 19), (179, 11), (12, 6)]
@@ -167,6 +167,30 @@ def test_a_stream_without_its_events_is_read_and_cannot_be_replayed(tmp_path: Pa
             client.messages.stream(**sent).__enter__().get_final_message()
 
 
+def test_a_stream_without_its_events_has_not_failed(tmp_path: Path) -> None:
+    """An equal request after it is a call of its own, not its next attempt."""
+    line = json.loads((PRODUCED / "claude-tap" / "weather.jsonl").read_text().splitlines()[0])
+    del line["response"]["sse_events"]
+    path = tmp_path / "trace.jsonl"
+    path.write_text((json.dumps(line) + "\n") * 2)
+    assert [one["text"] for one in said_in(load(path))] == ["Let me look."] * 2
+
+
+def test_blobs_that_records_repeat_are_read_within_a_limit(tmp_path: Path) -> None:
+    """A small bundle could become a huge run."""
+    bundle = json.loads((PRODUCED / "claude-tap" / "weather.compact.json").read_text())
+    reference = {"__claude_tap_blob_ref__": {"hash": "h"}}
+    bundle["blobs"] = {"h": {"payload": {"role": "user", "content": "x" * 1000}}}
+    for record in bundle["records"]:
+        record["request"]["body"]["messages"] = [reference] * 4
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(bundle))
+    for limit, calls, gaps in ((10_000, 2, []), (6000, 1, ["line 2"]), (3000, 0, ["line 1"])):
+        (run,) = read_runs(Source(path, max_run_bytes=limit))
+        trajectory = check_run(run, tmp_path)
+        assert (len(trajectory.llm_interactions), [gap.what for gap in trajectory.gaps]) == (calls, gaps)
+
+
 def test_only_headers_on_the_list_are_kept_and_keys_are_masked_wherever_they_are(tmp_path: Path) -> None:
     path = _cassette(tmp_path, _taped(_answer(f"Your key is {_KEY}."), url=f"{_URL}?key=second-{_KEY}&api-version=1"))
     (imported,) = import_file(Source(path), tmp_path / "out")
@@ -190,12 +214,25 @@ def test_a_request_that_failed_and_is_repeated_is_one_call_with_attempts(tmp_pat
 def test_a_body_that_is_still_compressed_is_read_within_a_limit(tmp_path: Path) -> None:
     headers = {"content-type": ["application/json"], "content-encoding": ["gzip"]}
     body = gzip.compress(json.dumps(_answer()).encode())
-    taped = _taped(None, headers=headers) | {}
+    taped = _taped(None, headers=headers)
     taped["response"]["body"] = {"base64_string": base64.b64encode(body).decode()}
     assert load(_cassette(tmp_path, taped)).llm_interactions[0].response.content == "hi"
+    taped["response"]["body"] = {"base64_string": base64.b64encode(body[:-20]).decode()}
+    [gap] = load(_cassette(tmp_path, taped)).gaps
+    assert (gap.what, gap.why) == ("the response of interaction 1", "its compressed data is not complete")
     bomb = zlib.compress(b"x" * 100_000_000)
     cut, why = wire.without_encoding(bomb, [(b"content-encoding", b"deflate")])
     assert (len(cut), why) == (67_108_864, "it decompresses to more than 67108864 bytes")
+
+
+def test_compressed_bodies_are_read_within_a_limit_together(tmp_path: Path) -> None:
+    headers = {"content-type": ["application/json"], "content-encoding": ["gzip"]}
+    body = {"base64_string": base64.b64encode(gzip.compress(json.dumps(_answer("hi" * 10_000)).encode())).decode()}
+    path = _cassette(tmp_path, *(_taped(None, asked=_asked(f"{n}"), headers=headers, body=body) for n in range(3)))
+    (run,) = read_runs(Source(path, max_run_bytes=50_000))
+    trajectory = check_run(run, tmp_path)
+    assert [len(call.response.content or "") for call in trajectory.llm_interactions] == [20_000, 20_000]
+    assert [gap.what for gap in trajectory.gaps] == ["interaction 3 and those after it"]
 
 
 def test_yaml_without_a_library_and_with_aliases_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,11 +275,54 @@ def test_entries_of_a_har_file_in_the_order_in_which_they_began(tmp_path: Path) 
     assert (second.response.content, second.duration_seconds, second.timestamp[-14:]) == (
         "2",
         1.5,
-        "01.000000+00:00"[-14:],
+        "1.000000+00:00",
     )
     assert third.error is not None
     assert (third.error.message, run.annotations) == ("net::ERR_ABORTED", {"other_requests": 1})
     assert "private" not in json.dumps(run.to_document())
+
+
+_NO_BODY = "it has no body, or one that is not base64 as it says"
+
+
+@pytest.mark.parametrize("body", [{}, {"base64_string": "%"}, None])
+def test_a_response_of_a_cassette_without_its_body_is_a_gap(body: Any, tmp_path: Path) -> None:
+    run = load(_cassette(tmp_path, _taped(None, body=body)))
+    assert [call.answered for call in run.llm_interactions] == [False]
+    assert [(gap.what, gap.why) for gap in run.gaps] == [("the response of interaction 1", _NO_BODY)]
+
+
+def test_a_response_without_its_status_is_a_gap(tmp_path: Path) -> None:
+    run = load(_cassette(tmp_path, _taped(_answer(), status={})))
+    assert [(gap.what, gap.why) for gap in run.gaps] == [("the response of interaction 1", "it has no status")]
+
+
+def test_a_response_of_claude_tap_without_its_body_is_a_gap(tmp_path: Path) -> None:
+    line = json.loads((PRODUCED / "claude-tap" / "weather.jsonl").read_text().splitlines()[0])
+    line["response"] |= {"body": None, "sse_events": []}
+    path = tmp_path / "trace.jsonl"
+    path.write_text(json.dumps(line) + "\n")
+    assert [(gap.what, gap.why) for gap in load(path).gaps] == [("the response of line 1", _NO_BODY)]
+
+
+@pytest.mark.parametrize("content", [{"size": 9}, {"text": "%", "encoding": "base64"}])
+def test_a_response_of_a_har_file_without_its_body_is_a_gap(content: Any, tmp_path: Path) -> None:
+    """Browsers do not keep all bodies. The same request after it is another call: the first did not fail."""
+    entry = _entry("2026-01-01T00:00:01Z", _answer())
+    first = {**entry, "response": {**entry["response"], "content": content}}
+    path = tmp_path / "x.har"
+    path.write_text(json.dumps({"log": {"version": "1.2", "entries": [first, entry]}}))
+    run = load(path)
+    assert [call.response.content for call in run.llm_interactions] == [None, "hi"]
+    assert [(gap.what, gap.why) for gap in run.gaps] == [("the response of entry 1", _NO_BODY)]
+
+
+def test_a_cassette_compressed_with_zstd_is_read(tmp_path: Path) -> None:
+    pytest.importorskip("yaml")
+    zstd = pytest.importorskip("zstandard")
+    path = tmp_path / "weather.yaml.zst"
+    path.write_bytes(zstd.compress((PRODUCED / "vcr" / "weather.yaml").read_bytes()))
+    assert len(load(path).llm_interactions) == 3
 
 
 @pytest.mark.parametrize("kind", ["cassette", "har"])

@@ -38,9 +38,9 @@ def test_each_run_is_valid_and_can_be_exported(folder: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_damaged_copies_are_read_or_refused_and_keys_are_masked(folder: str, tmp_path: Path) -> None:
     files = produced_files(f"{folder}/**/*")
-    found: list[str] = []
+    problems: list[str] = []
     for number in range(12):
         place = tmp_path / f"{number}"
         place.mkdir()
-        found += one(number, Random(folder).randrange(1000), files, place)
-    assert found == []
+        problems += one(number, Random(folder).randrange(1000), files, place)
+    assert problems == []

@@ -56,6 +56,27 @@ def test_the_rows_of_a_trial_of_harbor_are_one_run() -> None:
     assert [(reward.name, reward.value) for reward in solved.rewards] == [("reward", 1.0)]
 
 
+def test_a_row_of_harbor_continues_any_row_before_it(tmp_path: Path) -> None:
+    """Rows of an agent and of its sub-agent may alternate: no answer is a call twice."""
+    main, other = (
+        [("system", "s"), ("user", asked), ("assistant", answer)] for asked, answer in (("q", "a"), ("part", "b"))
+    )
+    conversations = [main, other, [*main, ("user", "more"), ("assistant", "c")]]
+    rows = [
+        {
+            "conversations": [{"role": role, "content": content} for role, content in messages],
+            "agent": "x",
+            "episode": f"episode-{number}",
+            "trial_name": "t",
+        }
+        for number, messages in enumerate(conversations)
+    ]
+    path = tmp_path / "rows.json"
+    path.write_text(json.dumps(rows))
+    [run] = loaded(path)
+    assert said_in(run) == [{"saw": 2, "text": "a"}, {"saw": 2, "text": "b"}, {"saw": 4, "text": "c"}]
+
+
 def test_a_document_may_be_a_list_of_rows(tmp_path: Path) -> None:
     rows: list[Any] = [
         {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": text}]} for text in "ab"

@@ -131,7 +131,7 @@ def test_a_call_takes_its_time() -> None:
 
 
 def test_a_call_takes_the_time_of_all_its_attempts() -> None:
-    """The answer had come at the end of the last one, also where a document states the duration of that one alone."""
+    """The answer came at the end of the last attempt, even if a document states the duration of that attempt alone."""
     times = ({"timestamp": f"2025-06-12T20:00:0{second}+00:00", "duration_seconds": 0.25} for second in (1, 2))
     tried = [{"number": number, **time} for number, time in enumerate(times)]
 

@@ -1,4 +1,4 @@
-"""What is new in a prompt: show, diff and the viewer say the same, and independent calls edit no history."""
+"""show, diff and the viewer agree about the new messages of a prompt, and independent calls edit no history."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ def shown_prompts(trajectory: Trajectory) -> list[str]:
 
 
 def by_show(trajectory: Trajectory) -> list[tuple[int, int]]:
-    """How many messages each prompt has in common with an earlier one, and how many of that are gone."""
-    found = [
+    """Return how many messages each prompt has in common with an earlier one, and how many of that are gone."""
+    matches = [
         (re.search(r"(\d+) as in", text), re.search(r"(\d+) of \w+ gone", text)) for text in shown_prompts(trajectory)
     ]
-    return [(int(kept[1]) if kept else 0, int(gone[1]) if gone else 0) for kept, gone in found]
+    return [(int(kept[1]) if kept else 0, int(gone[1]) if gone else 0) for kept, gone in matches]
 
 
 def by_viewer(trajectory: Trajectory) -> list[tuple[int, int]]:
-    found = []
+    counts = []
     for entry in RunAnswers(trajectory).outline()["interactions"]:
         prompt = entry["prompt"]
         inserted = sum(last - first + 1 for _, _, ranges in prompt["changes"] for first, last in ranges)
-        found.append((prompt["count"] - inserted, sum(removed for _, removed, _ in prompt["changes"])))
-    return found
+        counts.append((prompt["count"] - inserted, sum(removed for _, removed, _ in prompt["changes"])))
+    return counts
 
 
 def gone_by_diff(trajectory: Trajectory) -> list[int]:
@@ -86,7 +86,7 @@ def test_independent_calls_with_one_system_prompt_edit_no_history() -> None:
 
 
 def test_a_delta_document_takes_steps_in_proportion_to_what_is_new(tmp_path: Path) -> None:
-    """Four times as many calls of a conversation take four times as many, also where all messages are compared."""
+    """Four times as many calls of a conversation take four times as many, also if all messages are compared."""
     few, many = (recorded(tmp_path, histories.append_only, turns) for turns in (20, 80))
 
     assert calls(lambda: many.to_document("delta")) <= 4.2 * calls(lambda: few.to_document("delta"))

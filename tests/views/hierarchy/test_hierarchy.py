@@ -144,7 +144,7 @@ def test_metrics_count_tools(trajectories: Trajectories) -> None:
 
 
 def test_times_are_with_models_with_tools_and_in_all(trajectories: Trajectories) -> None:
-    """Of a run whose calls took 1.5 seconds each. Nobody timed its tools: the time between two calls is not theirs."""
+    """Its calls took 1.5 seconds each. Nobody timed its tools, and the time between two calls is not theirs."""
     execution = to_hierarchy(trajectories["sub_agents"])["execution_metrics"]
 
     assert execution == {"env_time": None, "llm_time": 6.0, "total_time": 12.5, "termination_reason": "ENV_DONE"}

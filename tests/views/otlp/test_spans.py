@@ -45,7 +45,7 @@ _REMOVED = {
     "invoke_agent": {"gen_ai.provider.name", "gen_ai.agent.id"},
     "chat": {"gen_ai.agent.id", "gen_ai.usage.cache_creation.input_tokens"},
 }
-"""What version 0.1 has no more, by the operation of a span."""
+"""Attributes that version 0.1 does not have, by the operation of a span."""
 _CHANGED = {"gen_ai.output.messages", "gen_ai.system_instructions", "trace_recorder.agent.id"}
 
 

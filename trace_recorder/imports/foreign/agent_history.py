@@ -1,7 +1,7 @@
 """The messages and calls of one agent, for formats that list what happened in a session line by line.
 
 An answer of the model is a call that saw the messages before it. A tool's result is a message; if no later call saw
-it, it is stated as an execution of the tool. What the user said after the last call is an annotation of the run. Any
+it, it is stated as an execution of the tool. Messages of the user after the last call are an annotation of the run. Any
 other message that no call saw stays as it is. A session that goes back to an earlier message continues a fork of the
 conversation, and one that was compacted a new conversation.
 """
@@ -130,12 +130,12 @@ class AgentHistory:
         self.position = Position(self.conversation, len(self.conversation))
 
     def finish(self) -> None:
-        """State what no call saw at the end. What the agent of the run was told last is an annotation of the run."""
-        waiting = [(said, time) for said, time in self._unseen if said["role"] == "user"]
-        if waiting and self.agent == MAIN:
-            self._unseen = [one for one in self._unseen if one not in waiting]
-            said = [message for message, _ in waiting]
-            self.events.append(Annotation(key=UNANSWERED, value=said, time=waiting[-1][1]))
+        """State the messages at the end that no call saw. The last prompts of the run's agent are an annotation."""
+        prompts = [(message, time) for message, time in self._unseen if message["role"] == "user"]
+        if prompts and self.agent == MAIN:
+            self._unseen = [(message, time) for message, time in self._unseen if message["role"] != "user"]
+            messages = [message for message, _ in prompts]
+            self.events.append(Annotation(key=UNANSWERED, value=messages, time=prompts[-1][1]))
         self._state_unseen()
 
     def _state_unseen(self) -> None:

@@ -25,7 +25,7 @@ _MODEL = re.compile(r"(?:Main model|Model): (\S+)")
 _VERSION = re.compile(r"Aider (v\S+)")
 _FAILED = re.compile(r"litellm\.(\w+): (.*)", re.DOTALL)
 _USAGE = re.compile(
-    r"Tokens: ([\d.]+[kM]?) sent(.*?), ([\d.]+[kM]?) received\.(?:\s+Cost: \$([\d.]+) message)?", re.DOTALL
+    r"Tokens: ([\d.]+[kM]?) sent(.{0,200}?), ([\d.]+[kM]?) received\.(?:\s+Cost: \$([\d.]+) message)?", re.DOTALL
 )
 _CACHE = re.compile(r", ([\d.]+[kM]?) cache (write|hit)")
 
@@ -36,13 +36,13 @@ def recognizes(source: Source) -> bool:
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield the run of each chat in which something was said; of a file without any, the first chat's."""
+    """Yield a run for each chat with a prompt or a line that was not read. If there is none, yield the first chat's."""
     first: ForeignRun | None = None
     is_any = False
     for number, chat in enumerate(_chats(source), start=1):
         run = _run(f"{source.path.parent.absolute().name or 'aider'}-{number}", chat)
         first = first or run
-        if chat.has_words:
+        if chat.has_words or chat.missing:
             is_any = True
             yield run
     if first is not None and not is_any:
@@ -72,7 +72,7 @@ def _chats(source: Source) -> Iterator[_Chat]:
     for line in source.text_lines():
         text = as_text(line.value) or ""
         if text.startswith(_START) and (started := stated_time(text.removeprefix(_START).strip())):
-            if chat.lines and chat.started:
+            if chat.missing or (chat.lines if chat.started else any(map(str.strip, chat.lines))):
                 yield chat
             chat = _Chat(started)
         else:
@@ -82,7 +82,7 @@ def _chats(source: Source) -> Iterator[_Chat]:
 
 def _run(name: str, chat: _Chat) -> ForeignRun:
     run = ForeignRun(identity=f"{name}-{chat.started[:19]}", start_time=chat.started, events=[*chat.missing])
-    reading = _Reading(run)
+    reading = _ChatReader(run)
     blocks = [*_blocks(chat.lines), ("", "")]
     for (kind, text), (following, _) in pairwise(blocks):
         if kind == "user" and text.startswith(("/", "!")) and following != "answer":
@@ -99,16 +99,16 @@ def _run(name: str, chat: _Chat) -> ForeignRun:
 
 
 def _blocks(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield what the user, the model and aider said, one after another, with who said it."""
+    """Yield the texts of the user, the model and aider in their order, each after its kind."""
     is_trimmed = not any(line.endswith(_END) and line.startswith((_USER, _PRINTED)) for line in lines)
-    said = False
+    has_prompt = False
     kinds: list[tuple[str, str]] = []
     for line in lines:
         kind = "answer"
         if line.endswith(_END) or is_trimmed:
             kind = "user" if line.startswith(_USER) else "printed" if line.startswith(_PRINTED) else kind
-        said = said or kind == "user"
-        kinds.append((kind if said else "printed", line))
+        has_prompt = has_prompt or kind == "user"
+        kinds.append((kind if has_prompt else "printed", line))
     for kind, group in groupby(kinds, key=lambda pair: pair[0]):
         texts = [_text(kind, line) for _, line in group]
         text = "\n".join(texts).strip("\n")
@@ -121,7 +121,7 @@ def _text(kind: str, line: str) -> str:
     return line if prefix is None else line.removesuffix(_END).removeprefix(prefix)
 
 
-class _Reading:
+class _ChatReader:
     """One chat while it is read. `answered` is the last call, as long as its usage was not printed."""
 
     def __init__(self, run: ForeignRun) -> None:
@@ -147,14 +147,14 @@ class _Reading:
             self.answered = None
 
 
-def _usage(found: re.Match[str]) -> Members:
+def _usage(match: re.Match[str]) -> Members:
     """Return the counts that are exact as numbers, and rounded ones as they are printed."""
-    printed = {"input_tokens": found[1], "output_tokens": found[3]}
+    printed = {"input_tokens": match[1], "output_tokens": match[3]}
     names = {"write": "cache_creation_input_tokens", "hit": "cache_read_input_tokens"}
-    printed |= {names[kind]: count for count, kind in _CACHE.findall(found[2])}
+    printed |= {names[kind]: count for count, kind in _CACHE.findall(match[2])}
     exact = {name: int(count) for name, count in printed.items() if count.isdecimal() and len(count) < 10}
     rounded = {name: count for name, count in printed.items() if name not in exact}
-    cost = found[4]
+    cost = match[4]
     return {**exact, **without_none(cost=float(cost) if cost and cost.count(".") < 2 and cost != "." else None)} | (
         {"extra": {"rounded": rounded}} if rounded else {}
     )

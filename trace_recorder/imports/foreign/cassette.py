@@ -23,8 +23,10 @@ from trace_recorder.imports.foreign.wire import (
     header_pairs,
     model_endpoint,
     other_requests,
+    with_gap,
     without_encoding,
 )
+from trace_recorder.imports.foreign.zstd import opened
 from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH
 from trace_recorder.values.messages import Payload
 
@@ -51,16 +53,20 @@ def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the calls to models of a cassette as one run."""
     document = _load_yaml(source) if _is_yaml(source) else source.document
     events: list[Event] = []
-    others = 0
+    others, remaining = 0, source.max_run_bytes
     for number, interaction in enumerate(as_list(as_dict(document).get("interactions")), start=1):
-        found = _events(as_dict(interaction), number)
-        others += not found
-        events += found
+        exchange = _events(as_dict(interaction), number)
+        remaining -= sum(len(event.response or b"") for event in exchange if isinstance(event, Exchange))
+        if remaining < 0:  # a short body may decompress to a long one
+            events.append(Missing(what=f"interaction {number} and those after it", why="they are too large together"))
+            break
+        others += not exchange
+        events += exchange
     yield ForeignRun(identity=source.path.name.partition(".")[0], events=[*events, *other_requests(others)])
 
 
 def _events(interaction: Members, number: int) -> list[Event]:
-    """Return the exchange of an interaction, and what of it cannot be read; nothing for other traffic."""
+    """Return the exchange of an interaction, and the parts of it that cannot be read; nothing for other traffic."""
     request, response = as_dict(interaction.get("request")), as_dict(interaction.get("response"))
     url = request.get("uri")
     endpoint = model_endpoint(request.get("method"), url)
@@ -80,8 +86,7 @@ def _events(interaction: Members, number: int) -> list[Event]:
         response_headers=answered,
         response=body,
     )
-    missing = [] if why is None else [Missing(what=f"the response of interaction {number}", why=why)]
-    return [exchange, *missing]
+    return with_gap(exchange, f"interaction {number}", why)
 
 
 def _body(value: Payload) -> bytes | None:
@@ -101,11 +106,12 @@ def _load_yaml(source: Source) -> Payload:
         raise TrajectoryFormatError(
             f"{source.path} is a cassette in YAML, which needs PyYAML: pip install 'trace-recorder[imports]'"
         ) from None
-    if source.path.stat().st_size > MAX_YAML_BYTES:
+    with opened(source.path) as file:
+        data = file.read(MAX_YAML_BYTES + 1)
+    if len(data) > MAX_YAML_BYTES:
         raise TrajectoryFormatError(
             f"{source.path} is longer than {MAX_YAML_BYTES} bytes, the most that is read of YAML."
         )
-    data = source.path.read_bytes()
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return try_call(lambda: _checked(yaml, loader, data, source), lambda error: _refuse(error, source))
 

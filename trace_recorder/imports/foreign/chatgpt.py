@@ -28,7 +28,7 @@ from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCa
 
 _THOUGHTS = ("thoughts", "reasoning_recap")
 _TEXTS = ("text", "result", "content")
-"""Under which names content that is no list of parts has its text."""
+"""The names under which content that is not a list of parts has its text."""
 _EXTRA = ("status", "end_turn", "channel")
 
 
@@ -51,10 +51,10 @@ def read(source: Source) -> Iterator[ForeignRun]:
     document = source.document
     name = source.path.name.partition(".")[0]
     for number, conversation in enumerate(document if isinstance(document, list) else [document], start=1):
-        yield _Reading(as_dict(conversation), f"{name}-{number}").run
+        yield _ConversationReader(as_dict(conversation), f"{name}-{number}").run
 
 
-class _Reading:
+class _ConversationReader:
     """One conversation, from its first node to the last leaf."""
 
     def __init__(self, members: Members, name: str) -> None:
@@ -75,17 +75,19 @@ class _Reading:
 
     def _read_nodes(self) -> None:
         roots = [key for key, node in self.nodes.items() if node.get("parent") not in self.nodes]
-        left: list[tuple[str, Position, str | None]] = [(key, self.history.position, None) for key in reversed(roots)]
+        pending: list[tuple[str, Position, str | None]] = [
+            (key, self.history.position, None) for key in reversed(roots)
+        ]
         seen: set[str] = set()
-        while left:
-            key, position, asked = left.pop()
+        while pending:
+            key, position, call_id = pending.pop()
             if key in seen or key not in self.nodes:
                 self._miss(f"node {key}", "it is in the tree twice" if key in seen else "it is not in the file")
                 continue
             self.history.return_to(position)
-            last, asked = self._read_node(key, asked, seen)
+            last, call_id = self._read_node(key, call_id, seen)
             position = self.history.position
-            left += [(child, position, asked) for child in reversed(self._children(last))]
+            pending += [(child, position, call_id) for child in reversed(self._children(last))]
         if unread := len(self.nodes) - len(seen):
             self._miss(f"{unread} nodes", "no path leads to them")
 
@@ -95,7 +97,7 @@ class _Reading:
     def _children(self, key: str) -> list[str]:
         return [child for child in as_list(self.nodes[key].get("children")) if isinstance(child, str)]
 
-    def _read_node(self, key: str, asked: str | None, seen: set[str]) -> tuple[str, str | None]:
+    def _read_node(self, key: str, call_id: str | None, seen: set[str]) -> tuple[str, str | None]:
         """Read a node, or all nodes of an answer; return the last of them, and the call that a tool may answer now."""
         seen.add(key)
         message = self._message(key)
@@ -105,8 +107,8 @@ class _Reading:
         content, time = _content(message), stated_time(message.get("create_time"))
         if role == "tool":
             name = as_text(as_dict(message.get("author")).get("name"))
-            self.history.add(Message("tool", content, call_id=asked, name=name), time)
-            return key, asked
+            self.history.add(Message("tool", content, call_id=call_id, name=name), time)
+            return key, call_id
         if is_nonempty(content):
             self.history.add(Message(role or "system", content), time)
             if role == "user":

@@ -15,7 +15,7 @@ from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_num
 from trace_recorder.imports.foreign.clocks import later, stated_time
 from trace_recorder.imports.foreign.run import Event, Exchange, ForeignRun, Members, Missing
 from trace_recorder.imports.foreign.source import Line, Source
-from trace_recorder.imports.foreign.wire import header_pairs, model_endpoint, other_requests
+from trace_recorder.imports.foreign.wire import header_pairs, model_endpoint, other_requests, with_gap
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Payload, without_none
 
@@ -37,25 +37,15 @@ def recognizes(source: Source) -> bool:
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the calls of a trace as one run."""
     run = ForeignRun(identity=source.path.name.partition(".")[0])
-    others, left = 0, source.max_run_bytes
+    others = 0
     for line in _records(source):
-        event = _event(line)
-        if isinstance(event, Exchange):
-            left -= len(event.request)
-            run.source |= without_none(**_client(as_dict(line.value)))
-        if left < 0:
-            run.events.append(
-                Missing(what=f"record {line.number} and those after it", why="they are too large together")
-            )
-            break
-        others += event is None
-        run.events += [] if event is None else [event]
+        events = _events(line)
+        if any(isinstance(event, Exchange) for event in events):
+            run.source |= without_none(tool=as_text(as_dict(as_dict(line.value).get("capture")).get("client")))
+        others += not events
+        run.events += events
     run.events += other_requests(others)
     yield run
-
-
-def _client(record: Members) -> dict[str, str | None]:
-    return {"tool": as_text(as_dict(record.get("capture")).get("client"))}
 
 
 def _records(source: Source) -> Iterable[Line]:
@@ -63,29 +53,48 @@ def _records(source: Source) -> Iterable[Line]:
     if not (isinstance(document, dict) and _BUNDLE in document):
         yield from source.lines()
         return
-    blobs = as_dict(document.get("blobs"))
+    blobs = _Blobs(as_dict(document.get("blobs")), source.max_run_bytes)
     for number, record in enumerate(as_list(document.get("records")), start=1):
         inner = as_dict(record).get("record") if _RECORD in as_dict(record) else record
-        yield Line(number, _with_blobs(inner, blobs, _INSIDE))
+        record_with_blobs = blobs.put_into(inner)
+        if blobs.remaining < 0:
+            yield Line(number, None, "it and all records after it are left out: their blobs are too large together")
+            return
+        yield Line(number, record_with_blobs)
 
 
-def _with_blobs(value: Payload, blobs: Mapping[str, Payload], depth: int) -> Payload:
-    """Return a value with the blobs that it refers to in their places."""
-    if isinstance(value, dict) and _BLOB in value:
-        return as_dict(blobs.get(as_text(as_dict(value[_BLOB]).get("hash")) or "")).get("payload", value)
-    return map_inside(lambda one: _with_blobs(one, blobs, depth - 1), value) if depth else value
+class _Blobs:
+    """The blobs of a bundle. `remaining` is how many bytes of blobs records may still repeat."""
+
+    def __init__(self, blobs: Mapping[str, Payload], limit: int) -> None:
+        self.remaining = limit
+        self._blobs = blobs
+        self._sizes: dict[str, int] = {}
+
+    def put_into(self, value: Payload, depth: int = _INSIDE) -> Payload:
+        """Return a value with the blobs that it refers to in their places. Beyond the limit, references stay."""
+        if isinstance(value, dict) and _BLOB in value:
+            return self._payload(value, as_text(as_dict(value[_BLOB]).get("hash")) or "")
+        return map_inside(lambda member: self.put_into(member, depth - 1), value) if depth else value
+
+    def _payload(self, reference: Payload, name: str) -> Payload:
+        payload = as_dict(self._blobs.get(name)).get("payload", reference)
+        if name not in self._sizes:
+            self._sizes[name] = len(to_json(payload))
+        self.remaining -= self._sizes[name]
+        return payload if self.remaining >= 0 else reference
 
 
-def _event(line: Line) -> Event | None:
-    """Return the exchange of a record; None if it is no call to a model."""
+def _events(line: Line) -> list[Event]:
+    """Return the exchange of a record, and the parts of it that cannot be read; nothing for other traffic."""
     record = as_dict(line.value)
     if line.why is not None or not isinstance(record.get("request"), dict):
-        return Missing(what=f"line {line.number}", why=line.why or "it has no request")
+        return [Missing(what=f"line {line.number}", why=line.why or "it has no request")]
     request, response = record["request"], as_dict(record.get("response"))
     url = (as_text(record.get("upstream_base_url")) or "").rstrip("/") + (as_text(request.get("path")) or "")
     endpoint = model_endpoint(request.get("method"), url)
     if endpoint is None:
-        return None
+        return []
     ended, milliseconds = stated_time(record.get("timestamp")), as_number(record.get("duration_ms"))
     seconds = None if milliseconds is None or milliseconds < 0 else milliseconds / 1000
     status, body, events = as_int(response.get("status")), response.get("body"), as_list(response.get("sse_events"))
@@ -94,7 +103,7 @@ def _event(line: Line) -> Event | None:
         data: bytes | None = "".join(map(_event_text, map(as_dict, events))).encode("utf-8", "replace")
     else:
         data = None if is_stream or body is None else _as_sent(body)
-    return Exchange(
+    exchange = Exchange(
         time=(later(ended, -seconds) if seconds else "") or ended,
         endpoint=endpoint,
         url=url,
@@ -107,6 +116,7 @@ def _event(line: Line) -> Event | None:
         duration_seconds=seconds,
         ended=ended,
     )
+    return with_gap(exchange, f"line {line.number}")
 
 
 def _as_sent(body: Payload) -> bytes:

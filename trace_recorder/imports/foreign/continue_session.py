@@ -1,4 +1,4 @@
-"""Continue's sessions, `~/.continue/sessions/<id>.json`: `history` has the messages, each with what belongs to it.
+"""Continue's sessions, `~/.continue/sessions/<id>.json`: `history` has the messages, each with its context and results.
 
 Source: `core/index.d.ts` (`Session`, `ChatHistoryItem`) of Continue. Results of tools are in the `toolCallStates` of
 the answer, or are messages of their own.
@@ -42,7 +42,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
         source=without_none(title=document.get("title"), directory=document.get("workspaceDirectory")),
     )
     items = [as_dict(item) for item in as_list(document.get("history"))]
-    _Reading(run, _answered_apart(items)).read_all(items)
+    _SessionReader(run, _answered_apart(items)).read_all(items)
     if usage := as_dict(document.get("usage")):
         run.events.append(Annotation(key="session_usage", value=usage))
     rest = {name: value for name, value in document.items() if name not in ("history", "sessionId", "usage")}
@@ -56,7 +56,7 @@ def _answered_apart(items: list[Members]) -> set[str]:
     return {call_id for message in messages if (call_id := as_text(message.get("toolCallId")))}
 
 
-class _Reading:
+class _SessionReader:
     """One session while it is read."""
 
     def __init__(self, run: ForeignRun, answered_apart: set[str]) -> None:
@@ -91,15 +91,15 @@ class _Reading:
                 self.run.task = self.run.task or first_text(read.content) or None
 
     def _read_answer(self, item: Members, message: Members) -> None:
-        stated = Remaining(as_dict(message.get("usage")))
-        model, cents = stated.text("model"), stated.number("cost_cents")
+        usage_members = Remaining(as_dict(message.get("usage")))
+        model, cents = usage_members.text("model"), usage_members.number("cost_cents")
         usage = (
-            replace(read_usage(stated), cost=None if cents is None else cents / 100)
+            replace(read_usage(usage_members), cost=None if cents is None else cents / 100)
             if message.get("usage")
             else Usage()
         )
-        said = _chat_form({name: value for name, value in message.items() if name != "usage"})
-        [read, *_] = [*read_message(said), Message("assistant")]
+        without_usage = {name: value for name, value in message.items() if name != "usage"}
+        [read, *_] = [*read_message(_chat_form(without_usage)), Message("assistant")]
         thought = join_texts([*self._thoughts, as_text(as_dict(item.get("reasoning")).get("text"))], "\n\n")
         self._thoughts = []
         response = LLMResponse(
@@ -122,16 +122,8 @@ class _Reading:
         self.history.add(Message("tool", join_texts(outputs, "\n"), call_id=call_id, name=name, extra=extra), "")
 
 
-def _usage(stated: Members) -> tuple[Usage, str | None]:
-    """Return the counts of an answer, and its model, which is stated beside them."""
-    members = Remaining(stated)
-    model, cents = members.text("model"), members.number("cost_cents")
-    usage = read_usage(members.rest()) if stated else Usage()
-    return (usage if cents is None else replace(usage, cost=cents / 100)), model
-
-
 def _chat_form(message: Members) -> Members:
-    """Return a message in OpenAI's chat form. Continue names images otherwise."""
+    """Return a message in OpenAI's chat form. Continue has other names for images."""
     named = {_NAMES.get(name, name): value for name, value in message.items()}
     if isinstance(content := named.get("content"), list):
         named["content"] = [_part(as_dict(part)) if isinstance(part, dict) else part for part in content]

@@ -1,8 +1,8 @@
 """HTTP exchanges of another tool's file as the records that capture writes of an exchange.
 
-What a run has then is what it would have if we had recorded it: requests as items, the text of streams, the headers on
-the allow-list; and it can be replayed. Keys in the headers and the address of an exchange are masked wherever they
-appear from then on. A request that equals the one before, which failed, is its next attempt.
+The run then has the same records as one that we recorded: requests as items, the text of streams, the headers on the
+allow-list. It can be replayed. Keys in the headers and the address of an exchange are masked in that exchange and in
+all that follow. A request that equals an earlier one, which failed, is its next attempt.
 """
 
 from __future__ import annotations
@@ -43,78 +43,79 @@ class ExchangeRecords:
         self._redaction.learn(*headers.secrets(exchange.headers, exchange.url))
         key = exchange.url, len(exchange.request), crc32(exchange.request)
         identity, attempt = self._failed.pop(key, (identity, 0))
-        about: Members = {"interaction_id": identity, "attempt": attempt}
-        if exchange.response is None or (exchange.status or 0) >= 400:
+        members: Members = {"interaction_id": identity, "attempt": attempt}
+        if exchange.status is None or exchange.status >= 400:
             self._failed[key] = identity, attempt + 1
-        request = self._request(exchange, about)
-        return request, self._answer(exchange, about)
+        request = self._request(exchange, members)
+        return request, self._answer(exchange, members)
 
-    def _request(self, exchange: Exchange, about: Members) -> Records:
+    def _request(self, exchange: Exchange, members: Members) -> Records:
         endpoint = exchange.endpoint
         retries = dict(exchange.headers).get(b"x-stainless-retry-count", b"0")
-        about = about | without_none(
+        members = members | without_none(
             api=endpoint.api,
             provider=endpoint.provider,
             model=endpoint.model,
             method=exchange.method,
             stream=endpoint.streams or None,
-            inferred=True if about["attempt"] and retries == b"0" else None,
+            inferred=True if members["attempt"] and retries == b"0" else None,
         )
-        said = dump_members({"url": clean_url(exchange.url), "headers": headers.kept(exchange.headers)})
+        beginning = dump_members({"url": clean_url(exchange.url), "headers": headers.kept(exchange.headers)})
         try:
             encoded = self._items.encode(exchange.request)
         except NotJsonError:
             self.mark_written = lambda _: None
             text = text_member(exchange.request, self._redaction.mask_bytes)
-            return [self._record("llm_request", about, f"{said},{text}")]
+            return [self._record("llm_request", members, f"{beginning},{text}")]
         masked = self._redaction.mask_all(
-            [*(one.members_to_mask for one in encoded.new), f'{said},"body":{encoded.body}']
+            [*(item.members_to_mask for item in encoded.new), f'{beginning},"body":{encoded.body}']
         )
-        data = record_data(about, f'"items":{encoded.items},{masked[-1][0]}', masked[-1][1])[:-1]
+        data = record_data(members, f'"items":{encoded.items},{masked[-1][0]}', masked[-1][1])[:-1]
         request: Data = lambda crcs: f'{data},"check":{encoded.check(crcs)}}}'  # noqa: E731 - it has a type
         self.mark_written = encoded.mark_written
         return [*item_records(encoded.new, masked), ("llm_request", request)]
 
-    def _answer(self, exchange: Exchange, about: Members) -> Records:
+    def _answer(self, exchange: Exchange, members: Members) -> Records:
         if exchange.status is None or (exchange.response is None and exchange.answer is None):
             if exchange.error is None:
                 return []
-            about = about | without_none(duration_seconds=exchange.duration_seconds)
-            return [self._record("llm_error", about, members_to_json(exchange.error))]
-        about = about | {"status": exchange.status} | without_none(duration_seconds=exchange.duration_seconds)
+            members = members | without_none(duration_seconds=exchange.duration_seconds)
+            return [self._record("llm_error", members, members_to_json(exchange.error))]
+        members = members | {"status": exchange.status} | without_none(duration_seconds=exchange.duration_seconds)
         kept: Members = {"headers": headers.kept(exchange.response_headers)}
         if exchange.response is None:
-            said = {**kept, "assembled": exchange.answer, "ended_by": None}
-            return [self._record("llm_response", about | {"complete": True, "stream": True}, members_to_json(said))]
-        if streams(exchange):
-            return self._stream(exchange, exchange.response, about, dump_members(kept))
+            data = {**kept, "assembled": exchange.answer, "ended_by": None}
+            return [self._record("llm_response", members | {"complete": True, "stream": True}, members_to_json(data))]
+        if _is_stream(exchange):
+            return self._stream(exchange, exchange.response, members, dump_members(kept))
         failure = None if exchange.error is None else str(exchange.error.get("message"))
         kept |= {"ended_by": failure} if failure else {}
         body = body_member(exchange.response, self._redaction.mask_bytes)
-        about = about | {"complete": failure is None}
-        return [self._record("llm_response", about, f"{dump_members(kept)},{body}")]
+        members = members | {"complete": failure is None}
+        return [self._record("llm_response", members, f"{dump_members(kept)},{body}")]
 
-    def _stream(self, exchange: Exchange, response: bytes, about: Members, kept: str) -> Records:
+    def _stream(self, exchange: Exchange, response: bytes, members: Members, kept: str) -> Records:
         masked, count, size = self._redaction.mask_stream(response)
-        part = {name: about[name] for name in ("interaction_id", "attempt", "status")}
+        part = {name: members[name] for name in ("interaction_id", "attempt", "status")}
         part |= {"time_to_first_token_seconds": None, "bytes": size, "zlib": packed(masked, 6)}
         joined = join_stream(exchange.endpoint.api, masked)
-        said = f'{kept},"assembled":{to_json(joined.body if joined else None)}'
+        data = f'{kept},"assembled":{to_json(joined.body if joined else None)}'
         ended: Members = {"complete": True, "stream": True} | _ending(exchange, joined)
         stream = self._record("llm_stream", part | without_none(redacted=count or None), kept)
-        return [*([stream] if response else []), self._record("llm_response", about | ended, said)]
+        return [*([stream] if response else []), self._record("llm_response", members | ended, data)]
 
-    def _record(self, kind: str, about: Members, said: str) -> tuple[str, Data]:
-        masked, count = self._redaction.mask(said)
-        return kind, record_data(about, masked, count)
+    def _record(self, kind: str, members: Members, text: str) -> tuple[str, Data]:
+        masked, count = self._redaction.mask(text)
+        return kind, record_data(members, masked, count)
 
 
-def streams(exchange: Exchange) -> bool:
+def _is_stream(exchange: Exchange) -> bool:
     """Whether the response of an exchange is a stream."""
     media = headers.kept(exchange.response_headers).get("content-type", "")
-    stated, status = is_stream_type(media), exchange.status or 0
-    asked = stated is None and status < 400 and asks_for_stream(exchange.endpoint, exchange.request)
-    return asked if stated is None else stated
+    by_type = is_stream_type(media)
+    if by_type is None:
+        return (exchange.status or 0) < 400 and asks_for_stream(exchange.endpoint, exchange.request)
+    return by_type
 
 
 def _ending(exchange: Exchange, joined: JoinedStream | None) -> Members:

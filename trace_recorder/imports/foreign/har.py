@@ -1,6 +1,6 @@
 """HAR files (HTTP Archive 1.2), as browsers, mitmproxy and other proxies write them: their calls to models.
 
-Source: http://www.softwareishard.com/blog/har-12-spec/. Of each entry in `log.entries`: `startedDateTime`, `time` in
+Source: http://www.softwareishard.com/blog/har-12-spec/. An entry in `log.entries` has `startedDateTime`, `time` in
 milliseconds, `request.postData.text`, `response.content.text`, which is base64 if `encoding` says so. Bodies are stored
 with their encodings undone. A `status` of 0 means that no response came; Chrome says why in `_error`.
 """
@@ -13,7 +13,14 @@ from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_num
 from trace_recorder.imports.foreign.clocks import later, stated_time
 from trace_recorder.imports.foreign.run import Event, Exchange, ForeignRun, Members, Missing
 from trace_recorder.imports.foreign.source import Source
-from trace_recorder.imports.foreign.wire import as_bytes, from_base64, header_pairs, model_endpoint, other_requests
+from trace_recorder.imports.foreign.wire import (
+    as_bytes,
+    from_base64,
+    header_pairs,
+    model_endpoint,
+    other_requests,
+    with_gap,
+)
 from trace_recorder.values.messages import Payload, without_none
 
 
@@ -29,9 +36,9 @@ def read(source: Source) -> Iterator[ForeignRun]:
     events: list[Event] = []
     others = 0
     for number, entry in enumerate(as_list(log.get("entries")), start=1):
-        event = _event(as_dict(entry), number)
-        others += event is None
-        events += [] if event is None else [event]
+        exchange = _events(as_dict(entry), number)
+        others += not exchange
+        events += exchange
     creator = as_dict(log.get("creator"))
     yield ForeignRun(
         identity=source.path.name.removesuffix(".har"),
@@ -40,20 +47,20 @@ def read(source: Source) -> Iterator[ForeignRun]:
     )
 
 
-def _event(entry: Members, number: int) -> Event | None:
-    """Return the exchange of an entry; None if it is no call to a model."""
+def _events(entry: Members, number: int) -> list[Event]:
+    """Return the exchange of an entry, and the parts of it that cannot be read; nothing for other traffic."""
     request, response = as_dict(entry.get("request")), as_dict(entry.get("response"))
     url = as_text(request.get("url")) or ""
     endpoint = model_endpoint(request.get("method"), url)
     if endpoint is None:
-        return None
+        return []
     time, milliseconds = stated_time(entry.get("startedDateTime")), as_number(entry.get("time"))
     sent = _body(as_dict(request.get("postData")))
     if sent is None:
-        return Missing(what=f"the request of entry {number}", why="its body is not in the file", time=time)
+        return [Missing(what=f"the request of entry {number}", why="its body is not in the file", time=time)]
     seconds = None if milliseconds is None or milliseconds < 0 else milliseconds / 1000
     status = as_int(response.get("status")) or None
-    return Exchange(
+    exchange = Exchange(
         time=time,
         endpoint=endpoint,
         url=url,
@@ -66,6 +73,7 @@ def _event(entry: Members, number: int) -> Event | None:
         duration_seconds=seconds,
         ended=later(time, seconds),
     )
+    return with_gap(exchange, f"entry {number}")
 
 
 def _headers(message: Members) -> list[tuple[bytes, bytes]]:

@@ -1,8 +1,8 @@
 """Rows that Harbor's `traces export` makes of the trajectories of trials: an episode in each, a run for each trial.
 
 Source: `harbor/utils/traces_utils.py`. `conversations` has messages with a role and a text: what the model saw at an
-answer, with the answer. Thoughts and calls of tools are tagged text in the answers, and what tools gave is a user's
-message. `result` is a reward, or the name of the error that ended the trial.
+answer, with the answer. Thoughts and calls of tools are tagged text in the answers, and results of tools are messages
+of the user. `result` is a reward, or the name of the error that ended the trial.
 """
 
 from __future__ import annotations
@@ -54,30 +54,28 @@ def _run(trial: str, rows: list[tuple[str, Line]]) -> ForeignRun:
         source={key: value for key, value in row.items() if key not in _OF_THE_RUN and value is not None},
     )
     histories = Histories()
-    before: list[Members] = []
     for _, line in rows:
         if line.why is not None:
             run.events.append(Missing(what=f"line {line.number}", why=line.why))
         else:
-            before = _read_row(run, histories, as_dict(line.value), before)
+            _read_row(run, histories, as_dict(line.value))
     _add_result(run, row.get("result"))
     return run
 
 
-def _read_row(run: ForeignRun, histories: Histories, row: Members, before: list[Members]) -> list[Members]:
-    """Add the calls of a row that the row before it does not have; return the messages of the row."""
-    given = [_chat_message(as_dict(message)) for message in messages_of(row)]
-    read = number_messages(message for element in given for message in read_message(element))
-    messages = [message.to_document() for message in read]
-    conversation, _ = histories.add(messages)
-    known = len(before) if messages[: len(before)] == before else 0
+def _read_row(run: ForeignRun, histories: Histories, row: Members) -> None:
+    """Add the calls of a row that no row before it has."""
+    sent = [_chat_message(as_dict(message)) for message in messages_of(row)]
+    numbered = number_messages(message for element in sent for message in read_message(element))
+    messages = [message.to_document() for message in numbered]
+    conversation, added = histories.add_counted(messages)
+    known = len(messages) - added
     for place, message in enumerate(messages[known:], start=known):
         if message["role"] == "assistant":
             call = Call(time="", conversation=conversation, length=place)
             call.response = {key: value for key, value in message.items() if key != "role"}
             call.tools, call.model, call.provider = tools_in(row.get("tool_definitions")), run.model, run.provider
             run.events.append(call)
-    return messages
 
 
 def _chat_message(message: Members) -> Members:

@@ -57,8 +57,12 @@ class Histories:
 
     def add(self, messages: Sequence[Members]) -> tuple[Conversation, int]:
         """Return the conversation whose first messages these are, and their number."""
-        conversation, _ = self._histories.add(array("q", map(self._number, messages)))
+        conversation, _ = self.add_counted(messages)
         return conversation, len(messages)
+
+    def add_counted(self, messages: Sequence[Members]) -> tuple[Conversation, int]:
+        """Return the conversation whose first messages these are, and how many of them had to be added to it."""
+        return self._histories.add(array("q", map(self._number, messages)))
 
     def _number(self, message: Members) -> int:
         number = self._numbers.setdefault(json_digest(message), len(self._messages))

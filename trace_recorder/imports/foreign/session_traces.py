@@ -49,9 +49,9 @@ def read(source: Source) -> Iterator[ForeignRun]:
     yield run
 
 
-def _read_message(run: ForeignRun, history: AgentHistory, given: Members) -> None:
-    time, model = stated_time(given.get("timestamp")), as_text(given.get("model"))
-    named = {_NAMES.get(name, name): value for name, value in given.items() if name not in _OF_A_LINE}
+def _read_message(run: ForeignRun, history: AgentHistory, members: Members) -> None:
+    time, model = stated_time(members.get("timestamp")), as_text(members.get("model"))
+    named = {_NAMES.get(name, name): value for name, value in members.items() if name not in _OF_A_LINE}
     for message in read_message(named):
         if message.role != "assistant":
             history.add(message, time)

@@ -59,9 +59,9 @@ def _run(name: str, line: Line) -> ForeignRun:
     return run
 
 
-def _message(given: Members) -> Members:
+def _message(members: Members) -> Members:
     """Return a message in OpenAI's chat form."""
-    who, value = as_text(given.get("from")) or "", given.get("value")
+    who, value = as_text(members.get("from")) or "", members.get("value")
     text = as_text(value)
     if who in _CALLS and (calls := calls_in(text or "")):
         return {"role": "assistant", "content": None, "tool_calls": calls}

@@ -85,7 +85,7 @@ class Source:
         return self._within_limit(self.each_line())
 
     def text_lines(self) -> Iterator[Line]:
-        """Yield the lines of a file that is no JSON, blank ones too, each as its text, within the limit of a run."""
+        """Yield the lines of a file that is not JSON as texts, blank ones too, within the limit of a run."""
         return self._within_limit(self._each_text_line())
 
     def _each_text_line(self) -> Iterator[Line]:

@@ -25,24 +25,24 @@ def chat_answer(text: str) -> Members:
         calls += found
         if not found:
             parts.append(f"{_CALL}{part}{_CALLED}" if is_call else part)
-    said = "".join(parts).strip("\n") if calls or thought else text
-    return {"role": "assistant", "content": said or None} | without_none(
+    content = "".join(parts).strip("\n") if calls or thought else text
+    return {"role": "assistant", "content": content or None} | without_none(
         reasoning_content=thought, tool_calls=calls or None
     )
 
 
 def calls_in(text: str) -> list[Payload]:
-    """Return the calls that a JSON text states, one or a list; none if it states anything else."""
+    """Return the calls in a JSON text, which is a call or a list of calls; no calls if the text is anything else."""
     value = json_value(text.strip())
-    stated = [as_dict(one) for one in (value if isinstance(value, list) else [value])]
-    if not all(as_text(one.get("name")) for one in stated):
+    calls = [as_dict(call) for call in (value if isinstance(value, list) else [value])]
+    if not all(as_text(call.get("name")) for call in calls):
         return []
     return [
         {
             "type": "function",
-            "function": {"name": one["name"], "arguments": one.get("arguments", one.get("parameters"))},
+            "function": {"name": call["name"], "arguments": call.get("arguments", call.get("parameters"))},
         }
-        for one in stated
+        for call in calls
     ]
 
 
@@ -60,9 +60,9 @@ def _thought_in(text: str) -> tuple[str | None, str]:
 
 def _parts(text: str) -> Iterator[tuple[str, bool]]:
     """Yield the parts of a text, and whether each was between the tags of a call."""
-    at = 0
-    while (begin := text.find(_CALL, at)) >= 0 and (end := text.find(_CALLED, begin)) >= 0:
-        yield text[at:begin], False
+    position = 0
+    while (begin := text.find(_CALL, position)) >= 0 and (end := text.find(_CALLED, begin)) >= 0:
+        yield text[position:begin], False
         yield text[begin + len(_CALL) : end], True
-        at = end + len(_CALLED)
-    yield text[at:], False
+        position = end + len(_CALLED)
+    yield text[position:], False

@@ -1,4 +1,4 @@
-"""What formats that recorded HTTP have in common: which exchanges are calls to a model, and bodies as bytes.
+"""Shared by the formats that recorded HTTP: which exchanges are calls to a model, and bodies as bytes.
 
 Other traffic is not read: it is only counted.
 """
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 from trace_recorder.dialects.endpoints import Endpoint, endpoint_of
-from trace_recorder.imports.foreign.run import Annotation, Event
+from trace_recorder.imports.foreign.run import Annotation, Event, Exchange, Missing
 from trace_recorder.imports.foreign.zstd import FREE_BYTES, MAX_RATIO
 from trace_recorder.values.messages import Payload
 
@@ -35,6 +35,17 @@ def other_requests(count: int) -> list[Event]:
     return [Annotation(key=OTHER_REQUESTS, value=count)] if count else []
 
 
+def with_gap(exchange: Exchange, name: str, why: str | None = None) -> list[Event]:
+    """Return an exchange, and a gap if its response is not complete, or has no status or no body."""
+    has_body = exchange.response is not None or exchange.answer is not None
+    if has_body and exchange.status is None:
+        why = "it has no status"
+    elif exchange.status is not None and not has_body:
+        why = "it has no body, or one that is not base64 as it says"
+    missing = [] if why is None else [Missing(what=f"the response of {name}", why=why, time=exchange.time)]
+    return [exchange, *missing]
+
+
 def header_pairs(headers: Iterable[tuple[Payload, Payload]]) -> list[tuple[bytes, bytes]]:
     """Return headers as bytes. One that has several values is a header for each of them."""
     pairs = ((name, one) for name, value in headers for one in (value if isinstance(value, list) else [value]))
@@ -53,7 +64,7 @@ def as_bytes(text: str) -> bytes:
 
 
 def from_base64(text: str) -> bytes | None:
-    """Return what a text of base64 stands for; None if it is not base64."""
+    """Decode a base64 text; return None if it is not base64."""
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
@@ -67,7 +78,7 @@ def without_encoding(data: bytes, headers: list[tuple[bytes, bytes]]) -> tuple[b
     """
     name = next((value.decode("latin-1") for key, value in headers if key.lower() == b"content-encoding"), "")
     bits = _GZIP.get(name.strip().lower())
-    if bits is None or (bits == zlib.MAX_WBITS | 16 and not data.startswith(b"\x1f\x8b")):
+    if bits is None or not data or (bits == zlib.MAX_WBITS | 16 and not data.startswith(b"\x1f\x8b")):
         known = name.strip().lower() in {"", "identity"} or bits is not None or data[:1] in b"{[ed:"
         return data, None if known else f"the encoding {name} is not read"
     limit = max(FREE_BYTES, MAX_RATIO * len(data))
@@ -76,4 +87,6 @@ def without_encoding(data: bytes, headers: list[tuple[bytes, bytes]]) -> tuple[b
         decoded = decoder.decompress(data, limit)
     except zlib.error as error:
         return data, None if bits == zlib.MAX_WBITS else f"it cannot be decompressed ({error})"
-    return decoded, f"it decompresses to more than {limit} bytes" if decoder.unconsumed_tail else None
+    if decoder.unconsumed_tail:
+        return decoded, f"it decompresses to more than {limit} bytes"
+    return decoded, None if decoder.eof else "its compressed data is not complete"

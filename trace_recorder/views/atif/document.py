@@ -42,7 +42,7 @@ _SUPPORTED: FormatSupport = {
     **dict.fromkeys(SIDES, _SHOWN),
     "answers": ContentSupport.of(THOUGHTS, locations=("part", "images")),
 }
-"""Images, sounds, and other parts as text. What an answer has beside its text is in `extra`, which no reader uses."""
+"""Images, sounds, and other parts as text. The other contents of an answer are in `extra`, which no reader uses."""
 
 
 @view
@@ -203,9 +203,13 @@ def _with_subs(
     silent = kept.get("subagent_trajectories", ())
     metrics = kept.get("final_metrics") or with_costs(document["final_metrics"], subs)
     every = [*subs, *silent]
-    version = max(one.get("schema_version", "") for one in (document, *subs))
-    about = {"schema_version": version, "final_metrics": metrics, **without_none(subagent_trajectories=every or None)}
-    return _ordered({**document, **about})
+    has_sounds = any(trajectory.get("schema_version") == _WITH_AUDIO for trajectory in every)
+    members = {
+        **({"schema_version": _WITH_AUDIO} if has_sounds else {}),
+        "final_metrics": metrics,
+        **without_none(subagent_trajectories=every or None),
+    }
+    return _ordered({**document, **members})
 
 
 def _refer(steps: Steps, parent: Parent, reference: dict[str, Payload]) -> None:

@@ -27,7 +27,7 @@ class Media:
     left_out: LeftOut
 
     def content(self, message: Message) -> str | list[Payload]:
-        """Return a message's content in ATIF's form: a text, or parts where there are images or sounds."""
+        """Return a message's content in ATIF's form: a text, or parts if there are images or sounds."""
         parts = [self._part(part) for part in parts_of(message)]
         if all(part["type"] == "text" for part in parts):
             between = "\n" if message.role == "tool" else ""
@@ -48,7 +48,7 @@ class Media:
     def _reference(
         self, what: str, media: Image | Audio, kind: str | None, *, duration_sec: float | None = None
     ) -> dict[str, Payload]:
-        """Return a reference to media, or a text where they are left out or ATIF does not know their type."""
+        """Return a reference to media, or a text if they are left out or ATIF does not know their type."""
         path = media.url or self._written(media)
         kind = kind or (_image_type_of(path or "") if what == "image" else None)
         if path and kind:

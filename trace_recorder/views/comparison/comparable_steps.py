@@ -82,15 +82,15 @@ class ComparableSteps:
 
     def _request(self, call: LLMInteraction) -> dict[str, Payload]:
         reading = call.source.request()
-        found = self._prompts.add_call(call, self._turns.get(call.interaction_id))
-        answer = self._answers.get(found.base or "")
-        beyond = [reading.messages[place] for place in found.comparison.new]
+        prompt = self._prompts.add_call(call, self._turns.get(call.interaction_id))
+        answer = self._answers.get(prompt.base or "")
+        beyond = [reading.messages[place] for place in prompt.comparison.new]
         new = [self._message(one) for one in beyond if not self._is_known(one, answer)]
         parameters = {**reading.parameters}
         parameters.pop("model", None)
         self._answers[call.interaction_id] = said_by(call.response)
         return {
-            "prompt": {"messages": new} | without_none(removed_messages=found.gone or None),
+            "prompt": {"messages": new} | without_none(removed_messages=prompt.gone or None),
             "tools": self._changed_tools(call, reading.tools),
             "parameters": self._left_aside.without(parameters),
         }

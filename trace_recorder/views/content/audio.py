@@ -1,6 +1,6 @@
 """The sounds in a message's content, whichever dialect they came in: OpenAI's, Google's and ATIF's own parts.
 
-Most formats have no place for sounds; for them such a part is any other part (`parts.py`).
+Most formats have no place for sounds. Those formats treat a sound as any other part (`parts.py`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ _OTHER_NAMES = {
     "audio/x-m4a": "audio/mp4",
     **{f"audio/x-{name}": f"audio/{name}" for name in ("aac", "flac", "aiff")},
 }
-"""Names that providers and programs use in the place of a registered one."""
+"""Names that providers and programs use instead of a registered name."""
+
+_GOOGLE = ("inlineData", "inline_data", "fileData", "file_data")
+"""The names under which Google's parts have media."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ class Audio:
     duration_seconds: float | None = None
 
     def content(self) -> bytes | None:
-        """Its bytes; None where they are not here, or are no base64."""
+        """Its bytes; None if they are not here or are not base64."""
         try:
             return None if self.data is None else base64.b64decode(self.data, validate=True)
         except (binascii.Error, ValueError):
@@ -52,24 +55,21 @@ class Audio:
 
 
 def audio_of(part: Payload) -> Audio | None:
-    """Read a part as a sound; None if it is none."""
+    """Read a part as a sound; None if it is not a sound."""
     members = as_dict(part)
     kind = members.get("type")
     if kind == "input_audio":
-        held = as_dict(members.get("input_audio")) or members
-        data, format_ = as_text(held.get("data")), as_text(held.get("format"))
+        source = as_dict(members.get("input_audio")) or members
+        data, format_ = as_text(source.get("data")), as_text(source.get("format"))
         return None if data is None else Audio(_media_type(f"audio/{format_ or 'wav'}"), standard_base64(data))
     if kind == "audio_url":
-        held = as_dict(members.get("audio_url"))
-        return _of_address(as_text(held.get("url")) or as_text(members.get("audio_url")), None, None)
+        source = as_dict(members.get("audio_url"))
+        return _of_address(as_text(source.get("url")) or as_text(members.get("audio_url")), None, None)
     if kind == "audio":
         return _of_source(as_dict(members.get("source")) or members)
-    held = next((as_dict(members[name]) for name in _GOOGLE if isinstance(members.get(name), dict)), {})
-    stated = as_text(held.get("mimeType")) or as_text(held.get("mime_type")) or ""
-    return _of_source(held) if stated.startswith("audio/") else None
-
-
-_GOOGLE = ("inlineData", "inline_data", "fileData", "file_data")
+    source = next((as_dict(members[name]) for name in _GOOGLE if isinstance(members.get(name), dict)), {})
+    media_type = as_text(source.get("mimeType")) or as_text(source.get("mime_type")) or ""
+    return _of_source(source) if media_type.startswith("audio/") else None
 
 
 def _of_source(source: dict[str, Payload]) -> Audio | None:
@@ -85,10 +85,10 @@ def _of_source(source: dict[str, Payload]) -> Audio | None:
 def _of_address(address: str | None, kind: str | None, duration: float | None) -> Audio | None:
     if address is None:
         return None
-    about, comma, data = address.partition(",")
-    if comma and about.startswith("data:") and about.endswith(";base64"):
-        stated = about.removeprefix("data:").partition(";")[0]
-        return Audio(kind or _media_type(stated), standard_base64(data), None, duration)
+    header, comma, data = address.partition(",")
+    if comma and header.startswith("data:") and header.endswith(";base64"):
+        media_type = header.removeprefix("data:").partition(";")[0]
+        return Audio(kind or _media_type(media_type), standard_base64(data), None, duration)
     return Audio(kind or _of_ending(address), None, address, duration)
 
 

@@ -1,4 +1,4 @@
-"""What the views write of a message's parts (`values/content_parts.py`): their texts, and parts in OpenAI's words.
+"""The texts that views write for a message's parts (`values/content_parts.py`), and parts in OpenAI's words.
 
 Whether a format has a place for an image, or for a part that is neither text nor image, is decided by the view.
 """

@@ -1,12 +1,12 @@
-"""What each prompt of a run has that an earlier prompt of its agent does not have, and what is gone.
+"""The messages of each prompt that an earlier prompt of its agent does not have, and the messages that are gone.
 
-All that shows people new messages asks here. A prompt is compared with that of the call that it continues, by the rule
-of `call_chains.py`, or with one of the agent's last few that it extends, such as the prompt of a call that failed. A
-prompt that continues no call is compared with the one of the last few that is most similar. That is no history that was
-changed, unless answers of the model are gone: independent calls have their instructions in common. A prompt that begins
-a conversation, as that of a title does, is new as a whole, unless it extends an earlier one.
+All code that shows people new messages uses this module. A prompt is compared with the prompt of the call that it
+continues, by the rule of `call_chains.py`. If it extends more of another of the agent's last prompts, such as that of a
+call that failed, it is compared with that one. A prompt that continues no call is compared with the most similar of
+these. Then no history was changed, unless answers of the model are gone: independent calls share their instructions. A
+prompt that begins a conversation, such as that of a title, is new as a whole, unless it extends an earlier one.
 
-Two messages are the same where their JSON is, but for marks for a cache (`values/message_equality.py`).
+Two messages are the same if their JSON is, except for marks for a cache (`values/message_equality.py`).
 """
 
 from __future__ import annotations
@@ -62,22 +62,22 @@ class ComparedPrompts:
         earlier, numbers = self._earlier[agent_key(call)], self.messages.numbers_of(call.input_messages)
         previous = turn.previous if turn else None
         if turn is not None and previous is not None:
-            found = self._compared_with(previous, turn.relation, earlier, numbers)
+            prompt = self._compared_with(previous, turn.relation, earlier, numbers)
         else:
-            found = self._compared(earlier, numbers, may_rewrite=turn is not None and turn.relation == "rewrites")
-            if turn is not None and turn.relation == "begins" and not found.comparison.extends:
-                found = ComparedPrompt(numbers, "begins", None, compare(numbers[:0], numbers))
+            prompt = self._compared(earlier, numbers, may_rewrite=turn is not None and turn.relation == "rewrites")
+            if turn is not None and turn.relation == "begins" and not prompt.comparison.extends:
+                prompt = ComparedPrompt(numbers, "begins", None, compare(numbers[:0], numbers))
         if turn is not None:
             earlier.add(call.interaction_id, numbers)
-        return found
+        return prompt
 
     def add_step(self, name: str, agent: str | None, messages: Sequence[Message]) -> ComparedPrompt:
         """Compare the messages of a step without a call."""
         earlier, numbers = self._earlier[agent], self.messages.numbers_of(messages)
-        found = self._compared(earlier, numbers, may_rewrite=True)
+        prompt = self._compared(earlier, numbers, may_rewrite=True)
         earlier.add(name, numbers)
-        has_history = found.relation == "begins" and found.comparison.gone and any(map(self._is_answer, numbers))
-        return replace(found, relation="edits") if has_history else found
+        has_history = prompt.relation == "begins" and prompt.comparison.gone and any(map(self._is_answer, numbers))
+        return replace(prompt, relation="edits") if has_history else prompt
 
     def _compared_with(
         self, previous: Turn, relation: Relation, earlier: EarlierPrompts[str], numbers: Numbers
@@ -85,23 +85,23 @@ class ComparedPrompts:
         """Compare a prompt with that of the call that it continues."""
         name = previous.interaction.interaction_id
         before = self.messages.numbers_of(previous.interaction.input_messages)
-        found = compare(before, numbers)
-        other = None if relation == "refers" else earlier.extended_by(numbers, found.kept + 1)
+        comparison = compare(before, numbers)
+        other = None if relation == "refers" else earlier.extended_by(numbers, comparison.kept + 1)
         if other is None:
-            return ComparedPrompt(numbers, relation, name, found)
+            return ComparedPrompt(numbers, relation, name, comparison)
         return ComparedPrompt(numbers, "extends", *other)
 
     def _compared(self, earlier: EarlierPrompts[str], numbers: Numbers, *, may_rewrite: bool) -> ComparedPrompt:
         """Compare a prompt that continues no call with the most similar one."""
-        name, found = earlier.most_similar(numbers) or (None, _NOTHING)
+        name, comparison = earlier.most_similar(numbers) or (None, _NOTHING)
         relation: Relation = "begins"
-        if found.extends:
+        if comparison.extends:
             relation = "extends"
-        elif may_rewrite and any(map(self._is_answer, found.gone)):
+        elif may_rewrite and any(map(self._is_answer, comparison.gone)):
             relation = "rewrites"
         if name is None:
-            found = compare(numbers[:0], numbers)
-        return ComparedPrompt(numbers, relation, name, found)
+            comparison = compare(numbers[:0], numbers)
+        return ComparedPrompt(numbers, relation, name, comparison)
 
     def _is_answer(self, number: int) -> bool:
         return self.messages.messages[number].role == "assistant"

@@ -4,9 +4,9 @@ https://github.com/open-telemetry/semantic-conventions-genai, as of November 202
 attribute for is under `trace_recorder.`. Tokens that were written to a cache are stated under their name of today and
 under the one before (`cache_creation`), which most readers know.
 
-`is_0_1` writes what version 0.1 has and nothing that it removed: internal `invoke_agent` spans have no provider,
-`gen_ai.agent.id` is for agents that are hosted, instructions are texts, an answer has no `finish_reason` of its own,
-and tokens that were written to a cache have one name.
+With `is_0_1`, attributes are those of version 0.1. Internal `invoke_agent` spans have no provider, `gen_ai.agent.id` is
+for agents that are hosted, and instructions are texts. An answer has no `finish_reason` of its own, and tokens that
+were written to a cache have one name.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def split_instructions(one: LLMInteraction, messages: Sequence[Message]) -> int:
 
 
 def instructions_text(messages: Iterable[Message], *, as_texts: bool = False) -> str:
-    """Return instructions as the parts that they are made of; `as_texts` makes a text of a part that is none."""
+    """Return instructions as the parts that they are made of; `as_texts` makes texts of parts that are not text."""
     parts = [part for message in messages for part in _content_parts(message)]
     return json_of([_as_text(part) for part in parts] if as_texts else parts)
 

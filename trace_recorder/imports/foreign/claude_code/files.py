@@ -25,10 +25,10 @@ _META = ".meta.json"
 
 @dataclass(slots=True)
 class SubAgentFile:
-    """The file of a sub-agent. `about` is what its meta file says, such as its type and the call that started it."""
+    """The file of a sub-agent. `meta` is its meta file, which has its type and the call that started it."""
 
     source: Source
-    about: Members
+    meta: Members
 
     @property
     def agent_id(self) -> str:
@@ -37,15 +37,15 @@ class SubAgentFile:
 
 
 def sub_agents(session: Source) -> list[SubAgentFile]:
-    """Return the files of a session's sub-agents, those that started others before these."""
+    """Return the files of a session's sub-agents. An agent comes before the agents that it started."""
     place = session.path.parent / session.path.stem / "subagents"
     paths = sorted([*place.glob("agent-*.jsonl"), *place.glob("workflows/*/agent-*.jsonl")])
-    found = [SubAgentFile(session.neighbour(path), _about(session, path.with_suffix(_META))) for path in paths]
+    files = [SubAgentFile(session.neighbour(path), _meta(session, path.with_suffix(_META))) for path in paths]
     session.read_too |= {path for path in paths if path.is_file()}
-    return sorted(found, key=lambda one: as_int(one.about.get("spawnDepth")) or 0)
+    return sorted(files, key=lambda file: as_int(file.meta.get("spawnDepth")) or 0)
 
 
-def _about(session: Source, path: Path) -> Members:
+def _meta(session: Source, path: Path) -> Members:
     if not path.is_file():
         return {}
     session.read_too.add(path)
@@ -58,7 +58,7 @@ def _about(session: Source, path: Path) -> Members:
 def saved_results(session: Source, content: Payload) -> Iterator[tuple[str, str | None]]:
     """Yield the name of the file that a tool's result refers to, and its text; None if it cannot be read.
 
-    Only files in the directory of the session's results are read, wherever the result says that they were.
+    Only files in the directory of the session's results are read, although the result may name another directory.
     """
     parts = content if isinstance(content, list) else [{"text": content}]
     texts = (part.get("text") for part in parts if isinstance(part, dict))

@@ -3,7 +3,7 @@
 A line `api-request-shape` has the system blocks and the tools under a hash, `api-request-blob` a message as it was
 sent. `api-request` has the rest of a request: its time, its parameters, and its messages, which are the first `keep` of
 an earlier request (`base`) and the blobs that `tail` names. An answer names its request (`requestRef`). The files of
-sub-agents share blobs with that of the session. Where cache marks stood (`cacheControl`) stays in the journal.
+sub-agents share blobs with that of the session. The places of cache marks (`cacheControl`) stay in the journal.
 """
 
 from __future__ import annotations
@@ -19,16 +19,20 @@ from trace_recorder.values.messages import Payload
 
 SHAPE, BLOB, REQUEST = "api-request-shape", "api-request-blob", "api-request"
 MAX_COPIED = 5_000_000
-"""How many messages the requests of a session may repeat that do not simply continue an earlier one."""
+"""How many messages may be copied for requests that do not simply continue an earlier one."""
 
 
 @dataclass(slots=True)
 class _Wire:
-    """Messages as they were sent, one after another. `ends` has the length of the conversation after each of them."""
+    """Messages as they were sent, one after another, behind system blocks.
+
+    `begin` is the length of the conversation before them, and `ends` has its length after each of them.
+    """
 
     shape: str | None
     conversation: Conversation = field(default_factory=Conversation)
     ends: list[int] = field(default_factory=list)
+    begin: int = 0
 
     def add(self, messages: Iterable[Members]) -> None:
         """Add one message of the wire, which may be several of ours."""
@@ -49,7 +53,7 @@ class Requests:
     _copied: int = 0
 
     def note(self, line: Members) -> None:
-        """Take what a line says of requests. Of several with one id or hash, the first counts."""
+        """Remember a line that describes requests. If several lines have one id or hash, the first counts."""
         kind, hashed = line.get("type"), as_text(line.get("hash")) or ""
         if kind == SHAPE:
             self._shapes.setdefault(as_text(line.get("shapeHash")) or "", as_dict(line.get("shape")))
@@ -71,21 +75,21 @@ class Requests:
         call.tools = as_list(shape.get("tools"))
         rest = {name: value for name, value in shape.items() if name not in {"system", "tools"}}
         call.parameters = rest | {name: value for name, value in parameters.items() if name != "model"}
-        found = self._messages_of(identity)
-        if found is None:
+        messages = self._messages_of(identity)
+        if messages is None:
             return "not all of its messages are in the session"
-        wire, count = found
-        call.conversation, call.length = wire.conversation, wire.ends[count - 1] if count else 0
+        wire, count = messages
+        call.conversation, call.length = wire.conversation, wire.ends[count - 1] if count else wire.begin
         return None
 
     def _messages_of(self, identity: str) -> tuple[_Wire, int] | None:
         """Return the messages of a request, and how many of them are its own. None if some are not known."""
         chain: list[str] = []
-        at: str | None = identity
-        while at in self._lines and at not in self._wires:
-            self._wires[at] = None  # what refers to itself has no beginning
-            chain.append(at)
-            at = as_text(self._lines[at].get("base"))
+        request_id: str | None = identity
+        while request_id in self._lines and request_id not in self._wires:
+            self._wires[request_id] = None  # a request that refers to itself has no beginning
+            chain.append(request_id)
+            request_id = as_text(self._lines[request_id].get("base"))
         for name in reversed(chain):
             line = self._lines[name]
             self._wires[name] = self._continued(line, self._wires.get(as_text(line.get("base")) or ""))
@@ -117,17 +121,14 @@ class Requests:
         system: Payload = self._shapes[shape or ""].get("system")
         for message in anthropic_messages.read_request({"system": system}).messages:
             wire.conversation.add(message.to_document())
+        wire.begin = len(wire.conversation)
         return wire
 
     def _copy(self, base: _Wire, keep: int, shape: str | None) -> _Wire:
         """Return the first messages of a request, behind the system blocks of a shape."""
         if base.shape == shape:
-            return _Wire(shape, base.conversation.fork(base.ends[keep - 1]), base.ends[:keep])
-        wire, messages, first = (
-            self._begun(shape),
-            base.conversation.messages(),
-            len(self._begun(base.shape).conversation),
-        )
+            return _Wire(shape, base.conversation.fork(base.ends[keep - 1]), base.ends[:keep], base.begin)
+        wire, messages, first = self._begun(shape), base.conversation.messages(), base.begin
         for end in base.ends[:keep]:
             wire.add(messages[first:end])
             first = end

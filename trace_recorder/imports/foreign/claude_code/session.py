@@ -1,8 +1,8 @@
 """What the lines of a session mean: messages, calls, failures, compactions, and what the session says of itself.
 
-Newer versions keep the exact requests (`requests.py`). Otherwise the conversation is what the session's file says that
-the model saw, without the system prompt and the reminders that the program adds to a request. A `compact_boundary`, or
-a summary of one, begins a new conversation, and so does `/clear`. What was typed while the model was busy
+Newer versions keep the exact requests (`requests.py`). Otherwise the conversation has the messages of the session's
+file. The system prompt and the reminders that the program adds to a request are then not in it. A `compact_boundary`,
+or a summary of one, begins a new conversation, and so does `/clear`. A prompt that was typed while the model was busy
 (`queued_command`) is a message.
 
 Lines that are no messages stay in the journal as they are, and so does what a tool returned to the program.
@@ -48,14 +48,13 @@ def read(source: Source) -> Iterator[ForeignRun]:
     run = ForeignRun(identity=source.path.stem, provider="anthropic")
     reading = _Reading(run, source)
     files = sub_agents(source)
-    found = [_entries_of(one) for one in files]
-    own = entries(source)
-    for one in (own, *found):
-        reading.note_requests(one)
-    reading.read_lines(own, run.events)
+    lines, lines_of_agents = entries(source), [_entries_of(file) for file in files]
+    for each in (lines, *lines_of_agents):
+        reading.note_requests(each)
+    reading.read_lines(lines, run.events)
     added: list[list[Event]] = [[] for _ in files]
-    for file, lines, events in zip(files, found, added, strict=True):
-        reading.read_lines(lines, events, of=file)
+    for file, its_lines, events in zip(files, lines_of_agents, added, strict=True):
+        reading.read_lines(its_lines, events, of=file)
     reading.threads.finish()
     started = reading.threads.executions(event for events in (run.events, *added) for event in events)
     run.events = in_time_order(run.events, started, *added)
@@ -76,24 +75,25 @@ class _Reading:
         self.run = run
         self.threads = Threads(AgentHistory(run.events))
         self._source = source
+        self._result_bytes_left = source.max_run_bytes
         self._requests = Requests()
         self._answered: set[str] = set()
         self._waiting: dict[int, Call] = {}
         self._session: str | None = None
         self._tools: tuple[Payload, ...] = ()
 
-    def note_requests(self, found: list[Entry]) -> None:
+    def note_requests(self, lines: list[Entry]) -> None:
         """Note the requests in the lines of a file, and which of them have an answer."""
-        for entry in found:
+        for entry in lines:
             self._requests.note(entry.line)
             if (identity := as_text(entry.line.get("requestRef"))) is not None:
                 self._answered.add(identity)
 
-    def read_lines(self, found: list[Entry], events: list[Event], of: SubAgentFile | None = None) -> None:
+    def read_lines(self, lines: list[Entry], events: list[Event], of: SubAgentFile | None = None) -> None:
         """Read the lines of a file; `of` is that of a sub-agent."""
         if of is not None:
-            self.threads.introduce(of.agent_id, of.about)
-        for entry in found:
+            self.threads.introduce(of.agent_id, of.meta)
+        for entry in lines:
             time = stated_time(entry.line.get("timestamp"))
             if entry.why is not None:
                 name = f"line {entry.number}" if entry.number or of is None else f"to read {of.source.path.name}"
@@ -101,7 +101,7 @@ class _Reading:
                 continue
             if of is not None:
                 entry.line.setdefault("agentId", of.agent_id)
-                entry.line.setdefault("attributionAgent", as_text(of.about.get("agentType")))
+                entry.line.setdefault("attributionAgent", as_text(of.meta.get("agentType")))
                 entry.line["isSidechain"] = True
             self._read_line(entry, events, time)
 
@@ -158,11 +158,14 @@ class _Reading:
 
     def _add_message(self, history: AgentHistory, message: Message, events: list[Event], time: str) -> None:
         """Add a message of the user. A tool's result that was too large for the session is read from its file."""
-        full = next(saved_results(self._source, message.content), None) if message.role == "tool" else None
-        history.add(message, time, is_stated=full is not None and full[1] is not None)
-        if full is None:
+        file = next(saved_results(self._source, message.content), None) if message.role == "tool" else None
+        name, text = file or (None, None)
+        self._result_bytes_left -= len(text or "")
+        if self._result_bytes_left < 0:
+            text = None
+        history.add(message, time, is_stated=text is not None)
+        if name is None:
             return
-        name, text = full
         execution = history.execution_of(message.call_id or "")
         if text is None or execution is None:
             events.append(Missing(what=f"the whole result in tool-results/{name}", why="it cannot be read", time=time))
@@ -193,6 +196,7 @@ class _Reading:
         self.run.status = "unknown"
         response = anthropic_messages.read_response({"role": "assistant", **message}, history.made_up_ids)
         call = history.call(time, response, answer)
+        self._waiting.pop(id(history), None)
         call.provider, call.tools = "anthropic", self._tools
         call.parameters = without_none(effort=as_text(line.get("effort")))
         call.model = as_text(line.get("requestedModel")) or call.model

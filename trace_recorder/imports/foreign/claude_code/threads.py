@@ -76,11 +76,11 @@ class Threads:
             self._side[identity] = AgentHistory(events, agent)
         return self._side[identity]
 
-    def introduce(self, identity: str, about: Members) -> None:
+    def introduce(self, identity: str, meta: Members) -> None:
         """Note which call started a sub-agent, and which agent made that call, as the meta file of the agent says."""
-        if call_id := as_text(about.get("toolUseId")):
+        if call_id := as_text(meta.get("toolUseId")):
             self.started[identity] = call_id
-            self._parents[identity] = as_text(about.get("parentAgentId"))
+            self._parents[identity] = as_text(meta.get("parentAgentId"))
 
     def agent(self, identity: str, first: Entry) -> Agent:
         """Return the sub-agent with this id; `first` is its first line."""

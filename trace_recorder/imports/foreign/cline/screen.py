@@ -1,4 +1,4 @@
-"""What Cline and Roo show of a task, `ui_messages.json`: a list of `{"ts", "type", "text"}`, each said or asked.
+"""The messages that Cline and Roo show of a task, `ui_messages.json`: a list of `{"ts", "type", "text"}`.
 
 The member that `type` names, `say` or `ask`, is the kind of a message.
 
@@ -36,7 +36,7 @@ class Tool:
 
 @dataclass(slots=True)
 class Request:
-    """A request to the model, and what was shown until the next one."""
+    """A request to the model, and the texts and tools that were shown until the next request."""
 
     started: int
     time: str
@@ -50,7 +50,7 @@ class Request:
 
 @dataclass(slots=True)
 class Screen:
-    """What was shown of a task. `result` is what the model said last that it had done, if nothing followed."""
+    """The requests of a task, as they were shown. `result` is the last result of the task, if no request followed."""
 
     requests: list[Request] = field(default_factory=list)
     task: str | None = None
@@ -67,7 +67,7 @@ def is_shown(value: Payload) -> bool:
 
 
 def read_screen(messages: list[Payload]) -> Screen:
-    """Read what was shown."""
+    """Read the messages that were shown."""
     screen = Screen()
     for message in map(as_dict, messages):
         kind = as_text(message.get(as_text(message.get("type")) or "")) or ""
@@ -86,16 +86,16 @@ def read_screen(messages: list[Payload]) -> Screen:
 
 def _request(message: Members, time: str) -> Request:
     started = message.get("ts")
-    about = Remaining(json_value(as_text(message.get("text")) or ""))
-    prompt = about.text("request")
+    details = Remaining(json_value(as_text(message.get("text")) or ""))
+    prompt = details.text("request")
     usage = Usage(
-        about.integer("tokensIn"),
-        about.integer("tokensOut"),
-        about.integer("cacheWrites"),
-        about.integer("cacheReads"),
-        cost=about.number("cost"),
+        details.integer("tokensIn"),
+        details.integer("tokensOut"),
+        details.integer("cacheWrites"),
+        details.integer("cacheReads"),
+        cost=details.number("cost"),
     )
-    why = about.text("streamingFailedMessage") or about.text("cancelReason")
+    why = details.text("streamingFailedMessage") or details.text("cancelReason")
     failure: Members | None = None if why is None else {"type": "error", "message": why}
     return Request(started if type(started) is int else 0, time, prompt, usage.to_document(), failure)
 
@@ -106,9 +106,9 @@ def _add_shown(request: Request, kind: str, text: str | None, time: str) -> None
     elif text and kind == "reasoning":
         request.thoughts.append(text)
     elif text and kind in _TOOLS:
-        stated = as_dict(json_value(text))
-        name = as_text(stated.get("tool")) or as_text(stated.get("toolName")) or _TOOLS[kind]
-        arguments = {key: value for key, value in stated.items() if key != "tool"} or {kind: text}
+        shown = as_dict(json_value(text))
+        name = as_text(shown.get("tool")) or as_text(shown.get("toolName")) or _TOOLS[kind]
+        arguments = {key: value for key, value in shown.items() if key != "tool"} or {kind: text}
         if not any(one.arguments == arguments for one in request.tools[-1:]):  # it was asked for before it was said
             request.tools.append(Tool(name, arguments, time))
     elif text and kind in _OUTPUTS and request.tools:
@@ -121,13 +121,13 @@ def with_answers(requests: list[Request], times: list[int]) -> Iterator[tuple[Re
 
     `times` are those of the answers. The request of an answer is the last one that had begun by then.
     """
-    left = 0
+    begun = 0
     for place, time in enumerate(times):
         latest: Request | None = None
-        while left < len(requests) and requests[left].started <= time:
+        while begun < len(requests) and requests[begun].started <= time:
             if latest is not None:
                 yield latest, None
-            latest, left = requests[left], left + 1
+            latest, begun = requests[begun], begun + 1
         yield latest, place
-    for request in requests[left:]:
+    for request in requests[begun:]:
         yield request, None

@@ -1,8 +1,8 @@
 """A task of Cline or Roo as a run: the history of what was sent to the model, with what was shown next to it.
 
 `api_conversation_history.json` is a conversation in Anthropic's form, with the time `ts` of each message.
-`ui_messages.json` in the same folder states the requests, with their times, tokens and failures; it is read too. Alone,
-it is what is known of the run.
+`ui_messages.json` in the same folder states the requests, with their times, tokens and failures. Both files are read if
+both are there. `ui_messages.json` alone makes a run too.
 """
 
 from __future__ import annotations
@@ -75,8 +75,7 @@ def _read_sent(run: ForeignRun, messages: list[Payload], screen: Screen) -> None
     answers = [as_dict(one) for one in messages if as_dict(one).get("role") == "assistant"]
     pairs = with_answers(screen.requests, _times(answers, screen))
     call: Call | None = None
-    for number, given in enumerate(messages, start=1):
-        message = as_dict(given)
+    for number, message in enumerate(map(as_dict, messages), start=1):
         time = stated_time(message.get("ts"))
         if message.get("role") == "assistant":
             request = _next_answered(history, pairs)
@@ -97,7 +96,7 @@ def _read_sent(run: ForeignRun, messages: list[Payload], screen: Screen) -> None
 
 
 def _times(answers: list[Members], screen: Screen) -> list[int]:
-    """Return the times of the answers; where some have none, those of the requests that did not fail, in order."""
+    """Return the times of the answers. If some have none, return those of the requests that did not fail."""
     times = [time for one in answers if type(time := one.get("ts")) is int]
     if len(times) == len(answers):
         return times
@@ -121,7 +120,7 @@ def _fail(history: AgentHistory, request: Request) -> None:
 
 
 def _add_request(call: Call, request: Request) -> None:
-    """Add to a call what was shown of its request. Counts in the history are those of the same answer."""
+    """Add the shown details of a request to its call. Counts of tokens that the history states stay."""
     call.time = request.time or call.time
     if call.response is not None and not call.response.get("usage") and request.usage:
         call.response["usage"] = request.usage
@@ -130,7 +129,7 @@ def _add_request(call: Call, request: Request) -> None:
 
 
 def _read_shown(run: ForeignRun, screen: Screen) -> None:
-    """Read a task of which only what was shown is known: prompts are the last messages of the real ones."""
+    """Read a task that is known only as it was shown. A prompt there is the last message of the real prompt."""
     history = AgentHistory(run.events)
     for request in screen.requests:
         if request.prompt:

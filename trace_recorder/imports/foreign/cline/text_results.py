@@ -6,35 +6,37 @@ A model without tools of its own asks for them in XML: `<read_file><path>a.py</p
 from __future__ import annotations
 
 import re
+from collections import defaultdict, deque
 from collections.abc import Iterator
+from functools import cache, partial
 
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.imports.foreign.run import Call, Members, ToolRun
 from trace_recorder.values.messages import Payload
 
-_HEADING = re.compile(r"\[(\w+)(?: for '[^\n]{0,2000}?'|[^\]\n]{0,2000})\] Result:\n?")
+_HEADING = re.compile(r"\[(\w{1,100})(?: for '[^\n]{0,2000}?'|[^\]\n]{0,2000})\] Result:\n?")
 _PARAMETER = re.compile(r"<(\w{1,50})>")
 
 
 def tools_run(message: Members, call: Call | None, time: str) -> Iterator[ToolRun]:
     """Yield the executions whose results a user's message has as texts. They answer the call before, in order."""
     response = as_dict(call.response if call else None)
-    asked = [as_dict(one) for one in as_list(response.get("tool_calls"))]
-    said = as_text(response.get("content")) or ""
+    calls: dict[str, deque[Members]] = defaultdict(deque)
+    for tool_call in map(as_dict, as_list(response.get("tool_calls"))):
+        calls[as_text(tool_call.get("name")) or ""].append(tool_call)
+    in_text = cache(partial(arguments_in, as_text(response.get("content")) or ""))
     for block in as_list(message.get("content")):
         text = as_text(as_dict(block).get("text")) or ""
         heading = _HEADING.match(text)
         if heading is None:
             continue
         name, result = heading[1], text[heading.end() :]
-        one = next((one for one in asked if one.get("name") == name), None)
-        if one is not None:
-            asked.remove(one)
+        tool_call = calls[name].popleft() if calls[name] else {}
         yield ToolRun(
             time=call.time if call else time,
             name=name,
-            arguments=one.get("arguments") if one else arguments_in(said, name),
-            call_id=as_text(one.get("call_id")) if one else None,
+            arguments=tool_call.get("arguments") if tool_call else in_text(name),
+            call_id=as_text(tool_call.get("call_id")),
             ended=time,
             result=result,
         )
@@ -46,12 +48,12 @@ def arguments_in(text: str, name: str) -> Payload:
     if begin < 0 or end < begin:
         return None
     inside = text[begin + len(name) + 2 : end]
-    found: Members = {}
-    at = 0
-    while parameter := _PARAMETER.search(inside, at):
+    parameters: Members = {}
+    position = 0
+    while parameter := _PARAMETER.search(inside, position):
         close = inside.find(f"</{parameter[1]}>", parameter.end())
         if close < 0:
             break
-        found[parameter[1]] = inside[parameter.end() : close].strip("\n")
-        at = close + len(parameter[1]) + 3
-    return found
+        parameters[parameter[1]] = inside[parameter.end() : close].strip("\n")
+        position = close + len(parameter[1]) + 3
+    return parameters

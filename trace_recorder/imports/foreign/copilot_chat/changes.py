@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list
 from trace_recorder.imports.foreign.run import Members, Missing
 from trace_recorder.imports.foreign.source import Line
+from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH
 from trace_recorder.values.messages import Payload
 
 INITIAL, _SET, _PUSH, _DELETE = range(4)
@@ -37,9 +38,9 @@ def changed_object(lines: Iterable[Line], missing: list[Missing]) -> Members:
 
 
 def _apply(state: Members, change: Members) -> bool:
-    """Make one change; return whether it could be made."""
+    """Make one change, and return whether it could be made. A path may be as long as a document is deep."""
     kind, path = as_int(change.get("kind")), as_list(change.get("k"))
-    if kind not in (_SET, _PUSH, _DELETE) or not path:
+    if kind not in (_SET, _PUSH, _DELETE) or not 0 < len(path) <= MAX_DOCUMENT_DEPTH:
         return False
     place: Payload = state
     for step in path[:-1]:

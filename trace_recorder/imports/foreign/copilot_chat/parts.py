@@ -25,7 +25,7 @@ _TEXT_NODE = 2
 
 @dataclass(slots=True)
 class Shown:
-    """What the window showed of one answer: texts and thoughts, then tools with their results."""
+    """The parts of one answer that the window showed: texts and thoughts, then tools with their results."""
 
     texts: list[str] = field(default_factory=list)
     thoughts: list[str] = field(default_factory=list)
@@ -64,53 +64,53 @@ def _result_part(part: Payload) -> Payload:
 
 
 def _texts(node: Payload) -> Iterator[str]:
-    one = as_dict(node)
-    if one.get("lineBreakBefore") is True:
+    members = as_dict(node)
+    if members.get("lineBreakBefore") is True:
         yield "\n"
-    if one.get("type") == _TEXT_NODE:
-        yield as_text(one.get("text")) or ""
-    for child in as_list(one.get("children")):
+    if members.get("type") == _TEXT_NODE:
+        yield as_text(members.get("text")) or ""
+    for child in as_list(members.get("children")):
         yield from _texts(child)
 
 
 def shown_in(parts: list[Payload]) -> Iterator[Shown]:
-    """Yield what a window showed of each answer. A text or a thought after a tool begins the next answer."""
+    """Yield the parts of each answer that a window showed. A text or a thought after a tool begins the next answer."""
     shown = Shown()
     for part in parts:
-        one = as_dict(part)
-        kind = as_text(one.get("kind"))
-        text, is_thought = _shown_text(part, one, kind), kind == "thinking"
+        members = as_dict(part)
+        kind = as_text(members.get("kind"))
+        text, is_thought = _shown_text(part, members, kind), kind == "thinking"
         if text and shown.calls:
             yield shown
             shown = Shown()
         if text:  # a key is found in each part, before parts are joined
             (shown.thoughts if is_thought else shown.texts).append(default_redactor(text))
         elif kind in ("toolInvocationSerialized", "toolInvocation"):
-            _add_tool(shown, one)
+            _add_tool(shown, members)
     if shown.texts or shown.thoughts or shown.calls:
         yield shown
 
 
-def _shown_text(part: Payload, one: dict[str, Payload], kind: str | None) -> str | None:
+def _shown_text(part: Payload, members: dict[str, Payload], kind: str | None) -> str | None:
     """Return the text of a part that the model wrote: Markdown, a reference, a thought; None for any other part."""
     if kind is None or kind in ("markdownContent", "markdownVuln"):
-        content = one.get("content", one.get("value"))
+        content = members.get("content", members.get("value"))
         return as_text(part) or as_text(content) or as_text(as_dict(content).get("value"))
     if kind == "thinking":
-        return thought_of(one)
+        return thought_of(members)
     if kind == "inlineReference":
-        place = as_dict(one.get("inlineReference"))
+        place = as_dict(members.get("inlineReference"))
         path = as_text(place.get("path")) or as_text(as_dict(place.get("uri")).get("path")) or ""
-        return as_text(one.get("name")) or as_text(place.get("name")) or path.rpartition("/")[2]
+        return as_text(members.get("name")) or as_text(place.get("name")) or path.rpartition("/")[2]
     return None
 
 
-def _add_tool(shown: Shown, one: dict[str, Payload]) -> None:
-    call_id = as_text(one.get("toolCallId")) or ""
-    special = as_dict(one.get("toolSpecificData"))
-    details = as_dict(one.get("resultDetails"))
+def _add_tool(shown: Shown, members: dict[str, Payload]) -> None:
+    call_id = as_text(members.get("toolCallId")) or ""
+    special = as_dict(members.get("toolSpecificData"))
+    details = as_dict(members.get("resultDetails"))
     line = as_dict(special.get("commandLine"))
-    stated = details.get("input") or special.get("rawInput") or as_text(line.get("original")) or special.get("command")
-    shown.calls.append(ToolCall(call_id, as_text(one.get("toolId")) or "", arguments_of(stated)))
+    written = details.get("input") or special.get("rawInput") or as_text(line.get("original")) or special.get("command")
+    shown.calls.append(ToolCall(call_id, as_text(members.get("toolId")) or "", arguments_of(written)))
     if output := as_list(details.get("output")):
         shown.results.append((call_id, content_of([_result_part(part) for part in output])))

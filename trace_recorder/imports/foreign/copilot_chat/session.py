@@ -1,9 +1,8 @@
 """A chat session of VS Code as a run: each round of a request is a call.
 
 Source: VS Code's `chatModel.ts` (`ISerializableChatData`) and the Copilot extension's `IResultMetadata`. A request has
-the user's words. Its `result.metadata` has the message as it was sent, the rounds of tool calls with the model's words,
-and the results by the id of the call. A request without rounds has only what the window showed: texts and tools, in
-order.
+the user's words. Its `result.metadata` has the message as it was sent, the rounds of tool calls, and the results by the
+ids of the calls. A request without rounds has only the texts and tools that the window showed, in order.
 """
 
 from __future__ import annotations
@@ -70,8 +69,8 @@ def _read_request(run: ForeignRun, history: AgentHistory, request: Members, numb
     result = as_dict(request.get("result"))
     metadata = as_dict(result.get("metadata"))
     rest = {name: value for name, value in request.items() if name not in _READ}
-    told = {name: value for name, value in result.items() if name != "metadata"}
-    run.events.append(Kept(what="request", value={**rest, "result": told}, time=time))
+    rest["result"] = {name: value for name, value in result.items() if name != "metadata"}
+    run.events.append(Kept(what="request", value=rest, time=time))
     if request.get("shouldBeRemovedOnSend") or request.get("isHidden"):
         return  # the user took it back: later prompts do not have it
     _add_prompt(run, history, request, metadata)
@@ -104,25 +103,25 @@ def _add_prompt(run: ForeignRun, history: AgentHistory, request: Members, metada
 def _rounds(history: AgentHistory, rounds: list[Members], metadata: Members, time: str) -> Iterator[Call]:
     """Yield the call of each round, and add the results of its tools."""
     results = as_dict(metadata.get("toolCallResults"))
-    for number, one in enumerate(rounds):
+    for number, members in enumerate(rounds):
         response = LLMResponse(
-            as_text(one.get("response")) or None,
-            thought_of(one.get("thinking")),
-            tuple(map(tool_call, as_list(one.get("toolCalls")))),
-            usage=read_usage(one.get("usage")),
-            id=as_text(one.get("id")),
+            as_text(members.get("response")) or None,
+            thought_of(members.get("thinking")),
+            tuple(map(tool_call, as_list(members.get("toolCalls")))),
+            usage=read_usage(members.get("usage")),
+            id=as_text(members.get("id")),
         )
-        yield history.call(stated_time(one.get("timestamp")) or (time if number == 0 else ""), response)
+        yield history.call(stated_time(members.get("timestamp")) or (time if number == 0 else ""), response)
         for call in response.tool_calls:
             if call.call_id in results:
                 content = result_content(as_dict(results[call.call_id]).get("content"))
                 history.add(Message("tool", content, call_id=call.call_id, name=call.name), "")
-    summaries = [one["summary"] for one in rounds if "summary" in one] + [metadata.get("summary")]
+    summaries = [members["summary"] for members in rounds if "summary" in members] + [metadata.get("summary")]
     history.events.extend(Kept(what="summary", value=summary, time=time) for summary in summaries if summary)
 
 
 def _shown(history: AgentHistory, request: Members, time: str) -> Iterator[Call]:
-    """Yield the calls of which only what the window showed is known."""
+    """Yield the calls that are known only as the window showed them."""
     response = request.get("response")
     for number, shown in enumerate(shown_in(response if isinstance(response, list) else [response])):
         text, thought = "".join(shown.texts) or None, "".join(shown.thoughts) or None
@@ -132,11 +131,13 @@ def _shown(history: AgentHistory, request: Members, time: str) -> Iterator[Call]
 
 
 def _set_usage(run: ForeignRun, calls: list[Call], result: Members, metadata: Members, number: int) -> None:
-    """Give the counts of a request to its call. Where it had several calls, they are an annotation of the run."""
-    stated, told = Remaining(as_dict(result.get("usage"))), Remaining(metadata)
-    shown_in, shown_out = stated.integer("promptTokens"), stated.integer("completionTokens")
-    sent, answered = told.integer("promptTokens"), told.integer("outputTokens")
-    usage = Usage(shown_in if sent is None else sent, shown_out if answered is None else answered, extra=stated.rest())
+    """Give the counts of a request to its call. If it had several calls, the counts are an annotation of the run."""
+    shown, exact = Remaining(as_dict(result.get("usage"))), Remaining(metadata)
+    shown_input, shown_output = shown.integer("promptTokens"), shown.integer("completionTokens")
+    sent, answered = exact.integer("promptTokens"), exact.integer("outputTokens")
+    input_tokens = shown_input if sent is None else sent
+    output_tokens = shown_output if answered is None else answered
+    usage = Usage(input_tokens, output_tokens, extra=shown.rest())
     if not (counts := usage.to_document()):
         return
     if len(calls) == 1 and calls[0].response is not None:

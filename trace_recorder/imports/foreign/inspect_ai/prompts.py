@@ -44,7 +44,9 @@ class Prompts:
         ranges = [one for pair in as_list(stated)[:_MAX_RANGES] if (one := self._range(pair))]
         length = sum(map(len, ranges)) + len(inline)
         self._numbers_left -= length
-        if min(self._numbers_left, MAX_MESSAGES - length) < 0:
+        if length > MAX_MESSAGES:
+            raise TrajectoryFormatError(f"a prompt of a sample has more than {MAX_MESSAGES} messages")
+        if self._numbers_left < 0:
             raise TrajectoryFormatError(f"the prompts of a sample have more than {MAX_NUMBERS} messages")
         numbers = array("q")
         for one in ranges:
@@ -57,7 +59,7 @@ class Prompts:
         return conversation, length
 
     def _range(self, pair: Payload) -> range:
-        """Return a range of numbers, of which the second is not included; an empty one where a pair is none."""
+        """Return a pair of numbers as a range without the second; an empty range if the value is not such a pair."""
         numbers = [as_int(number) for number in as_list(pair)]
         if len(numbers) != 2 or None in numbers:
             return range(0)
