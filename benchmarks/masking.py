@@ -1,7 +1,8 @@
 """What masking costs: `mask` over a megabyte of prose, code, JSON, logs and an image, against `json.loads` of the same.
 
-`python -m benchmarks.masking [SITE-PACKAGES]`. The texts are those of the packages that are installed here, and of our
-own making; the ratio is what counts, since both are measured in one run.
+`python -m benchmarks.masking [SITE-PACKAGES | --hostile]`. The texts are those of the packages that are installed here,
+and of our own making; the ratio is what counts, since both are measured in one run. `--hostile` measures texts that are
+made of the words that masking looks for, against prose of the same size.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+from tests.secrets import hostile
 from trace_recorder.storage.redaction.redactor import Redaction
 from trace_recorder.storage.redaction.text_masking import default_redactor
 
@@ -61,18 +63,36 @@ def _messages(text: str) -> str:
     return json.dumps([{"role": "user", "content": part} for part in parts], ensure_ascii=False)
 
 
-def fastest(act: Callable[[], object]) -> float:
+def fastest(act: Callable[[], object], rounds: int = ROUNDS) -> float:
     """The shortest time of the processor of several, in seconds."""
     times = []
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         began = time.process_time()
         act()
         times.append(time.process_time() - began)
     return min(times)
 
 
+def print_hostile(size: int = 60_000) -> None:
+    """Print the slowest of more than a thousand hostile texts, against prose."""
+    ways = hostile.ways()
+    innocent = hostile.prose(size)
+    least = max(fastest(lambda: act(innocent)) for act in ways)  # noqa: B023
+    texts = [*hostile.pumped(size), *hostile.mixed(size, 400)]
+    found = sorted(
+        ((max(fastest(lambda: act(text), 2) for act in ways) / least, name) for name, text in texts),  # noqa: B023
+        reverse=True,
+    )
+    print(f"{len(texts)} texts of {size // 1000} KB; prose takes {least * 1e9 / size:.1f} ms a MB. Against prose:")
+    for ratio, name in found[:10]:
+        print(f"{ratio:8.1f}  {name[:150]}")
+
+
 def main() -> None:
     """Print the table."""
+    if "--hostile" in sys.argv:
+        print_hostile()
+        return
     redaction = Redaction(default_redactor, ENVIRONMENT)
     print(f"{'text':10} {'mask':>10} {'json.loads':>11} {'ratio':>6}")
     for name, text in texts().items():

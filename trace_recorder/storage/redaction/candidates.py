@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import string
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 
@@ -101,6 +101,16 @@ class Look:
             starts.append(start)
         self.words, self._starts = " ".join(parts), starts
         self._begins = list(accumulate((len(part) + 1 for part in parts), initial=0))  # one character is between two
+
+    def end_of_string(self, at: int) -> int:
+        """Return the position in `words` of the first word behind the string of JSON that has a position in `words`."""
+        quote = self.data.find(b'"', self.place(at))
+        if quote < 0:
+            return len(self.words)
+        if self.words is self.plain:
+            return quote
+        number = bisect_left(self._starts, quote - _BEFORE)
+        return self._begins[number] if number < len(self._starts) else len(self.words)
 
     def place(self, at: int) -> int:
         """Return the position in the text of a position in `words`."""

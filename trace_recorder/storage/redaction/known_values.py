@@ -177,7 +177,7 @@ class KnownSecrets:
 
     def has_short(self, text: str) -> bool:
         """Whether a text has a value that is masked only behind its name."""
-        return any(value in text for value in self.short)
+        return bool(self.short) and any(value in text for value in self.short)
 
     def places(self, text: str, look: Look | None) -> list[int]:
         """Return where a text may have one of the values.

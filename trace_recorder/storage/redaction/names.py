@@ -15,6 +15,7 @@ import string
 from collections.abc import Callable, Iterator
 
 from trace_recorder.storage.redaction.candidates import Beginnings, Look
+from trace_recorder.storage.redaction.commands import secrets_in_commands
 from trace_recorder.storage.redaction.name_kinds import (
     LONGEST_LOOK,
     PLACE_FOR_ONE,
@@ -53,6 +54,7 @@ _MEMBER = r"\\{0,7}\"\s{0,20}+:\s{0,20}+(?P<escapes>\\{0,7})\"(?!(?P=escapes)\")
 """A member of JSON with a string that is not empty; its quotes have backslashes where it is JSON within JSON."""
 
 
+_COMMAND = r"(curl|mysql|sshpass|login\b|cookies|(?<=redi)s-cli)"
 _COOKIE = rf"cookie()(?:{_QUOTE})?[ \t]{{0,20}}+(?:=>|:=|\?=|=|:)[ \t]{{0,20}}+(?:{_QUOTE})?(?=[\w.-]{{1,60}}=)"
 
 
@@ -61,7 +63,8 @@ def _named(value: str) -> re.Pattern[str]:
     opens = rf"[ \t]{{0,20}}+(?>({_QUOTE})?)(?>({_SCHEME} {{1,3}}+)?){value}"
     space = r"[ \t]{0,20}+"
     return re.compile(
-        rf"{_COOKIE}|{_STEM}{_REST}({_MEMBER_ENDS})(?:({_QUOTE})?\]?{space}(?:(=>|:=|\?=|=|:)|(>)|({_PAIR})){opens}"
+        rf"{_COMMAND}|{_COOKIE}"
+        rf"|{_STEM}{_REST}({_MEMBER_ENDS})(?:({_QUOTE})?\]?{space}(?:(=>|:=|\?=|=|:)|(>)|({_PAIR})){opens}"
         rf"|{_QUOTE}\]?{space}(,){space}{_QUOTE}(?>(?:{_SCHEME} {{1,3}}+)?){value}"
         rf"|([ \t]{{1,4}}+(?:is[ \t]|was[ \t])?){opens}|{_MEMBER})",
         re.ASCII,
@@ -74,6 +77,7 @@ _QUOTED_VALUE = re.compile(r"[^\s\"'`\\<>\0-\x1f]++")
 _QUOTED_LOOK = re.compile(rf"[^\s\"'`\\<>\0-\x1f]{{1,{LONGEST_LOOK}}}+")
 _BARE_VALUE = re.compile(r"[^\s\"'`\\<>,;&|(){}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]++")
 _BARE_LOOK = re.compile(rf"[^\s\"'`\\<>,;&|(){{}}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]{{1,{LONGEST_LOOK}}}+")
+_LONG_VALUE = re.compile(rf"[^\s\"'`<>]{{{SHORTEST_WEAK}}}")
 _REST_OF_LINE = re.compile(r"[^\"'`\\\r\n<>]{8,}+")
 _COOKIES = re.compile(r"(?:[\w.-]{1,60}+=[^\s;]{0,60}+; ?){0,8}[\w.-]{1,60}+=(?=[^\s;\d]{0,60}\d)[^\s;=]{8}")
 _JSON_SCALAR = re.compile(r"[-+\d.eE]+|true|false|null")
@@ -82,12 +86,13 @@ _IN_NAMES = bytes(ord("w") if chr(code) in _NAME_LETTERS else 32 for code in ran
 _LONGEST_NAME = 60
 _DIGIT = re.compile(r"\d")
 
-_STEMS = Beginnings([["sec", "sig"], ["tok"], ["key"], ["aut"], ["cre", "coo"], ["pas"], ["pw?"]])
-"""Names of secrets are found by three of their letters."""
-_MEMBER_END = 2
-_CLOSE, _ASSIGN, _XML, _PAIR_THERE, _OPEN, _SCHEME_THERE = range(3, 9)
-_COMMA, _BLANK, _OPEN_BEHIND_BLANK, _SCHEME_BEHIND_BLANK, _ESCAPES = range(9, 14)
-"""The groups of the pattern; `_ESCAPES` is that of a member of JSON. The first two end where a name ends."""
+_STEMS = Beginnings(
+    [["sec", "sig", "ssh"], ["tok", "log"], ["key"], ["aut"], ["cre", "coo"], ["pas"], ["pw?", "s-c"], ["cur", "mys"]]
+)
+"""Names of secrets, and commands that take some, are found by three of their letters."""
+_COMMAND_WORD, _COOKIE_END, _MEMBER_END, _CLOSE, _ASSIGN, _XML, _PAIR_THERE, _OPEN, _SCHEME_THERE = range(1, 10)
+_COMMA, _BLANK, _OPEN_BEHIND_BLANK, _SCHEME_BEHIND_BLANK, _ESCAPES = range(10, 15)
+"""The groups of the pattern. `_ESCAPES` is that of a member of JSON; a name ends where the second or third does."""
 
 
 def signs(look: Look, *, any_value: bool = False) -> list[int]:
@@ -99,23 +104,37 @@ def signs(look: Look, *, any_value: bool = False) -> list[int]:
     if not stems:
         return []
     places: list[int] = []
+    has_commands = False
     low = look.data.lower().decode("latin-1")
     letters, read_name, done = look.data.translate(_IN_NAMES), (_KNOWN_NAMED if any_value else _NAMED).match, 0
     for at in stems:
         match = read_name(low, at) if at >= done else None
         if match is None:
             continue
-        end = match.end(1) if match[1] is not None else match.end(2)
-        name = look.plain[_name_begins(look.plain, letters, at) : end]
-        is_name = match[_ESCAPES] is not None and says_secret(name)
-        if not is_name and (match[_ESCAPES] is None or low.startswith('\\"', match.end())):
-            is_name = kind_of(name) is not None
-        if is_name:
+        if match[_COMMAND_WORD]:
+            has_commands = True
+        elif _may_be_secret(look.plain, _name_begins(look.plain, letters, at), match, any_value=any_value):
             places.append(at)
-            done = look.data.find(b'"', end)
+            done = look.data.find(b'"', max(match.end(_COOKIE_END), match.end(_MEMBER_END)))
             if done < 0:
                 break
-    return places
+    return [*places, *(at for at, _ in secrets_in_commands(look.plain))] if has_commands else places
+
+
+def _may_be_secret(plain: str, begin: int, match: re.Match[str], *, any_value: bool) -> bool:
+    """Whether the name is that of a secret, and the value, which may have escapes, is long enough for one."""
+    if match[_COOKIE_END] is not None:
+        return kind_of(plain[begin : match.end(_COOKIE_END)]) == "cookie"
+    name = plain[begin : match.end(_MEMBER_END)]
+    if match[_ESCAPES] is not None:
+        return says_secret(name) or (plain.startswith('\\"', match.end()) and kind_of(name) is not None)
+    kind = kind_of(name)
+    if kind is None:
+        return False
+    if match[_BLANK] and _behind_blank(plain[max(0, begin - 60) : begin], name, match[_BLANK]) is None:
+        return False
+    has_scheme = match[_SCHEME_THERE] or match[_SCHEME_BEHIND_BLANK]
+    return kind == "strong" or bool(has_scheme) or any_value or _LONG_VALUE.match(plain, match.end()) is not None
 
 
 def secrets_by_name(text: str, is_known: Is, *, any_value: bool = False) -> Iterator[Span]:
@@ -133,10 +152,13 @@ def secrets_by_name(text: str, is_known: Is, *, any_value: bool = False) -> Iter
         if at < done or nested > MAX_NESTED:
             continue
         match = read_name(low, at)
-        if match is None or match[_MEMBER_END] or match.end() == read or (has_masks and _is_in_mask(text, at)):
+        if match is None or match[_COMMAND_WORD] or match[_MEMBER_END] or match.end() == read:
+            continue
+        if has_masks and _is_in_mask(text, at):
             continue
         begin = _name_begins(text, letters, at)
-        span, end = _value_of(text, begin, match, is_known) if match[1] is None else _cookies(text, begin, match)
+        is_cookie = match[_COOKIE_END] is not None
+        span, end = _cookies(text, begin, match) if is_cookie else _value_of(text, begin, match, is_known)
         if span is not None:
             yield span
             done = span[1]
@@ -147,7 +169,7 @@ def secrets_by_name(text: str, is_known: Is, *, any_value: bool = False) -> Iter
 
 def _value_of(text: str, begin: int, match: re.Match[str], is_known: Is) -> tuple[Span | None, int]:
     """Return where the secret after a name is, or None; and where the text ends that was read as its value."""
-    name, start = text[begin : match.end(2)], match.end()
+    name, start = text[begin : match.end(_MEMBER_END)], match.end()
     kind = kind_of(name)
     is_open = match[_OPEN] or match[_COMMA] or match[_OPEN_BEHIND_BLANK]
     look = (_QUOTED_LOOK if is_open else _BARE_LOOK).match(text, start) if kind and match[_ESCAPES] is None else None
@@ -225,7 +247,7 @@ def has_cookies(value: str) -> bool:
 
 def _cookies(text: str, begin: int, match: re.Match[str]) -> tuple[Span | None, int]:
     at = match.end()
-    if kind_of(text[begin : match.end(1)]) != "cookie" or not _COOKIES.match(text, at):
+    if kind_of(text[begin : match.end(_COOKIE_END)]) != "cookie" or not _COOKIES.match(text, at):
         return None, 0  # the line is read only if cookies begin it: a long line may have many names
     line = _REST_OF_LINE.match(text, at)
     is_secret = line is not None and _COOKIES.match(line[0]) and "[REDACTED" not in line[0][:400]

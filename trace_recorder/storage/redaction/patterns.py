@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 from trace_recorder.storage.redaction.candidates import Look
 from trace_recorder.storage.redaction.key_forms import AFTER_ID, AFTER_TEXT, WITH_BEGINNING, WITH_MIDDLE
@@ -111,13 +112,16 @@ BEGINNINGS = tuple(sorted({prefix for _, some, _, _ in WITH_BEGINNING for prefix
 _MARKS = "-_."
 _LONG = (
     r"(?=[A-Za-z0-9_+/=.-]{10})(?![a-z]{2,10}=)"
-    r"(?=[A-Za-z_+/=.-]{0,80}[0-9]|[A-Z_+/=.-]{0,80}[a-z][a-z_+/=.-]{0,80}[A-Z])"
+    r"(?=[A-Za-z_+/=.-]{0,80}+[0-9]|[A-Z_+/=.-]{0,80}+[a-z][a-z_+/=.-]{0,80}+[A-Z])"
 )
 """The text behind a mark in a key, which is rare in other texts."""
 _LESS_RARE = f"{_MARKS}/|"
 """Literals that are found by such a character are searched for with all that follows them."""
 _IN_WORDS = re.compile("[A-Za-z0-9+/_.=~:|@%!-]+")
 """A literal of such characters is in one of the words that `Look` copies, or begins right before one."""
+_WORD_PART = re.compile(r"[A-Za-z0-9+/_.=~:|@%!-]{1,400}+")
+MAX_TRIES = 32
+"""So many places are tried in 400 characters of one word: what has more of them is made of beginnings of keys alone."""
 _HEAD = 8
 """A literal without a rare character is looked for in this many characters before a long run, and after its begin."""
 
@@ -160,15 +164,21 @@ class _Finder:
         for mark in _MARKS:
             options[mark].append(_before(mark, [head[:-1] for head in self._heads() if head[-1] == mark]) + _LONG)
         self._search = re.compile("|".join(f"{re.escape(one)}(?:{'|'.join(some)})" for one, some in options.items()))
-        self._tails = {tail: tuple(self._heads(tail)) for tail in self._ending}
+        self._by_head: dict[str, list[tuple[int, Shape]]] = defaultdict(list)
+        for at, shape in chain.from_iterable(self._ending.values()):
+            self._by_head[shape.sign[: at + 1]].append((at, shape))
+        self._lengths = {tail: sorted({len(head) for head in self._heads(tail)}) for tail in self._ending}
 
     def _heads(self, *tails: str) -> Iterator[str]:
         """Yield the literals up to their last mark."""
         for tail in tails or self._ending:
             yield from (shape.sign[: at + 1] for at, shape in self._ending[tail])
 
-    def find(self, look: Look) -> list[tuple[int, int]]:
-        """Return where in a text secrets may be, each with the number of its shape."""
+    def find(self, look: Look, *, once: bool = False) -> list[tuple[int, int]]:
+        """Return where in a text secrets may be, each with the number of its shape.
+
+        With `once`, one place is enough in each string of JSON.
+        """
         places: list[tuple[int, int]] = []
         shapes = [shape for shape in self._of_several_words if shape.sign in look.plain]
         if look.runs:
@@ -177,29 +187,34 @@ class _Finder:
         for shape in shapes:
             places += [(one.start(), self._numbers[shape]) for one in shape.sign_pattern.finditer(look.plain)]
         if look.words:
-            places += [(look.place(at), self._numbers[shape]) for at, shape in self._in_words(look.words)]
+            places += [(at, self._numbers[shape]) for at, shape in self._in_words(look, look.words, once=once)]
         return places
 
-    def _in_words(self, words: str) -> Iterator[tuple[int, Shape]]:
-        tails, done = self._tails, 0
+    def _in_words(self, look: Look, words: str, *, once: bool) -> Iterator[tuple[int, Shape]]:
+        lengths, by_head, done = self._lengths, self._by_head, 0
+        word_end = tries = 0
         for match in self._search.finditer(words):
             at, end = match.span()
             if at < done:  # in the secret before: to try each place in a long one takes quadratic time
+                continue
+            if at >= word_end:
+                word = _WORD_PART.match(words, at)
+                word_end, tries = word.end() if word else end, 0
+            tries += 1
+            if tries > MAX_TRIES:
                 continue
             shapes = self._rare.get(words[at])
             if shapes is None and end > at + 1:
                 shapes = self._whole[words[at]]
             elif shapes is None:
-                tail = words[at - 1 : end]
-                if not words.endswith(tails.get(tail, ()), 0, end):
-                    continue
-                shapes = self._ending[tail]
+                tried = lengths.get(words[at - 1 : end], ())
+                shapes = [one for length in tried for one in by_head.get(words[end - length : end], ())]
             for before, shape in shapes:
                 begin = at - before
                 secret = shape.sign_pattern.match(words, begin) if words.startswith(shape.sign, begin) else None
                 if secret is not None:
-                    yield at, shape
-                    done = max(done, secret.end())
+                    yield look.place(at), shape
+                    done = max(done, look.end_of_string(at) if once else secret.end())
 
 
 def _ends_with_mark(shape: Shape) -> bool:

@@ -205,13 +205,13 @@ class Redaction:
             return Sightings("")
         is_long = len(text) > MAX_UNINTERRUPTED_CHARS + _OVERLAP
         seen = self._see_in_pieces(text) if is_long else self._see_at_once(text)
-        if self._knows_shapes:
+        if '"mcp"' in text and self._knows_shapes:
             seen.by_name += [start for start, _ in mcp_secrets(text)]
         return seen
 
     def _see_at_once(self, text: str) -> Sightings:
         plainer, escapes = without_escapes(text) if "\\" in text else (text, [])
-        seen = Sightings(plainer, EVERY if self._knows_shapes else KNOWN, self._known)
+        seen = Sightings(plainer, EVERY if self._knows_shapes else KNOWN, self._known, once=True)
         if escapes and any(seen.all):
             seen.move_behind_escapes(escapes)
         return seen

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterable
 from itertools import accumulate, chain
@@ -40,16 +41,18 @@ class Sightings:
 
     __slots__ = ("all", "by_name", "encoded", "escapes", "in_urls", "known", "numbers", "shapes")
 
-    def __init__(self, text: str, kinds: int = EVERY, known: KnownSecrets | None = None) -> None:
+    def __init__(self, text: str, kinds: int = EVERY, known: KnownSecrets | None = None, *, once: bool = False) -> None:
         shortened = shorten(text) if len(text) > secret_encodings.LONGEST else None
         look = Look(text if shortened is None else shortened.text, runs=kinds != NAME)
-        shapes = secret_shapes.signs(look) if kinds & SHAPE else []
+        shapes = secret_shapes.signs(look, once=once) if kinds & SHAPE else []
         self.shapes = [at for at, _ in shapes]
-        self.numbers = sorted({number for _, number in shapes})
-        any_value = known is not None and known.has_short(text)
-        self.by_name = secret_names.signs(look, any_value=any_value) if kinds & NAME else []
-        self.by_name += [at for at, _ in commands.secrets_in_commands(look.plain)] if kinds & NAME else []
-        self.in_urls = url_credentials.signs(look.plain) if kinds & NAME else []
+        self.numbers = sorted({number for _, number in shapes}) if shapes else []
+        self.by_name: list[int] = []
+        self.in_urls: list[int] = []
+        if kinds & NAME:
+            any_value = known is not None and known.has_short(text)
+            self.by_name = secret_names.signs(look, any_value=any_value)
+            self.in_urls = url_credentials.signs(look.plain)
         may_be_encoded = kinds & ENCODED and (look.runs or secret_encodings.MARK in look.data)
         self.encoded = secret_encodings.signs(look, _sees) if may_be_encoded else []
         self.known: list[int] = []
@@ -103,14 +106,17 @@ class Sightings:
         )
 
 
-def _word_with_mask(text: str) -> int:
-    """Return where the first word with a mask begins: from there on, a mask may have hidden another secret."""
-    mask = text.find("[REDACTED:")
-    first = max(0, mask - _LONGEST_WORD)
-    return max(text.rfind(" ", first, mask) + 1, text.rfind("\n", first, mask) + 1, first)
-
-
+_BESIDE_MASK = re.compile(r"\[REDACTED:(?:(?<=[A-Za-z0-9_.+/-]\[REDACTED:)|[a-z0-9-]{1,40}\][A-Za-z0-9_.+/-])")
 _LONGEST_WORD = 1000
+
+
+def _beside_mask(text: str) -> int:
+    """Return where the first word begins in which a mask is not alone; the end of the text if there is none."""
+    found = _BESIDE_MASK.search(text)
+    if found is None:
+        return len(text)
+    first = max(0, found.start() - _LONGEST_WORD)
+    return max(text.rfind(" ", first, found.start()) + 1, text.rfind("\n", first, found.start()) + 1, first)
 
 
 def _mask_shapes(text: str, numbers: Iterable[int]) -> str:
@@ -121,7 +127,7 @@ def _mask_shapes(text: str, numbers: Iterable[int]) -> str:
 
 def _sees(text: str) -> bool:
     """Whether a secret may be in a text that is not encoded in it."""
-    return any(Sightings(text, SHAPE | NAME).all)
+    return any(Sightings(text, SHAPE | NAME, once=True).all)
 
 
 def _has_any(places: list[int], start: int, end: int) -> bool:
@@ -146,7 +152,7 @@ def _mask(text: str, seen: Sightings, short: Collection[str], kinds: int) -> str
         text = _mask_spans(text, url_credentials.secrets_in_urls(text), "[REDACTED:url-password]")
     if seen.numbers:
         text = _mask_shapes(text, seen.numbers)
-        done = _word_with_mask(text)
+        done = _beside_mask(text)  # a secret may hide another right beside it
         text = text[:done] + _mask_shapes(text[done:], Sightings(text[done:], SHAPE).numbers)
     if not kinds & NAME:
         return text

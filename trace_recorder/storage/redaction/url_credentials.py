@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
 
 from trace_recorder.storage.redaction.name_kinds import is_strange
 
 Span = tuple[int, int]
 
-_SLASHES = re.compile(r":(?://|\\/\\/)")
+_SLASHES = ("://", ":\\/\\/")
 _USER = re.compile(
     r"(?:(?P<user>[^\s/:@\"'\\<>]{0,200}):(?P<password>[^\s\"'\\<>`]{1,400})@(?=[A-Za-z0-9.\[_-])"
     r"|(?P<token>[A-Za-z0-9_=~-]{16,400})@(?=[A-Za-z0-9\[]))"
@@ -44,11 +43,16 @@ def secrets_in_urls(text: str) -> Iterator[Span]:
 
 def _with_mark(text: str) -> Iterator[Span]:
     """Yield where each URL with a mark begins after its slashes, and the position of its last mark."""
-    begins = [found.end() for found in _SLASHES.finditer(text)] if MARK in text else []
-    for at, end in pairwise([*begins, len(text)]):
-        last = text.rfind(MARK, at, min(end, at + _LONGEST))
-        if last > at:
-            yield at, last
+    for slashes in _SLASHES if MARK in text else ():
+        mark = text.find(MARK) if slashes in text else -1
+        while mark >= 0:
+            following = text.find(slashes, mark)
+            end = following if following >= 0 else len(text)
+            begin = text.rfind(slashes, max(0, mark - _LONGEST), mark)
+            if begin >= 0:
+                at = begin + len(slashes)
+                yield at, text.rfind(MARK, at, min(end, at + _LONGEST))
+            mark = text.find(MARK, end)
 
 
 def signs(text: str) -> list[int]:
