@@ -23,6 +23,8 @@ from hypothesis import HealthCheck, settings
 from trace_recorder.attach.recorder import current
 
 pytest_plugins = ["pytester"]
+_HELPERS = {path.stem for path in Path(__file__).parent.iterdir()} - {"__init__", "conftest"}
+pytest.register_assert_rewrite(*(f"tests.{name}" for name in _HELPERS))  # an assertion there shows its values too
 
 if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import select
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+
+from tests.local_server import LocalServer, running
 
 DROP = object()
 SILENCE = object()
@@ -94,25 +95,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
 
-class _Listener(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 256
-
-
 @contextmanager
 def serving(*answers: Answer) -> Iterator[Server]:
     """Run a server for the time of a test."""
-    http = _Listener(("127.0.0.1", 0), _Handler)
-    server = Server(f"http://127.0.0.1:{http.server_port}", list(answers))
+    http = LocalServer(_Handler)
+    server = Server(http.url, list(answers))
     http.state = server  # type: ignore[attr-defined]
-    thread = threading.Thread(target=lambda: http.serve_forever(poll_interval=0.002))
-    thread.start()
-    try:
+    with running(http):
         yield server
-    finally:
-        http.shutdown()
-        thread.join()
-        http.server_close()
 
 
 def plain(body: object, status: int = 200, **headers: str) -> Answer:

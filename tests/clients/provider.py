@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from examples.demo.dialects import anthropic_messages, gemini, ollama_chat, openai_chat, openai_responses
 from examples.demo.dialects.exchange import Dialect, Exchange
 from examples.demo.policy import Action, Call, Conversation
+from tests.local_server import LocalServer, running
 from trace_recorder.clients import Client, create_client
 
 Payload = Any
@@ -148,15 +148,8 @@ _ADDED = {"doubao": _doubao, "openrouter": _openrouter}
 @contextmanager
 def providing() -> Iterator[Provider]:
     """Run the server for the time of a test."""
-    http = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    http.daemon_threads = True
-    provider = Provider(f"http://127.0.0.1:{http.server_port}")
+    http = LocalServer(_Handler)
+    provider = Provider(http.url)
     http.state = provider  # type: ignore[attr-defined]
-    thread = threading.Thread(target=lambda: http.serve_forever(poll_interval=0.01))
-    thread.start()
-    try:
+    with running(http):
         yield provider
-    finally:
-        http.shutdown()
-        thread.join()
-        http.server_close()

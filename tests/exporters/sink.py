@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 import gzip
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from tests.local_server import LocalServer, running
 
-class Sink(ThreadingHTTPServer):
+
+class Sink(LocalServer):
     """What arrived at it, and how it answers."""
 
-    daemon_threads = True
-
     def __init__(self, port: int = 0) -> None:
-        super().__init__(("127.0.0.1", port), _Handler)
+        super().__init__(_Handler, port)
         self.status = 200
         self.seconds = 0.0
         self.headers: dict[str, str] = {}
         self.body = b""
         self.requests: list[tuple[str, dict[str, str], bytes]] = []
-
-    @property
-    def url(self) -> str:
-        """Its address, without a path."""
-        return f"http://127.0.0.1:{self.server_address[1]}"
 
     def spans(self) -> list[Any]:
         """Every span that it accepted."""
@@ -70,14 +64,8 @@ class _Handler(BaseHTTPRequestHandler):
 def sink(port: int = 0) -> Iterator[Sink]:
     """Run a sink for a block."""
     server = Sink(port)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
+    with running(server):
         yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def attributes(span: Any) -> dict[str, Any]:

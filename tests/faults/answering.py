@@ -8,16 +8,16 @@ the model "stalling", two pieces come, and then nothing for a long time.
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from zlib import crc32
 
 from tests.capture.server import CHAT, chat_chunk
+from tests.local_server import LocalServer, running
 
 STALL_SECONDS = 60.0
 PIECES = 6
@@ -85,25 +85,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
 
 
-class _Quiet(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False  # a connection may be stalling
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        return  # a connection of somebody who was killed
-
-
 @contextmanager
 def answering() -> Iterator[Provider]:
     """Run the provider for a while."""
-    http = _Quiet(("127.0.0.1", 0), _Handler)
-    provider = Provider(f"http://127.0.0.1:{http.server_port}")
+    http = LocalServer(_Handler)
+    provider = Provider(http.url)
     http.provider = provider  # type: ignore[attr-defined]
-    thread = threading.Thread(target=lambda: http.serve_forever(poll_interval=0.01))
-    thread.start()
-    try:
+    with running(http):
         yield provider
-    finally:
-        http.shutdown()
-        thread.join()
-        http.server_close()

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 from examples.demo.dialects import anthropic_messages, gemini, ollama_chat, openai_chat, openai_responses
 from examples.demo.dialects.exchange import Dialect, Exchange, Payload, RefusedError
 from examples.demo.policy import Action, Call
+from tests.local_server import LocalServer, running
 
 DIALECTS: tuple[Dialect, ...] = (anthropic_messages, gemini, ollama_chat, openai_responses, openai_chat)
 SNAKES = re.compile(r'"(function)_(call|response|declarations)":')
@@ -113,15 +113,8 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def providing(script: Sequence[Action] = SCRIPT) -> Iterator[Provider]:
     """Run the server for the time of a run."""
-    http = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    http.daemon_threads = True
-    provider = Provider(f"http://127.0.0.1:{http.server_port}", script)
+    http = LocalServer(_Handler)
+    provider = Provider(http.url, script)
     http.state = provider  # type: ignore[attr-defined]
-    thread = threading.Thread(target=lambda: http.serve_forever(poll_interval=0.01))
-    thread.start()
-    try:
+    with running(http):
         yield provider
-    finally:
-        http.shutdown()
-        thread.join()
-        http.server_close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +29,7 @@ from tests.capture.server import (
     serving,
     stream,
 )
+from tests.local_server import running
 from tests.rerun.runs import KEY, ask, client, said
 from trace_recorder import TrajectoryRecorder, replay
 from trace_recorder.rerun.serving import ReplayServer, base_urls, error_body
@@ -104,15 +104,10 @@ CASES: dict[str, tuple[Answer, Made, Callable[[Any], Any]]] = {
 def local_provider(path: Path, **options: Any) -> Iterator[ReplayServer]:
     """A local provider from a run, for the time of a test; `missed` has its mismatches."""
     missed: list[str] = []
-    with ReplayServer(replay(path, **options), on_mismatch=missed.append) as server:
-        server.missed = missed  # type: ignore[attr-defined]
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+    server = ReplayServer(replay(path, **options), on_mismatch=missed.append)
+    server.missed = missed  # type: ignore[attr-defined]
+    with running(server):
+        yield server
 
 
 @contextmanager

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import gzip
 import random
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from itertools import pairwise
 
+from tests.local_server import LocalServer, running
 from tests.wire.corpus import Exchange
 
 REQUEST_ID = "x-request-id"
@@ -29,24 +29,19 @@ class Received:
     body: bytes
 
 
-class ReplayServer(ThreadingHTTPServer):
+class ReplayServer(LocalServer):
     """Serve `exchanges` on a free port of this machine; `received` has the requests that came, by number."""
 
-    daemon_threads = True
-
     def __init__(self, exchanges: Sequence[Exchange], seed: int | None = None, compress: bool = False) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.exchanges = {exchange.number: exchange for exchange in exchanges}
         self.seed = seed
         self.compress = compress
         self.received: dict[int, list[Received]] = {}
 
-    def url(self, exchange: Exchange) -> str:
+    def address(self, exchange: Exchange) -> str:
         """The address under which the exchange's own path, appended, leads to its response."""
-        return f"http://127.0.0.1:{self.server_port}/x/{exchange.number}"
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Let a connection that a client dropped go quietly."""
+        return f"{self.url}/x/{exchange.number}"
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -101,11 +96,6 @@ def pieces(data: bytes, chance: random.Random) -> list[bytes]:
 @contextmanager
 def serve(exchanges: Sequence[Exchange], seed: int | None = None, compress: bool = False) -> Iterator[ReplayServer]:
     """Run a server in threads of its own for as long as the block lasts."""
-    with ReplayServer(exchanges, seed, compress) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+    server = ReplayServer(exchanges, seed, compress)
+    with running(server):
+        yield server

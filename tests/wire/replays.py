@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tests.local_server import running
 from tests.wire.calls import Outcome
 from tests.wire.corpus import DIRECTORY, Exchange, Payload, load
 from tests.wire.deliveries import Deliveries, Delivery, watch
@@ -43,7 +43,7 @@ def recorded(exchanges: Sequence[Exchange], mode: Mode, path: Path) -> Seen:
 
     with TrajectoryRecorder(path, task="the wire corpus") as recorder:
         with serve(exchanges, mode.seed, mode.compress) as server, watch() as deliveries:
-            return Seen(call_all(exchanges, mode, recorder.wrap, server.url).outcomes, deliveries)
+            return Seen(call_all(exchanges, mode, recorder.wrap, server.address).outcomes, deliveries)
 
 
 def replayed(exchanges: Sequence[Exchange], mode: Mode, path: Path) -> Seen:
@@ -61,16 +61,9 @@ def served(exchanges: Sequence[Exchange], mode: Mode, path: Path) -> Seen:
     from trace_recorder import replay
     from trace_recorder.rerun.serving import ReplayServer
 
-    with ReplayServer(replay(path)) as server, watch() as deliveries:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            made = call_all(
-                exchanges, mode, lambda client: client, lambda exchange: f"{server.url}/x/{exchange.number}"
-            )
-        finally:
-            server.shutdown()
-            thread.join()
+    server = ReplayServer(replay(path))
+    with running(server), watch() as deliveries:
+        made = call_all(exchanges, mode, lambda client: client, lambda exchange: f"{server.url}/x/{exchange.number}")
     return Seen(made.outcomes, deliveries)
 
 

@@ -95,7 +95,7 @@ def wrapped(exchanges: tuple[Exchange, ...], mode: Mode, path: Path) -> Run:
 
 def _run(exchanges: Sequence[Exchange], mode: Mode, bind: Callable[[Any], Any]) -> Run:
     with serve(exchanges, mode.seed, mode.compress) as server:
-        run = call_all(exchanges, mode, bind, server.url)
+        run = call_all(exchanges, mode, bind, server.address)
         run.received = server.received
     return run
 

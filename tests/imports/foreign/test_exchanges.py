@@ -9,7 +9,6 @@ import base64
 import gzip
 import json
 import sys
-import threading
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ import pytest
 
 from tests.imports.foreign.damage import check_damaged
 from tests.imports.foreign.files import PRODUCED, check_run, results_in, runs_of, said_in
+from tests.local_server import running
 from trace_recorder import TrajectoryFormatError, load, replay
 from trace_recorder.imports.foreign import wire
 from trace_recorder.imports.foreign.formats import Source, read_runs
@@ -92,14 +92,9 @@ def _ask_both(url: str, wrap: Any = lambda client: client) -> list[Any]:
 
 @contextmanager
 def _served(path: Path) -> Iterator[ReplayServer]:
-    with ReplayServer(replay(path)) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+    server = ReplayServer(replay(path))
+    with running(server):
+        yield server
 
 
 @pytest.mark.parametrize("name", ["vcr/weather.yaml", "har/weather.har"])

@@ -7,16 +7,16 @@ Their real clients speak to them.
 from __future__ import annotations
 
 import json
-import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from tests.imports.foreign.test_span_lists import phoenix_spans
 from tests.imports.foreign.test_trace_exports import langfuse_trace, langsmith_runs
+from tests.local_server import LocalServer, running
 
 Members = dict[str, Any]
 Answer = tuple[int, Any]
@@ -96,16 +96,9 @@ def serving(service: StandIn) -> Iterator[str]:
         def log_message(self, *_: Any) -> None:
             """Print nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    server = LocalServer(Handler)
+    with running(server):
+        yield server.url
 
 
 class LangfuseServer(StandIn):

@@ -1,0 +1,22 @@
+"""The server of the tests is quiet where its caller is, as commands under test write to the same standard error."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+
+import pytest
+
+from tests.capture.server import CHAT, plain, serving
+
+
+def test_a_client_that_leaves_an_answer_unread_is_no_word_on_stderr(capfd: pytest.CaptureFixture[str]) -> None:
+    """Its connection is reset while the server waits for the next request."""
+    with serving(plain(CHAT)) as server:
+        with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as client:
+            client.sendall(b"POST / HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}")
+            client.recv(10)
+        while any(thread.name.endswith("(process_request_thread)") for thread in threading.enumerate()):
+            time.sleep(0.001)
+    assert capfd.readouterr().err == ""
