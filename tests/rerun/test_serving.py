@@ -179,12 +179,17 @@ def post(server: ReplayServer, text: str = "Please list the files", **headers: s
 
 
 def test_any_http_client_is_answered(path: Path) -> None:
-    """Without a key and under any prefix; the length is stated."""
+    """Without a key and under any prefix; the length is stated, and so is the recorded call that gives the answer."""
     with local_provider(path) as server:
         answer = post(server)
+        identity = server.replay.recording.trajectory_id
 
     assert answer.json()["choices"][0]["message"]["content"] == "one"
-    assert answer.headers == {"content-type": "application/json", "content-length": str(len(answer.content))}
+    assert answer.headers == {
+        "content-type": "application/json",
+        "trace-recorder-replayed-from": json.dumps({"trajectory_id": identity, "interaction_id": "llm_1"}),
+        "content-length": str(len(answer.content)),
+    }
 
 
 def test_chunks_come_as_they_came(tmp_path: Path) -> None:

@@ -24,10 +24,11 @@ from trace_recorder.recording import process
 from trace_recorder.recording.limits import Limits
 from trace_recorder.recording.process import NOT_PICKLED
 from trace_recorder.recording.run import Run
+from trace_recorder.recording.stand_ins import replay_in_progress
 from trace_recorder.storage.paths import RunPaths, is_wrong_argument
 from trace_recorder.storage.redaction.redactor import Redaction, Redactor
 from trace_recorder.values.final_status import FinalStatus, status_of_process
-from trace_recorder.values.messages import Payload
+from trace_recorder.values.messages import Payload, without_none
 
 __records__ = True  # `guard.is_recording` looks for this name
 
@@ -127,6 +128,9 @@ class Lifecycle:
             if forked is not None:
                 named, parent = {**named, "forked_at": forked.at()}, forked.trajectory_id
                 said["metadata"] = {**self.metadata, "forked_from": forked.as_metadata()}
+            elif (replayed := replay_in_progress()) is not None:
+                named |= without_none(replay_of=replayed.trajectory_id)
+                said["metadata"] = {**self.metadata, "replay_of": replayed.as_metadata()}
             run.start(named, said, parent)
             self._exporting.begin(run, journal.path)
         process.run_began(run.trajectory_id, document)

@@ -37,6 +37,12 @@ from trace_recorder.storage.redaction.urls import clean_url
 from trace_recorder.values.json_text import NotJsonError
 from trace_recorder.values.jsonable import describe_error, dump_members, members_to_json, to_json
 from trace_recorder.values.messages import JoinedStream, Payload, without_none
+from trace_recorder.values.replayed_from import (
+    REPLAYED_FROM_HEADER,
+    ReplayedFrom,
+    replayed_from_of_error,
+    replayed_from_of_header,
+)
 
 __records__ = True  # `guard.is_recording` looks for this name
 
@@ -119,6 +125,8 @@ class Exchange(ResponseParts):
         with self.run.guard.protect("record a response's headers"):
             self._status = status
             self._headers = headers.kept(raw)
+            if REPLAYED_FROM_HEADER in self._headers:
+                self._note_origin(replayed_from_of_header(self._headers.pop(REPLAYED_FROM_HEADER)))
             if status >= 400:
                 self._remember_failure()
             elif status in REDIRECTS:
@@ -133,6 +141,11 @@ class Exchange(ResponseParts):
             media = self._headers.get("content-type", "")
             self._decode = decoder_of(encoding, media)
             self._framing = FRAMING if self._decode is not None and media.startswith(MEDIA_TYPE) else None
+
+    def _note_origin(self, origin: ReplayedFrom | None) -> None:
+        """Name the recorded call that gave the answer in the records that follow."""
+        if origin is not None:
+            self._about = {**self._about, "replayed_from": origin.to_document()}
 
     def watch_body(self, body: object) -> None:
         """Watch the object through which the caller reads the response: if it is dropped, the response ends."""
@@ -150,6 +163,7 @@ class Exchange(ResponseParts):
         with self.run.guard.protect("record a failed call"):
             if self._finish():
                 self._remember_failure()
+                self._note_origin(replayed_from_of_error(error))
                 about = self._about | {"duration_seconds": self._seconds()}
                 self.run.append("llm_error", about, members_to_json(describe_error(error)))
                 self.run.unfinished.release(self)

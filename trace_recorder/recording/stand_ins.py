@@ -1,4 +1,4 @@
-"""Stand-ins: results that tools give without being run, as in a replay.
+"""Stand-ins: results that tools give without being run, as in a replay, and which run such a replay repeats.
 
 Its caller sees no difference in a tool that has a stand-in: a coroutine function is still awaited, a generator still
 yields. It is recorded like any execution.
@@ -14,7 +14,7 @@ from typing import Any
 
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.signal_handlers import suppress
-from trace_recorder.values.messages import Payload
+from trace_recorder.values.messages import Payload, without_none
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,30 @@ class Outcome:
         return self.result
 
 
+@dataclass(frozen=True, slots=True)
+class ReplayOf:
+    """The run that a replay repeats, and the name of its journal."""
+
+    trajectory_id: str | None
+    file: str
+
+    def as_metadata(self) -> dict[str, Payload]:
+        """Render for a run's metadata."""
+        return without_none(trajectory_id=self.trajectory_id, file=self.file)
+
+
 StandIn = Callable[[str, Mapping[str, object]], Outcome | None]
 """Returns what a tool of this name gave for these arguments; None if the tool is to be run."""
 
-_in_context: ContextVar[StandIn | None] = ContextVar("trace_recorder_stand_in", default=None)
-_in_process: list[StandIn] = []
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Block:
+    give: StandIn
+    origin: ReplayOf | None
+
+
+_in_context: ContextVar[_Block | None] = ContextVar("trace_recorder_stand_in", default=None)
+_in_process: list[_Block] = []
 
 
 def run_it(_: str, __: Mapping[str, object]) -> None:
@@ -44,31 +63,39 @@ def run_it(_: str, __: Mapping[str, object]) -> None:
 
 
 @contextmanager
-def stand_in_for_tools(give: StandIn) -> Iterator[None]:
+def stand_in_for_tools(give: StandIn, origin: ReplayOf | None = None) -> Iterator[None]:
     """Have every tool ask `give` before it is run: in this context, and in contexts without such a block of their own.
 
-    For these, the tool is refused while several blocks are open: it is not known which of them gives its result.
+    For these, the tool is refused while several blocks are open: it is not known which of them gives its result. Runs
+    that begin in the block repeat `origin`.
     """
-    token = _in_context.set(give)
-    _in_process.append(give)
+    block = _Block(give, origin)
+    token = _in_context.set(block)
+    _in_process.append(block)
     try:
         yield
     finally:
-        _in_process.remove(give)
+        _in_process.remove(block)
         with suppress(ValueError):  # a block in an async generator may be left in another context
             _in_context.reset(token)
 
 
 def outcome_of(name: str, arguments: Callable[[], Mapping[str, object]]) -> Outcome | None:
     """Return the outcome of a tool that is not to be run, else None. Raises ReplayMismatchError; see above."""
-    give = _in_context.get()
-    if give is None and len(_in_process) > 1:
+    block = _in_context.get()
+    if block is None and len(_in_process) > 1:
         raise ReplayMismatchError(
             f"{name} was called in a context that belongs to none of the {len(_in_process)} replays of this process: "
             "start the thread in a copy of its context, contextvars.copy_context().run(...)."
         )
-    give = give or (_in_process[0] if _in_process else None)
-    return None if give is None else give(name, arguments())
+    block = block or (_in_process[0] if _in_process else None)
+    return None if block is None else block.give(name, arguments())
+
+
+def replay_in_progress() -> ReplayOf | None:
+    """Return the run that a run which begins here repeats; None if that is none, or one of several."""
+    block = _in_context.get() or (_in_process[0] if len(_in_process) == 1 else None)
+    return None if block is None else block.origin
 
 
 def standing_in(outcome: Outcome, kind: str) -> Callable[..., Any]:

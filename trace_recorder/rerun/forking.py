@@ -31,6 +31,7 @@ from trace_recorder.rerun.transport import Answer
 from trace_recorder.storage.redaction.headers import secrets
 from trace_recorder.storage.redaction.redactor import Redactor
 from trace_recorder.storage.redaction.text_masking import default_redactor
+from trace_recorder.values.replayed_from import ReplayedFrom
 
 
 class Fork(Replay):
@@ -76,6 +77,11 @@ class Fork(Replay):
             task=self.point.task, directory=self.recording.path.parent, redact=redact
         )
         self._installed = InstalledFork(self, lambda: Binding(RecorderTarget(self.recorder), None))
+
+    @property
+    def origin(self) -> None:
+        """Return None: a run that is recorded in the block continues the parent, and does not repeat it."""
+        return
 
     @property
     def unused(self) -> list[str]:
@@ -165,7 +171,8 @@ def answer_by_hand(answer: Mapping[str, Any] | str, point: ForkPoint) -> Answer:
     if isinstance(answer, str) != point.exchange.streams:
         wanted = "streams: answer= is the text of its stream" if point.exchange.streams else "wants JSON: answer= is it"
         raise ValueError(f"{point} {wanted}, and not a {type(answer).__name__}")
+    origin = ReplayedFrom(point.origin.trajectory_id, point.origin.interaction_id, by_hand=True)
     if not isinstance(answer, str):
-        return Answer(200, {"content-type": "application/json"}, json.dumps(answer).encode())
+        return Answer(200, {"content-type": "application/json"}, json.dumps(answer).encode(), origin=origin)
     kind = "text/event-stream" if "data:" in answer else "application/x-ndjson"
-    return Answer(200, {"content-type": kind}, chunks=((0.0, answer.encode()),))
+    return Answer(200, {"content-type": kind}, chunks=((0.0, answer.encode()),), origin=origin)

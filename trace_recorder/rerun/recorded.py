@@ -122,6 +122,7 @@ class Recording:
         self._data = self.path.read_bytes()
         self._items = ItemTable()
         self._began = False
+        self.trajectory_id: str | None = None
         self.exchanges: list[RecordedExchange] = []
         self.tools: list[RecordedTool] = []
         self.polled: dict[str, Record] = {}
@@ -147,6 +148,7 @@ class Recording:
         match record.kind:
             case "start":
                 self._began = True
+                self.trajectory_id = as_text(record.data.get("trajectory_id"))
                 self._refuse_newer(record.data.get("version"))
             case "item":
                 self._items.add_record(record)

@@ -23,7 +23,7 @@ from typing import Any, Literal, Self, TypeVar
 from trace_recorder.dialects.background import polled_response
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.errors import ReplayMismatchError
-from trace_recorder.recording.stand_ins import Outcome, run_it, stand_in_for_tools
+from trace_recorder.recording.stand_ins import Outcome, ReplayOf, run_it, stand_in_for_tools
 from trace_recorder.rerun.clients import Installed
 from trace_recorder.rerun.differences import explained
 from trace_recorder.rerun.matching import Live, Match, Requests
@@ -36,6 +36,7 @@ from trace_recorder.storage.redaction.redactor import Redaction, Redactor
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.json_text import NotJsonError, parse
 from trace_recorder.values.messages import Payload
+from trace_recorder.values.replayed_from import ReplayedFrom
 
 Client = TypeVar("Client")
 Tools = Literal["recorded", "live"]
@@ -87,6 +88,11 @@ class Replay:
         self._blocks = ExitStack()
 
     @property
+    def origin(self) -> ReplayOf | None:
+        """Return the run that runs which are recorded during this replay repeat."""
+        return ReplayOf(self.recording.trajectory_id, self.recording.path.name)
+
+    @property
     def unused(self) -> list[str]:
         """Return the recorded calls that were not used yet, as the ids of their interactions, one an attempt.
 
@@ -97,7 +103,7 @@ class Replay:
     def __enter__(self) -> Self:
         if self._instruments:
             self._installed.everywhere()
-        self._blocks.enter_context(stand_in_for_tools(self.tool_outcome if self._stands_in else run_it))
+        self._blocks.enter_context(stand_in_for_tools(self.tool_outcome if self._stands_in else run_it, self.origin))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -160,7 +166,7 @@ class Replay:
         if "assembled" in record.data:
             event = {"type": "response.completed", "response": record.data["assembled"]}
             body = f"event: response.completed\ndata: {json.dumps(event)}\n\n".encode()
-        return Answer(status=exchange.status, headers=exchange.headers, body=body)
+        return Answer(status=exchange.status, headers=exchange.headers, body=body, origin=self._origin(exchange))
 
     def tool_outcome(self, name: str, arguments: Mapping[str, object]) -> Outcome | None:
         """Return the outcome of a tool for these arguments; None if it is to be run. Raises ReplayMismatchError."""
@@ -212,7 +218,11 @@ class Replay:
             error=exchange.error,
             stopped=exchange.stopped,
             seconds=exchange.seconds,
+            origin=self._origin(exchange),
         )
+
+    def _origin(self, exchange: RecordedExchange) -> ReplayedFrom:
+        return ReplayedFrom(self.recording.trajectory_id, exchange.interaction_id)
 
 
 def not_asked_for(left: Sequence[RecordedExchange], given: Sequence[RecordedTool]) -> list[RecordedExchange]:

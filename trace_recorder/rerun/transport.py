@@ -16,6 +16,7 @@ from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.rerun.exceptions import builtin_exception
 from trace_recorder.storage.stream_chunks import TimedBytes
 from trace_recorder.values.final_status import CANCELLATION_CLASSES
+from trace_recorder.values.replayed_from import ReplayedFrom
 
 Missing = Literal["error", "live"]
 """What happens to a request without a recorded answer."""
@@ -31,6 +32,7 @@ class Answer:
 
     `status` is None where no response came. `error` is an exception's class and message. `stopped` says why what came
     next is not on file: reading further raises an error with it. `seconds` is how long the recorded exchange took.
+    `origin` is the recorded call that gives the answer.
     """
 
     status: int | None
@@ -40,6 +42,12 @@ class Answer:
     error: tuple[str, str] | None = None
     stopped: str | None = None
     seconds: float = 0.0
+    origin: ReplayedFrom | None = None
+
+    @property
+    def marked_headers(self) -> dict[str, str]:
+        """The headers, with one that names the origin."""
+        return self.headers if self.origin is None else {**self.headers, **self.origin.to_headers()}
 
     @property
     def pieces(self) -> tuple[TimedBytes, ...]:
@@ -106,7 +114,7 @@ class SyncReplaying:
                 raise _ending(answer, self.answers, library, request)
 
         return library.Response(
-            answer.status, headers=answer.headers, stream=_stream(library, chunks()), request=request
+            answer.status, headers=answer.marked_headers, stream=_stream(library, chunks()), request=request
         )
 
     def close(self) -> None:
@@ -152,7 +160,7 @@ class AsyncReplaying:
                 raise await end()
 
         return library.Response(
-            answer.status, headers=answer.headers, stream=_stream(library, chunks()), request=request
+            answer.status, headers=answer.marked_headers, stream=_stream(library, chunks()), request=request
         )
 
     async def aclose(self) -> None:
@@ -211,10 +219,12 @@ def refused_connection(mismatch: ReplayMismatchError) -> Exception:
 def _ending(answer: Answer, answers: Answers, library: Any, request: Any) -> Exception:
     """Return what ends a call that did not complete: the recorded exception, or a mismatch if none is on file."""
     error = None if answer.error is None else _exception(*answer.error, library, request)
-    if error is not None:
-        return error
-    why = ": ".join(filter(None, answer.error)) if answer.error else answer.stopped or "no answer had come"
-    return as_connection_error(library, answers.refused(f"nothing is on file of what came next: {why}"), request)
+    if error is None:
+        why = ": ".join(filter(None, answer.error)) if answer.error else answer.stopped or "no answer had come"
+        error = as_connection_error(library, answers.refused(f"nothing is on file of what came next: {why}"), request)
+    if answer.origin is not None:
+        answer.origin.mark(error)
+    return error
 
 
 def _exception(name: str, message: str, library: Any, request: Any) -> Exception | None:

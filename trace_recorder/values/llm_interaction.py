@@ -21,11 +21,12 @@ from trace_recorder.values.messages import (
     ToolResult,
     without_none,
 )
+from trace_recorder.values.replayed_from import ReplayedFrom
 from trace_recorder.values.shared_sequence import SharedSequence
 from trace_recorder.values.short_forms import call_repr, folded_rows, table
 from trace_recorder.values.structs import Struct, equal_but, field
 
-_OMITTED_WHERE_UNKNOWN = ("agent_id", "parent_agent_id", "parent_execution_id")
+_OMITTED_WHERE_UNKNOWN = ("agent_id", "parent_agent_id", "parent_execution_id", "replayed_from")
 
 
 class ErrorInfo(Struct, frozen=True, gc=False):
@@ -147,6 +148,7 @@ class LLMInteraction(Struct, frozen=True, gc=False):
     `duration_seconds` is the time of all `attempts` and of the pauses between them; `time_to_first_token_seconds` is
     that of the newest attempt.
     `parent_execution_id` is the execution of a tool in which its sub-agent was started.
+    `replayed_from` is the recorded call that gave this one its answer; None if this one was made.
     What a run repeats, such as the messages of a conversation, is shared by its interactions: do not change it.
     """
 
@@ -169,6 +171,7 @@ class LLMInteraction(Struct, frozen=True, gc=False):
     complete: bool = True
     ended_by: str | None = None
     parent_execution_id: str | None = None
+    replayed_from: ReplayedFrom | None = None
 
     def __eq__(self, other: object) -> bool:
         return type(other) is LLMInteraction and equal_but(self, other, "source")
@@ -286,6 +289,7 @@ class LLMInteraction(Struct, frozen=True, gc=False):
             "complete": self.complete,
             "ended_by": self.ended_by,
             "error": self.error and self.error.to_document(),
+            "replayed_from": self.replayed_from and self.replayed_from.to_document(),
         }
         for name in _OMITTED_WHERE_UNKNOWN:
             if document[name] is None:

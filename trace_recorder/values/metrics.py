@@ -27,7 +27,7 @@ _UNITS = {"llm_seconds": 1_000_000, "cost": 1_000_000_000_000}
 _MAX_VALUE = 1e12
 """Fractions beyond it are left out."""
 COMPUTED = ("total_input_tokens", "cached_input_tokens")
-_ORDER = (*_ALWAYS, "llm_seconds", *_TOKEN_COUNTS, *COMPUTED, "cost", "redactions")
+_ORDER = (*_ALWAYS, "replayed_llm_calls", "llm_seconds", *_TOKEN_COUNTS, *COMPUTED, "cost", "redactions")
 
 Counts = Mapping[str, int]
 """Integers by the name of a metric, fractions in the parts of `_UNITS`. Unknown ones are absent."""
@@ -37,6 +37,8 @@ def metrics_of(
     interactions: Iterable[LLMInteraction], steps: Iterable[AgentStep], *others: Tally
 ) -> dict[str, Payload]:
     """Count calls, attempts, tokens as the providers state them, tool calls, and the seconds spent with models.
+
+    All of that is of calls that were made; `replayed_llm_calls` were answered from a recording instead.
 
     `others` are counts that are not in interactions and steps, such as that of the secrets that were masked.
     """
@@ -54,7 +56,9 @@ def are_of_older_version(metrics: Mapping[str, object]) -> bool:
 
 
 def interaction_counts(one: LLMInteraction) -> Counts:
-    """Return what one interaction adds to the metrics."""
+    """Return what one interaction adds to the metrics. A replayed call costs nothing, and is counted apart."""
+    if one.replayed_from is not None:
+        return {"replayed_llm_calls": 1}
     counts = {"llm_calls": 1, "attempts": len(one.attempts)}
     if one.error is not None:
         counts["failed_llm_calls"] = 1

@@ -17,6 +17,7 @@ from trace_recorder.derive.schemas.schema_types import (
     Json,
     Number,
     Pair,
+    ReplayedCall,
     Seconds,
     Shape,
     StatedTime,
@@ -190,6 +191,7 @@ class Interaction(Shape):
     complete: bool
     ended_by: str | None
     error: Error | None
+    replayed_from: ReplayedCall = ABSENT
 
 
 class CapturedInteraction(Interaction):

@@ -20,6 +20,7 @@ from trace_recorder.derive.schemas.schema_types import (
     Integer,
     Json,
     Number,
+    ReplayedCall,
     Seconds,
     Shape,
     StatedTime,
@@ -56,6 +57,7 @@ class Start(Data):
     metadata: Json
     parent: str = ABSENT
     forked_at: ForkedAt = ABSENT
+    replay_of: str = ABSENT
 
 
 class Item(Data):
@@ -95,6 +97,7 @@ class LLMRequest(LLMExchange, Itemized, StepContext):
 class LLMStream(LLMExchange):
     """The next part of a stream, or of a large plain body: UTF-8 text, compressed with zlib, in base64."""
 
+    replayed_from: ReplayedCall = ABSENT
     status: int
     headers: dict[str, str]
     time_to_first_token_seconds: Seconds | None
@@ -115,6 +118,7 @@ class LLMResponse(LLMExchange):
     """
 
     exactly_one_of = ("body", "text", "base64", "assembled", "parts")
+    replayed_from: ReplayedCall = ABSENT
     status: int
     headers: dict[str, str]
     duration_seconds: Seconds = ABSENT
@@ -138,6 +142,7 @@ class LLMResponse(LLMExchange):
 class LLMError(LLMExchange):
     """The failure of an exchange without a response."""
 
+    replayed_from: ReplayedCall = ABSENT
     type: str
     message: Text
     duration_seconds: Seconds = ABSENT

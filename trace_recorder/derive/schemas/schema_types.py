@@ -61,3 +61,11 @@ StatedTime = Annotated[str, Field(pattern=f"^({_TIME})?$")]
 Crc = Annotated[str, Field(pattern="^[0-9a-f]{8}$")]
 Count = Annotated[int, Field(ge=0)]
 Pair = Annotated[list[Count], Field(min_length=2, max_length=2)]
+
+
+class ReplayedCall(Shape):
+    """The recorded call that gave a call its answer."""
+
+    trajectory_id: str = ABSENT
+    interaction_id: str = ABSENT
+    by_hand: bool = ABSENT

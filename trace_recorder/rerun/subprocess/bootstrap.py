@@ -7,9 +7,11 @@ process's start. A process that cannot be replayed ends before it calls a model.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from trace_recorder.dialects.background import polled_response
 from trace_recorder.dialects.endpoints import Endpoint
+from trace_recorder.recording.stand_ins import ReplayOf
 from trace_recorder.rerun.clients import Installed
 from trace_recorder.rerun.replayer import Replay
 from trace_recorder.rerun.subprocess.handoff import ReplayHandoff
@@ -58,8 +60,8 @@ class _ProcessReplay(ProcessAnswers[_SharedReplay]):
     def install(self) -> None:
         """Answer every HTTP client of this process, and its tools, from now on."""
         Installed(self).everywhere()
-        if self._handoff.tools == "recorded":
-            self._stand_in_for_tools()
+        origin = ReplayOf(self._handoff.trajectory_id, Path(self._handoff.journal).name)
+        self._stand_in_for_tools(origin, run=self._handoff.tools == "live")
 
     def answer(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | None:
         """Return the recorded answer to one request. Raises ReplayMismatchError if there is none."""

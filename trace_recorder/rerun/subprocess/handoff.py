@@ -87,6 +87,8 @@ class ReplayHandoff(SharedRecording):
     VARIABLE = "TRACE_RECORDER_REPLAY"
 
     tools: Literal["recorded", "live"] = "recorded"
+    trajectory_id: str | None = None
+    """The run that is replayed."""
 
 
 @dataclass(frozen=True, slots=True)

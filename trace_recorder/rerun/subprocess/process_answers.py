@@ -15,7 +15,7 @@ from typing import Generic, Protocol, TypeVar
 from trace_recorder.capture.unseen_clients import WHAT_IS_ANSWERED, UnseenConnection, audit_connections
 from trace_recorder.errors import ReplayMismatchError, TraceRecorderError
 from trace_recorder.recording import process
-from trace_recorder.recording.stand_ins import Outcome, stand_in_for_tools
+from trace_recorder.recording.stand_ins import Outcome, ReplayOf, run_it, stand_in_for_tools
 from trace_recorder.rerun.subprocess.handoff import SharedRecording
 from trace_recorder.rerun.transport import refused_connection
 from trace_recorder.signal_handlers import ours
@@ -62,10 +62,11 @@ class ProcessAnswers(ABC, Generic[Made]):
             self._reports.report_mismatch(str(mismatch))
             raise
 
-    def _stand_in_for_tools(self) -> None:
-        self._stand_in = stand_in_for_tools(
-            lambda name, arguments: self._ask(lambda it: it.tool_outcome(name, arguments))
-        )
+    def _stand_in_for_tools(self, origin: ReplayOf | None = None, *, run: bool = False) -> None:
+        def ask(name: str, arguments: Mapping[str, object]) -> Outcome | None:
+            return self._ask(lambda it: it.tool_outcome(name, arguments))
+
+        self._stand_in = stand_in_for_tools(run_it if run else ask, origin)
         self._stand_in.__enter__()
 
     def refused(self, text: str) -> ReplayMismatchError:

@@ -55,7 +55,14 @@ def replay_program(
         parse_path(ignored)
     with TemporaryDirectory(prefix="trace-recorder-", ignore_cleanup_errors=True) as reports:
         handoff = ReplayHandoff(
-            str(recording.path.absolute()), reports, tuple(ignore), speed, allow_live, results_in_any_order, tools
+            str(recording.path.absolute()),
+            reports,
+            tuple(ignore),
+            speed,
+            allow_live,
+            results_in_any_order,
+            tools,
+            recording.trajectory_id,
         )
         environment = {**PLACEHOLDER_KEYS, **os.environ, **handoff.to_environment(), "PYTHONPATH": python_path()}
         _, code = run_process(command, environment)

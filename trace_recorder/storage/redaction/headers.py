@@ -13,6 +13,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from trace_recorder.storage.redaction.urls import url_secrets
+from trace_recorder.values.replayed_from import REPLAYED_FROM_HEADER
 
 Raw = Sequence[tuple[bytes, bytes]]
 
@@ -22,6 +23,7 @@ _KEPT = re.compile(
     r"|x-generation-id|openai-(?:processing-ms|version|model|beta)|anthropic-(?:version|beta)|retry-after(?:-ms)?"
     r"|x-stainless-retry-count|x-should-retry|content-type|content-encoding|x-ms-region|azureml-model-session"
     r"|(?:x-|anthropic-)?ratelimit-[a-z-]+"
+    rf"|{REPLAYED_FROM_HEADER}"
 )
 _SECRET = re.compile(rb"auth|key|token|secret|password|credential", re.IGNORECASE)
 _OF_ONE_REQUEST = re.compile(rb"signature|nonce|csrf|xsrf|digest|-date$|^sec-|cookie", re.IGNORECASE)

@@ -1,0 +1,164 @@
+"""What a replayed run and a replayed call say of themselves: which run, and which call, they repeat."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from tests.agreement import agrees_when_saved
+from tests.capture.server import CHAT_STREAM, Answer, plain, serving, stream
+from tests.cli.invoking import invoke
+from tests.journals import records_of
+from tests.rerun.runs import NOWHERE, ask, client
+from trace_recorder import TrajectoryRecorder, fork, load, replay
+from trace_recorder.derive.document import from_document
+from trace_recorder.derive.validate import validate
+from trace_recorder.rerun.record_or_replay import RecordOrReplay
+from trace_recorder.rerun.serving import ReplayServer
+from trace_recorder.values.replayed_from import ReplayedFrom
+
+Payload = Any
+USAGE = {"prompt_tokens": 10, "completion_tokens": 3, "total_tokens": 13}
+
+
+def used(text: str) -> Answer:
+    """A chat completion that says what it took."""
+    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+    about = {"id": f"c-{text}", "object": "chat.completion", "created": 1, "model": "m", "usage": USAGE}
+    return plain({**about, "choices": [choice]})
+
+
+def work(made: openai.OpenAI) -> None:
+    """A plain call, a stream, and two calls that fail: with an error of HTTP, and without a response."""
+    ask(made, "one")
+    list(made.chat.completions.create(model="m", messages=[{"role": "user", "content": "two"}], stream=True))
+    for broken, text in ((made, "three"), (made.with_options(base_url=NOWHERE), "four")):
+        with suppress(openai.APIError):
+            ask(broken, text)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """The run of such an agent."""
+    answers = [used("1"), stream(*CHAT_STREAM), plain({"error": {"message": "no"}}, 400)]
+    with serving(*answers) as server, TrajectoryRecorder(tmp_path / "source.json", strict=True) as recorder:
+        work(recorder.wrap(client(f"{server.url}/v1", max_retries=0)))
+    return tmp_path / "source.json"
+
+
+def origins(path: Path) -> list[tuple[str, ReplayedFrom | None]]:
+    """The calls of a run, each with the recorded one that gave its answer."""
+    return [(one.interaction_id, one.replayed_from) for one in load(path).llm_interactions]
+
+
+def test_a_replay_names_its_run_and_each_call_its_source(source: Path, tmp_path: Path) -> None:
+    """In both files, in every record of an answer; what was not made is in no figure."""
+    path = tmp_path / "again.json"
+    with replay(source) as run, TrajectoryRecorder(path, strict=True) as recorder:
+        work(recorder.wrap(run.wrap(client(max_retries=0))))
+        assert agrees_when_saved(recorder)
+
+    identity = load(source).trajectory_id
+    kinds = ("llm_stream", "llm_response", "llm_error")
+    marks = {(one.kind, str(one.data["replayed_from"])) for one in records_of(path) if one.kind in kinds}
+    again = load(path)
+    assert records_of(path)[0].data["replay_of"] == identity
+    assert again.metadata["replay_of"] == {"trajectory_id": identity, "file": "source.jsonl"}
+    assert {kind for kind, _ in marks} == set(kinds)
+    assert origins(path) == [(f"llm_{number}", ReplayedFrom(identity, f"llm_{number}")) for number in (1, 2, 3, 4)]
+    alone = from_document(json.loads(path.read_text()), "again.json").llm_interactions
+    assert [(one.interaction_id, one.replayed_from) for one in alone] == origins(path)
+    assert validate(path).findings == ()
+    counted = {name: again.metrics[name] for name in ("llm_calls", "replayed_llm_calls", "attempts")}
+    assert counted == {"llm_calls": 0, "replayed_llm_calls": 4, "attempts": 0}
+    assert again.metrics.keys().isdisjoint({"input_tokens", "total_input_tokens", "llm_seconds"})
+
+
+def test_a_fork_tells_what_it_was_given_from_what_it_made(source: Path) -> None:
+    """The calls before the fork name those of the parent; an answer by hand is neither made nor the model's."""
+    identity = load(source).trajectory_id
+    with serving(used("a"), used("b"), used("c")) as server:
+        with fork(source, at="llm_2") as branch:
+            work(branch.wrap(client(f"{server.url}/v1", max_retries=0)))
+        with fork(source, at="llm_1", answer={"choices": []}) as by_hand, suppress(openai.APIError, IndexError):
+            ask(by_hand.wrap(client(f"{server.url}/v1", max_retries=0)), "one")
+
+    path = branch.recorder.trajectory_path
+    assert origins(path) == [("llm_1", ReplayedFrom(identity, "llm_1")), *((f"llm_{n}", None) for n in (2, 3, 4))]
+    assert load(path).metrics["llm_calls"] == 3
+    assert "replay_of" not in records_of(path)[0].data
+    assert origins(by_hand.recorder.trajectory_path) == [("llm_1", ReplayedFrom(identity, "llm_1", by_hand=True))]
+
+
+def test_a_call_that_a_replay_sends_is_made(source: Path, tmp_path: Path) -> None:
+    """With `missing="live"`, what equals no recorded call; the marks of others are not its."""
+    path = tmp_path / "again.json"
+    with serving(used("new")) as server, replay(source, missing="live", strict=False) as run:
+        with TrajectoryRecorder(path, strict=True) as recorder:
+            made = recorder.wrap(run.wrap(client(f"{server.url}/v1", max_retries=0)))
+            ask(made, "one")
+            ask(made, "five")
+
+    assert [one is None for _, one in origins(path)] == [False, True]
+    assert load(path).metrics["input_tokens"] == 10
+
+
+def test_a_call_to_the_local_provider_names_its_source(source: Path, tmp_path: Path) -> None:
+    """`serve` states the source in a header, which is not on file as one; a call that it refuses was not given."""
+    path = tmp_path / "again.json"
+    with ReplayServer(replay(source)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with TrajectoryRecorder(path, strict=True) as recorder:
+            made = recorder.wrap(client(f"{server.url}/v1", max_retries=0))
+            ask(made, "one")
+            with suppress(openai.NotFoundError):
+                ask(made, "five")
+        server.shutdown()
+
+    assert origins(path) == [("llm_1", ReplayedFrom(load(source).trajectory_id, "llm_1")), ("llm_2", None)]
+    assert "trace-recorder-replayed-from" not in path.with_suffix(".jsonl").read_text()
+
+
+AGENT = """
+import openai
+from trace_recorder import TrajectoryRecorder
+
+with TrajectoryRecorder("again.json") as recorder:
+    client = recorder.wrap(openai.OpenAI(base_url="http://127.0.0.1:9/v1"))
+    client.chat.completions.create(model="m", messages=[{"role": "user", "content": "one"}])
+"""
+
+
+def test_a_program_that_is_replayed_names_its_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The recorder of a program that `trace-recorder replay` runs knows what it repeats."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "agent.py").write_text(AGENT)
+    recording = tmp_path / "one.json"
+    with serving(used("1")) as server, TrajectoryRecorder(recording) as recorder:
+        ask(recorder.wrap(client(f"{server.url}/v1")), "one")
+    identity = load(recording).trajectory_id
+    result = invoke("replay", recording, "--", sys.executable, "agent.py")
+
+    assert (result.exit_code, origins(tmp_path / "again.json")) == (0, [("llm_1", ReplayedFrom(identity, "llm_1"))])
+    assert load(tmp_path / "again.json").metadata["replay_of"] == {"trajectory_id": identity, "file": "one.jsonl"}
+
+
+def test_a_cassette_says_what_was_replayed(source: Path, tmp_path: Path) -> None:
+    """So does the run of a test that is replayed from its journal."""
+    with RecordOrReplay(source.with_suffix(".jsonl"), tmp_path / "scratch", mode="once") as block:
+        work(client(max_retries=0))
+
+    assert [one is None for _, one in origins(block.path)] == [False] * 4
+
+
+def test_a_journal_without_marks_is_read_as_before(source: Path) -> None:
+    """Its calls were made, as far as it says."""
+    assert [one for _, one in origins(source)] == [None] * 4
+    assert load(source).metrics["llm_calls"] == 4
