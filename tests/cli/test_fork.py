@@ -83,7 +83,7 @@ def test_a_program_goes_on_live_from_a_call(at: str, place: Place, server: Serve
     done = fork(place, "--at", at)
 
     assert (done.returncode, done.stdout) == (0, "running y\none wrote x live wrote y live\n")
-    assert done.stderr == "trace-recorder: recorded 1 run, 3 LLM calls, 2 tool calls: child.json\n"
+    assert done.stderr == "trace-recorder: recorded 1 run, 2 LLM calls, 1 replayed LLM call, 2 tool calls: child.json\n"
     assert (texts(place.path / "child.json"), len(server.requests)) == (["one", "live", "live"], 5)
 
 
@@ -235,7 +235,7 @@ def test_clients_that_are_not_captured_are_refused_up_to_the_fork(place: Place, 
     first, refused, live = done.stderr.splitlines()
 
     assert (done.returncode, done.stdout, len(server.requests)) == (1, "refused one wrote x refused live 200\n", 5)
-    assert first == "trace-recorder: recorded 1 run, 2 LLM calls, 1 tool call: child.json"
+    assert first == "trace-recorder: recorded 1 run, 1 LLM call, 1 replayed LLM call, 1 tool call: child.json"
     assert refused.startswith("trace-recorder: requests was kept from connecting to 127.0.0.1")
     assert live.startswith("trace-recorder: requests connected to 127.0.0.1: its calls are live, and not recorded.")
 

@@ -37,12 +37,7 @@ from trace_recorder.storage.redaction.urls import clean_url
 from trace_recorder.values.json_text import NotJsonError
 from trace_recorder.values.jsonable import describe_error, dump_members, members_to_json, to_json
 from trace_recorder.values.messages import JoinedStream, Payload, without_none
-from trace_recorder.values.replayed_from import (
-    REPLAYED_FROM_HEADER,
-    ReplayedFrom,
-    replayed_from_of_error,
-    replayed_from_of_header,
-)
+from trace_recorder.values.replayed_from import REPLAYED_FROM_HEADER, ReplayedFrom
 
 __records__ = True  # `guard.is_recording` looks for this name
 
@@ -126,7 +121,7 @@ class Exchange(ResponseParts):
             self._status = status
             self._headers = headers.kept(raw)
             if REPLAYED_FROM_HEADER in self._headers:
-                self._note_origin(replayed_from_of_header(self._headers.pop(REPLAYED_FROM_HEADER)))
+                self._note_origin(ReplayedFrom.of_header(self._headers.pop(REPLAYED_FROM_HEADER)))
             if status >= 400:
                 self._remember_failure()
             elif status in REDIRECTS:
@@ -163,7 +158,7 @@ class Exchange(ResponseParts):
         with self.run.guard.protect("record a failed call"):
             if self._finish():
                 self._remember_failure()
-                self._note_origin(replayed_from_of_error(error))
+                self._note_origin(ReplayedFrom.of_error(error))
                 about = self._about | {"duration_seconds": self._seconds()}
                 self.run.append("llm_error", about, members_to_json(describe_error(error)))
                 self.run.unfinished.release(self)

@@ -24,7 +24,11 @@ _PYTHON = re.compile(r"python[\d.]*w?(\.exe)?", re.IGNORECASE)
 _ISOLATING_OPTIONS = "ISE"
 """Options under which Python does not load what PYTHONPATH names at its start."""
 _OPTIONS_WITH_ARGUMENT = "cmWX"
-_METRICS = (("llm_calls", "failed_llm_calls", "LLM call"), ("tool_calls", "failed_tool_calls", "tool call"))
+_METRICS = (
+    ("llm_calls", "failed_llm_calls", "LLM call"),
+    ("replayed_llm_calls", "", "replayed LLM call"),
+    ("tool_calls", "failed_tool_calls", "tool call"),
+)
 
 
 def lines(ended: CommandResult, command: Sequence[str]) -> Iterator[str]:

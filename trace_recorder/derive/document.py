@@ -35,7 +35,7 @@ from trace_recorder.values.messages import (
     ToolResult,
 )
 from trace_recorder.values.metrics import are_of_older_version, metrics_of
-from trace_recorder.values.replayed_from import read_replayed_from
+from trace_recorder.values.replayed_from import ReplayedFrom
 from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import SCHEMA_VERSION, AgentStep, Gap, Reward, Status, Trajectory
 
@@ -226,7 +226,7 @@ def _interaction(identity: str, document: Mapping[str, Payload], messages: Seque
         time_to_first_token_seconds=document.get("time_to_first_token_seconds"),
         stream=document.get("stream", False),
         complete=document.get("complete", True),
-        replayed_from=read_replayed_from(document.get("replayed_from")),
+        replayed_from=ReplayedFrom.of_document(document.get("replayed_from")),
     )
     return check_types(one)
 

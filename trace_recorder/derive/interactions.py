@@ -21,7 +21,7 @@ from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.checked_types import MAX_SECONDS, text_of_member, texts_of_members
 from trace_recorder.values.llm_interaction import Attempt, ErrorInfo, LLMInteraction, call_seconds
 from trace_recorder.values.messages import JoinedStream, Payload
-from trace_recorder.values.replayed_from import read_replayed_from
+from trace_recorder.values.replayed_from import ReplayedFrom
 
 MAX_REMEMBERED_IDS = 4096
 """The live document remembers the ids of this many captured responses."""
@@ -54,7 +54,7 @@ def interaction_of(call: CallRecords) -> LLMInteraction:
         stream=bool(end["stream"] if "stream" in end else asks_for_stream(request_data, asked)),
         complete=complete,
         ended_by=ended_by,
-        replayed_from=read_replayed_from((end or call.last_part).get("replayed_from")),
+        replayed_from=ReplayedFrom.of_document((end or call.last_part).get("replayed_from")),
         **texts_of_members(request_data, _TEXTS),
     )
 

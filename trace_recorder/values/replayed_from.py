@@ -7,6 +7,7 @@ came, as an attribute of the exception. Recording writes it into the records of 
 from __future__ import annotations
 
 import json
+from typing import Self
 
 from trace_recorder.values.json_text import NotJsonError, parse
 from trace_recorder.values.messages import Payload, without_none
@@ -24,6 +25,28 @@ class ReplayedFrom(Struct, frozen=True, gc=False):
     interaction_id: str | None = None
     by_hand: bool = False
 
+    @classmethod
+    def of_document(cls, value: Payload) -> Self | None:
+        """Read the member `replayed_from` of a record or a document. Return None if the call was made."""
+        if not isinstance(value, dict):
+            return None
+        ids = {name: one for name in ("trajectory_id", "interaction_id") if isinstance(one := value.get(name), str)}
+        return cls(**ids, by_hand=value.get("by_hand") is True)
+
+    @classmethod
+    def of_header(cls, text: str) -> Self | None:
+        """Read the header. Return None for text that is not its JSON."""
+        try:
+            return cls.of_document(parse(text))
+        except NotJsonError:
+            return None
+
+    @classmethod
+    def of_error(cls, error: BaseException) -> Self | None:
+        """Return the origin that an exception states; None if the call was made."""
+        origin = getattr(error, _ATTRIBUTE, None)
+        return origin if isinstance(origin, cls) else None
+
     def to_document(self) -> dict[str, Payload]:
         """Render for the document, and for records."""
         known = without_none(trajectory_id=self.trajectory_id, interaction_id=self.interaction_id)
@@ -36,25 +59,3 @@ class ReplayedFrom(Struct, frozen=True, gc=False):
     def mark(self, error: BaseException) -> None:
         """State the origin on an exception that is raised because no response was recorded."""
         setattr(error, _ATTRIBUTE, self)
-
-
-def read_replayed_from(value: Payload) -> ReplayedFrom | None:
-    """Read the member `replayed_from` of a record or a document. Return None if the call was made."""
-    if not isinstance(value, dict):
-        return None
-    ids = {name: one for name in ("trajectory_id", "interaction_id") if isinstance(one := value.get(name), str)}
-    return ReplayedFrom(**ids, by_hand=value.get("by_hand") is True)
-
-
-def replayed_from_of_header(text: str) -> ReplayedFrom | None:
-    """Read the header. Return None for text that is not its JSON."""
-    try:
-        return read_replayed_from(parse(text))
-    except NotJsonError:
-        return None
-
-
-def replayed_from_of_error(error: BaseException) -> ReplayedFrom | None:
-    """Return the origin that an exception states; None if the call was made."""
-    origin = getattr(error, _ATTRIBUTE, None)
-    return origin if isinstance(origin, ReplayedFrom) else None
