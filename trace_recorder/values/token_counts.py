@@ -12,7 +12,7 @@ from trace_recorder.values.structs import Struct
 
 _CACHE_APART = {
     *("anthropic-messages", "claude-code", "inspect-ai", "kimi", "langfuse", "managed-agents", "openclaw", "opencode"),
-    *("pi", "bedrock-converse", "bedrock-invoke"),
+    *("pi", "amp", "bedrock-converse", "bedrock-invoke"),
 }
 _THOUGHTS_APART = {"gemini-cli", "google-generate", "google-interactions", "langfuse"}
 COUNTED_APART = {*_CACHE_APART, *_THOUGHTS_APART, None}

@@ -24,6 +24,7 @@ _NEWEST = {
     "claude-code-*/*.jsonl": "claude-code",
     "claude-code-*/**/agent-*.jsonl": "claude-code",
     "cli/gemini-cli-0.61.0.jsonl": "gemini-cli",
+    "cli/gemini-cli-0.61.0.stream.jsonl": "gemini-stream",
     "cli/pi-*": "pi",
     "cli/qwen-*": "qwen",
     "codex-*/*": "codex",

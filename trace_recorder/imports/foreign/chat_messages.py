@@ -14,7 +14,7 @@ from trace_recorder.dialects.json_access import as_dict, as_list, as_text, join_
 from trace_recorder.imports.foreign.conversations import MEMBERS, begins_with, conversations, messages_of
 from trace_recorder.imports.foreign.run import Call, Conversation, Event, ForeignRun, Members, Missing, ToolRun
 from trace_recorder.imports.foreign.source import Line, Source
-from trace_recorder.values.messages import Message, Payload
+from trace_recorder.values.messages import Message, Payload, ToolCall
 
 _ROLES = {"system", "developer", "user", "assistant", "tool", "function"}
 _OF_A_SESSION = {"session_id", "sessionId", "timestamp"}
@@ -56,24 +56,40 @@ def _run(name: str, line: Line) -> ForeignRun:
     )
 
 
-def events_of(messages: Iterable[Payload], tools: Sequence[Payload] = (), model: str | None = None) -> Iterator[Event]:
-    """Yield the calls of a conversation, and the results of tools that no later call saw."""
+def events_of(
+    messages: Iterable[Payload], tools: Sequence[Payload] = (), model: str | None = None, *, given: int = 0
+) -> Iterator[Event]:
+    """Yield the calls of a conversation, and the results of tools that no later call saw.
+
+    Answers among the first `given` messages are examples in the prompt, and no calls.
+    """
     conversation, numbering = Conversation(), CallNumbering()
     unseen: list[Members] = []
-    for read in (message for given in messages for message in openai_chat.read_message(as_dict(given))):
+    asked: dict[str, ToolCall] = {}
+    numbered = ((at, message) for at, one in enumerate(messages) for message in openai_chat.read_message(as_dict(one)))
+    for at, read in numbered:
         message = numbering.number(read)
         said = message.to_document()
-        if message.role == "assistant":
+        if message.role == "assistant" and at >= given:
             unseen.clear()
+            asked |= {call.call_id: call for call in message.tool_calls}
             response = {name: value for name, value in said.items() if name != "role"} | {"content": _text(message)}
             length = len(conversation)
             yield Call(time="", conversation=conversation, length=length, response=response, model=model, tools=tools)
-        elif message.role == "tool":
+        elif message.role == "tool" and at >= given:
             unseen.append(said)
         conversation.add(said)
     for result in unseen:
-        call_id, name = as_text(result.get("call_id")), as_text(result.get("name")) or ""
-        yield ToolRun(time="", name=name, call_id=call_id, ended="", result=result.get("content"))
+        call_id, name = as_text(result.get("call_id")), as_text(result.get("name"))
+        call = asked.get(call_id or "")
+        yield ToolRun(
+            time="",
+            name=name or (call.name if call else ""),
+            arguments=call.arguments if call else None,
+            call_id=call_id,
+            ended="",
+            result=result.get("content"),
+        )
 
 
 def _text(message: Message) -> str | None:

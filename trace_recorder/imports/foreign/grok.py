@@ -1,6 +1,7 @@
 """Grok CLI's `chat_history.jsonl`: messages by type, without times. Reasoning is a line before the answer it led to.
 
-What the server searched (`backend_tool_call`) is part of the next answer, too.
+What the server searched (`backend_tool_call`) is part of the next answer, too. `updates.jsonl` next to it states the
+same session once more (`grok_updates.py`): in a directory it is passed over.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ def recognizes(source: Source) -> bool:
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the one session of a file."""
     run = ForeignRun(identity=source.path.parent.name or source.path.stem, provider="xai")
+    if (updates := source.path.with_name("updates.jsonl")).is_file():
+        source.read_too.add(updates)
     history = AgentHistory(run.events)
     before: list[Members] = []
     for line in source.lines():

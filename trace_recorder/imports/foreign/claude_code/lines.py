@@ -4,7 +4,9 @@ The forms: a session's own file, the export of the web page (`{"loglines": [...]
 with the program (`{"messages": [{"direction", "message"}]}`), and these as lines (`--output-format stream-json`).
 
 An answer is written in several lines with the same `message.id`, between which results of its tools may stand. Its
-usage is repeated in each of them; only that of the last one is complete.
+usage is repeated in each of them; only that of the last one is complete. The lines of `stream-json` are written before
+an answer has ended: their `output_tokens` are those of its first event. `--include-partial-messages` adds the events,
+of which the last states the whole usage.
 """
 
 from __future__ import annotations
@@ -18,6 +20,10 @@ from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.values.messages import Payload
 
 _SPEAKERS = {"user", "assistant"}
+_OF_THE_SDK = "parent_tool_use_id"
+"""A member that only the SDK's messages have."""
+_PARTIAL = "output_tokens_at_start"
+"""Under which name the output tokens of an answer's first event are kept."""
 _KINDS = {"system", "summary", "progress", "attachment", "queue-operation", "file-history-snapshot"}
 
 
@@ -89,6 +95,7 @@ def _lines(source: Source) -> Iterable[Line]:
 def _joined(lines: Iterable[Line]) -> list[Entry]:
     found: list[Entry] = []
     answers: dict[tuple[str, str], _Answer] = {}
+    streamed: dict[str, str | None] = {}
     seen: set[str] = set()
     for entry in _entries(lines):
         uuid = as_text(entry.line.get("uuid"))
@@ -98,10 +105,13 @@ def _joined(lines: Iterable[Line]) -> list[Entry]:
             seen.add(uuid)
             entry.uuids.append(uuid)
         identity = as_text(entry.message.get("id"))
+        agent = as_text(entry.line.get("agentId")) or str(entry.line.get("parent_tool_use_id"))
+        if entry.kind == "stream_event":
+            _read_event(as_dict(entry.line.get("event")), agent, streamed, answers)
         if entry.kind != "assistant" or identity is None:
             found.append(entry)
             continue
-        key = as_text(entry.line.get("agentId")) or str(entry.line.get("parent_tool_use_id")), identity
+        key = agent, identity
         if key in answers:
             answers[key].add(entry)
         else:
@@ -110,6 +120,16 @@ def _joined(lines: Iterable[Line]) -> list[Entry]:
     for answer in answers.values():
         answer.close()
     return found
+
+
+def _read_event(
+    event: Members, agent: str, streamed: dict[str, str | None], answers: dict[tuple[str, str], _Answer]
+) -> None:
+    """Take the usage of an answer from the last event of its stream. `streamed` has the answer that each agent gets."""
+    if event.get("type") == "message_start":
+        streamed[agent] = as_text(as_dict(event.get("message")).get("id"))
+    elif event.get("type") == "message_delta" and (answer := answers.get((agent, streamed.get(agent) or ""))):
+        answer.end(event)
 
 
 def _entries(lines: Iterable[Line]) -> Iterator[Entry]:
@@ -128,6 +148,7 @@ class _Answer:
         first.last = first.line
         self._members = dict(first.message)
         self._blocks = [*_blocks(first)]
+        self._is_streamed = _OF_THE_SDK in first.line
 
     def add(self, part: Entry) -> None:
         """Add a line: its blocks are more of the answer, and its other members are newer."""
@@ -136,8 +157,17 @@ class _Answer:
         self._first.uuids += part.uuids
         self._first.last = part.line
 
+    def end(self, event: Members) -> None:
+        """Take what the last event of the answer's stream states: the reason of its end and the whole usage."""
+        usage = as_dict(self._members.get("usage")) | as_dict(event.get("usage"))
+        self._members |= as_dict(event.get("delta")) | {"usage": usage}
+
     def close(self) -> None:
-        """Make the first line the whole answer."""
+        """Make the first line the whole answer. Output tokens from before its end are not those of the answer."""
+        usage = self._members.get("usage")
+        if self._is_streamed and self._members.get("stop_reason") is None and isinstance(usage, dict):
+            named = ((_PARTIAL if name == "output_tokens" else name, value) for name, value in usage.items())
+            self._members["usage"] = dict(named)
         self._first.line = {**self._first.line, "message": {**self._members, "content": self._blocks}}
 
 

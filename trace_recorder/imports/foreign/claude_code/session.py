@@ -22,7 +22,7 @@ from trace_recorder.imports.foreign.claude_code.requests import BLOB, REQUEST, S
 from trace_recorder.imports.foreign.claude_code.texts import is_clear, is_interruption, typed_text
 from trace_recorder.imports.foreign.claude_code.threads import Threads
 from trace_recorder.imports.foreign.clocks import seconds_between, stated_time
-from trace_recorder.imports.foreign.run import Annotation, Call, Event, ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.run import Annotation, Call, Event, ForeignRun, Kept, Members, Missing, ToolRun
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.messages import Message, Payload, without_none
@@ -56,9 +56,22 @@ def read(source: Source) -> Iterator[ForeignRun]:
     for file, its_lines, events in zip(files, lines_of_agents, added, strict=True):
         reading.read_lines(its_lines, events, of=file)
     reading.threads.finish()
-    started = reading.threads.executions(event for events in (run.events, *added) for event in events)
-    run.events = in_time_order(run.events, started, *added)
+    lists = [run.events, *added]
+    started = reading.threads.executions(event for events in lists for event in events)
+    untimed = {execution.call_id: execution for execution in started if not execution.time}
+    placed = [[*_behind_their_calls(events, untimed)] for events in lists]
+    timed: list[Event] = [execution for execution in started if execution.time]
+    run.events = in_time_order(placed[0], timed, *placed[1:])
     yield run
+
+
+def _behind_their_calls(events: list[Event], untimed: dict[str | None, ToolRun]) -> Iterator[Event]:
+    """Yield events, and behind each call the executions without a time that it asked for."""
+    for event in events:
+        yield event
+        if untimed and isinstance(event, Call):
+            asked = [as_text(as_dict(one).get("call_id")) for one in as_list(as_dict(event.response).get("tool_calls"))]
+            yield from (untimed.pop(call_id) for call_id in asked if call_id in untimed)
 
 
 def _entries_of(file: SubAgentFile) -> list[Entry]:

@@ -163,10 +163,10 @@ class Threads:
         for history in (self.main, *self._side.values()):
             history.finish()
 
-    def executions(self, events: Iterable[Event]) -> list[Event]:
+    def executions(self, events: Iterable[Event]) -> list[ToolRun]:
         """Return the executions that started sub-agents. Those that `events` state already get the id of theirs."""
         stated = {event.call_id: event for event in events if isinstance(event, ToolRun)}
-        found: list[Event] = []
+        found: list[ToolRun] = []
         for task in filter(None, map(self.tasks.get, dict.fromkeys(self.started.values()))):
             if task.call.call_id in stated:
                 stated[task.call.call_id].execution_id = task.execution_id

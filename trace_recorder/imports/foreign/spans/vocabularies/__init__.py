@@ -11,6 +11,7 @@ from __future__ import annotations
 from trace_recorder.imports.foreign.spans.reading import Reading, merged
 from trace_recorder.imports.foreign.spans.span import Span
 from trace_recorder.imports.foreign.spans.vocabularies import (
+    atof,
     genai,
     genai_events,
     langfuse,
@@ -24,7 +25,7 @@ from trace_recorder.imports.foreign.spans.vocabularies import (
 
 __all__ = ("read_span",)
 
-_VOCABULARIES = (mlflow, langsmith, langfuse, genai, genai_events, openinference, openllmetry, vercel, logfire)
+_VOCABULARIES = (atof, mlflow, langsmith, langfuse, genai, genai_events, openinference, openllmetry, vercel, logfire)
 
 
 def read_span(span: Span) -> Reading:

@@ -1,0 +1,99 @@
+"""Amp's threads, `~/.local/share/amp/threads/T-….json`: messages of blocks, each answer with its usage.
+
+Known from public descriptions and from readers of these files. The result of a tool is in `run`, with its status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trace_recorder.dialects.json_access import Members as Remaining
+from trace_recorder.dialects.json_access import as_dict, as_list, as_text
+from trace_recorder.imports.foreign.agent_history import AgentHistory
+from trace_recorder.imports.foreign.block_messages import add_answer, add_message, first_text
+from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.values.jsonable import to_json
+from trace_recorder.values.messages import Payload, without_none
+
+_FAILED = {"error": True, "cancelled": True, "rejected-by-user": True, "done": False}
+_READ = {"messages", "id", "created", "title"}
+
+
+def recognizes(source: Source) -> bool:
+    """Whether the document is a thread."""
+    if source.head.lstrip()[:1] != b"{":
+        return False
+    document = as_dict(source.document)
+    identity = as_text(document.get("id")) or ""
+    return identity.startswith("T-") and isinstance(document.get("messages"), list) and "v" in document
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield the one run of a thread."""
+    document = as_dict(source.document)
+    run = ForeignRun(
+        identity=as_text(document.get("id")) or source.path.stem,
+        start_time=stated_time(document.get("created")),
+        source=without_none(title=as_text(document.get("title"))),
+    )
+    history, times = AgentHistory(run.events), _times(document)
+    for number, message in enumerate(map(as_dict, as_list(document.get("messages"))), start=1):
+        if message.get("role") == "assistant":
+            _add_answer(run, history, message, times)
+        elif message.get("role") == "user":
+            time = stated_time(as_dict(message.get("meta")).get("sentAt"))
+            content = [_block(block) for block in as_list(message.get("content"))]
+            run.task = run.task or first_text(content) or None
+            add_message(history, content, time)
+        else:
+            run.events.append(Missing(what=f"message {number}", why="it has no role that is known"))
+    history.finish()
+    run.events.append(Kept(what="thread", value={k: v for k, v in document.items() if k not in _READ}))
+    yield run
+
+
+def _times(document: Members) -> dict[int, str]:
+    """Return the times of answers that the ledger of the thread's usage states, by the ids of their messages."""
+    events = map(as_dict, as_list(as_dict(document.get("usageLedger")).get("events")))
+    return {
+        number: stated_time(one.get("timestamp")) for one in events if type(number := one.get("toMessageId")) is int
+    }
+
+
+def _add_answer(run: ForeignRun, history: AgentHistory, message: Members, times: dict[int, str]) -> None:
+    usage, state, number = (
+        Remaining(as_dict(message.get("usage"))),
+        as_dict(message.get("state")),
+        message.get("messageId"),
+    )
+    content = [_block(block) for block in as_list(message.get("content"))]
+    model, stated = usage.text("model"), stated_time(usage.take("timestamp"))
+    time = stated or (times.get(number, "") if type(number) is int else "")
+    call = add_answer(history, without_none(content=content, model=model, stop_reason=state.get("stopReason")), time)
+    run.model = run.model or model
+    counts = without_none(
+        input_tokens=usage.integer("inputTokens"),
+        output_tokens=usage.integer("outputTokens"),
+        cache_creation_input_tokens=usage.integer("cacheCreationInputTokens"),
+        cache_read_input_tokens=usage.integer("cacheReadInputTokens"),
+        extra=usage.rest() or None,
+    )
+    if call.response is not None and counts:
+        call.response["usage"] = counts
+    if state.get("type") in {"cancelled", "error", "streaming"}:
+        call.complete, call.ended_by = False, f"its state is {state['type']}"
+
+
+def _block(block: Payload) -> Payload:
+    """Return a block in Anthropic's form."""
+    members = as_dict(block)
+    if members.get("type") != "tool_result" or "toolUseID" not in members:
+        return block
+    result = as_dict(members.get("run"))
+    value = result.get("result", result.get("error"))
+    failed = _FAILED.get(as_text(result.get("status")) or "")
+    content = value if isinstance(value, str) else None if value is None else to_json(value)
+    found: Members = {"type": "tool_result", "tool_use_id": members["toolUseID"], "content": content}
+    return found | without_none(is_error=failed)

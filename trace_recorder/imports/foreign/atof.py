@@ -1,0 +1,87 @@
+"""NeMo Relay's ATOF 0.1: lines of events, of which `scope` events begin and end agents, calls and tools.
+
+Source: nemo-relay 0.10 (`AtofExporter`). A scope's `start` has what went in and its `end` what came out, in the
+provider's own form. Scopes are read as spans; events in `spans/vocabularies/atof.py` names. A `mark` is an event of the
+scope around it. `propagation_root_uuid` names the trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trace_recorder.dialects.json_access import as_dict, as_list, as_text
+from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.foreign.spans.span import Span, SpanEvent, utc
+from trace_recorder.imports.foreign.spans.trace import run_of, traces
+from trace_recorder.values.messages import without_none
+
+
+def recognizes(source: Source) -> bool:
+    """Whether the first line is an event of ATOF."""
+    first = as_dict(source.first_lines[0].value) if source.first_lines else {}
+    return "atof_version" in first and "uuid" in first
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield a run for each trace."""
+    spans: dict[str, Span] = {}
+    missing: list[Missing | Kept] = []
+    marks: list[Members] = []
+    for line in source.lines():
+        event = as_dict(line.value)
+        if line.why is not None or as_text(event.get("uuid")) is None:
+            missing.append(Missing(what=f"line {line.number}", why=line.why or "it has no uuid"))
+        elif event.get("kind") == "scope":
+            _add(spans, event)
+        else:
+            marks.append(event)
+    missing += filter(None, [_add_mark(spans, mark) for mark in marks])
+    for trace in traces(spans.values()):
+        run = run_of(trace)
+        run.events += missing
+        missing = []
+        yield run
+
+
+def _add(spans: dict[str, Span], event: Members) -> None:
+    """Add the start or the end of a scope. What an end states of the profile is newer."""
+    identity, category = as_text(event["uuid"]) or "", as_text(event.get("category")) or "unknown"
+    span = spans.get(identity)
+    if span is None:
+        trace = as_text(event.get("propagation_root_uuid")) or identity
+        parent = as_text(event.get("parent_uuid"))
+        span = spans[identity] = Span(trace, identity, parent, as_text(event.get("name")) or "")
+        if identity == trace:  # above the root there is only the stack of scopes, which is none
+            span.parent_id = None
+    profile = as_dict(span.attributes.get("atof.category_profile")) | as_dict(event.get("category_profile"))
+    span.attributes |= {"atof.category": category, "atof.category_profile": profile}
+    about = as_dict(event.get("metadata"))
+    ended = event.get("scope_category") == "end"
+    if ended:
+        span.end = utc(event.get("timestamp"))
+        span.failed = _FAILED.get(as_text(about.get("otel.status_code")) or "")
+        span.status_message = as_text(about.get("otel.status_description"))
+        if kind := as_text(about.get("exception.type")) or as_text(about.get("error.type")):
+            span.attributes["error.type"] = kind
+    else:
+        span.start = utc(event.get("timestamp"))
+    span.attributes |= without_none(**{"atof.output" if ended else "atof.input": event.get("data")})
+    rest = {name: value for name, value in about.items() if name not in _STATUS}
+    if rest or as_list(event.get("attributes")):
+        span.more["end" if ended else "start"] = {"metadata": rest, "attributes": event.get("attributes")}
+
+
+_FAILED = {"OK": False, "ERROR": True}
+_STATUS = ("otel.status_code", "otel.status_description", "exception.type", "error.type")
+
+
+def _add_mark(spans: dict[str, Span], mark: Members) -> Kept | None:
+    """Add a mark to the scope around it. One outside of all scopes is kept."""
+    time, name = utc(mark.get("timestamp")), as_text(mark.get("name")) or "mark"
+    span = spans.get(as_text(mark.get("parent_uuid")) or "")
+    if span is None:
+        return Kept(what="mark", value=mark, time=time)
+    more = {key: value for key in ("data", "metadata") if (value := mark.get(key)) is not None}
+    span.events.append(SpanEvent(name, time, more))
+    return None

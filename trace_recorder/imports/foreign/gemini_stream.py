@@ -1,0 +1,116 @@
+"""What `gemini -o stream-json` prints: `init`, `message`, `tool_use`, `tool_result`, `error` and `result` lines.
+
+Source: Gemini CLI 0.61.0. The texts of an answer come in pieces (`delta`), without thoughts. A part that follows a
+result begins the next answer. Tokens are stated for the run only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trace_recorder.dialects.json_access import as_dict, as_text
+from trace_recorder.imports.foreign.agent_history import AgentHistory
+from trace_recorder.imports.foreign.answer_parts import AnswerParts
+from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Kept, Members
+from trace_recorder.imports.foreign.session_lines import session_lines
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.values.messages import Message, ToolCall
+
+_PARTS = {"message", "tool_use", "tool_result"}
+
+
+def recognizes(source: Source) -> bool:
+    """Whether the first line begins such a stream, or lines are parts of one."""
+    lines = [as_dict(line.value) for line in source.first_lines]
+    begins = bool(lines) and lines[0].get("type") == "init" and {"session_id", "model"} <= lines[0].keys()
+    return begins or any(line.get("type") == "tool_use" and {"tool_id", "tool_name"} <= line.keys() for line in lines)
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield the one run of a stream."""
+    run = ForeignRun(identity=source.path.name.partition(".")[0], provider="google")
+    reader = _StreamReader(run)
+    for line in session_lines(source.lines(), run.events.append):
+        reader.read_line(line, stated_time(line.get("timestamp")))
+    reader.finish()
+    yield run
+
+
+class _StreamReader:
+    """One stream while it is read."""
+
+    def __init__(self, run: ForeignRun) -> None:
+        self.run = run
+        self._answer = AnswerParts(AgentHistory(run.events))
+
+    def read_line(self, line: Members, time: str) -> None:
+        """Read one event."""
+        kind = as_text(line.get("type"))
+        is_prompt = kind == "message" and line.get("role") != "assistant"
+        if kind not in _PARTS:
+            self._read_other(kind or "line", line, time)
+        elif kind == "tool_result":
+            self._answer.add_result(_result(line), time)
+        else:
+            if is_prompt or self._answer.has_results:
+                self._close()
+            if is_prompt:
+                self._add_prompt(line, time)
+            elif kind == "message":
+                self._answer.add_text(as_text(line.get("content")), time)
+            else:
+                self._answer.add_call(_tool_call(line), time)
+
+    def finish(self) -> None:
+        """Make a call of the last answer."""
+        self._close()
+        self._answer.history.finish()
+
+    def _close(self) -> None:
+        call = self._answer.close()
+        if call is not None:
+            call.provider, call.model = self.run.provider, self.run.model
+
+    def _add_prompt(self, line: Members, time: str) -> None:
+        text = as_text(line.get("content"))
+        self.run.task = self.run.task or text or None
+        self._answer.history.add(Message("user", text), time)
+
+    def _read_other(self, kind: str, line: Members, time: str) -> None:
+        if kind == "init":
+            self.run.identity = as_text(line.get("session_id")) or self.run.identity
+            self.run.model = as_text(line.get("model"))
+        elif kind == "result":
+            self._close()
+            self.run.status = "completed" if line.get("status") == "success" else "failed"
+            self._fail(as_dict(line.get("error")))
+            self.run.events.append(Annotation(key="usage", value=line.get("stats"), time=time))
+        elif kind == "error" and line.get("severity") != "warning":
+            self._fail({"type": "error", "message": line.get("message")})
+        self.run.events.append(Kept(what=kind, value=line, time=time))
+
+    def _fail(self, error: Members) -> None:
+        if error and self.run.status != "completed":
+            kind, text = as_text(error.get("type")), as_text(error.get("message"))
+            self.run.error = {"type": kind or "error", "message": text or ""}
+
+
+def _tool_call(line: Members) -> ToolCall:
+    arguments = line.get("parameters")
+    return ToolCall(
+        as_text(line.get("tool_id")) or "",
+        as_text(line.get("tool_name")) or "",
+        {} if arguments is None else arguments,
+    )
+
+
+def _result(line: Members) -> Message:
+    """Return the result of a tool. That of one that failed is its error, which the model saw; `output` is shorter."""
+    error = as_dict(line.get("error"))
+    text = as_text(error.get("message")) or as_text(line.get("output"))
+    status = as_text(line.get("status"))
+    extra: Members = {} if status is None else {"status": status, "is_error": status == "error"}
+    if error:
+        extra["error"] = {**error, "output": line.get("output")}
+    return Message("tool", text, call_id=as_text(line.get("tool_id")), extra=extra)

@@ -1,0 +1,178 @@
+"""goose's sessions: its database `sessions.db`, what `goose session export` prints, and the older files of lines.
+
+Known from public descriptions and from readers of these files. Of a message that a compaction has hidden from the model
+(`agentVisible` is false), later calls saw nothing: the first visible message after it begins a new conversation. The
+ledger of usage has a row for each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text, json_value
+from trace_recorder.imports.foreign.agent_history import AgentHistory
+from trace_recorder.imports.foreign.block_messages import add_answer, add_message, first_text
+from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.goose_blocks import in_blocks
+from trace_recorder.imports.foreign.run import Annotation, Call, ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.foreign.sqlite_file import MAGIC, Database, json_of, opened
+from trace_recorder.values.messages import Payload, without_none
+
+_ABOUT = ("working_dir", "description", "name", "session_type", "parent_session_id", "recipe_json")
+_COUNTS = ("input_tokens", "output_tokens", "total_tokens", "cache_read_tokens", "cache_write_tokens", "cost")
+
+
+def recognizes(source: Source) -> bool:
+    """Whether it is a database with these tables, an export, or a session as lines."""
+    if source.head.startswith(MAGIC):
+        with opened(source.path) as database:
+            return database.has("sessions", "id", "working_dir") and database.has(
+                "messages", "session_id", "content_json", "created_timestamp"
+            )
+    lines = [as_dict(line.value) for line in source.first_lines]
+    if len(lines) > 1 and "working_dir" in lines[0] and "message_count" in lines[0]:
+        return True
+    document = as_dict(source.document) if source.head.lstrip()[:1] == b"{" else {}
+    return "working_dir" in document and isinstance(document.get("conversation"), list)
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield the run of each session."""
+    if source.head.startswith(MAGIC):
+        with opened(source.path) as database:
+            yield from _in_tables(database)
+        return
+    document = as_dict(source.document)
+    name = source.path.name.partition(".")[0]
+    if document:
+        yield _run(name, document, as_list(document.get("conversation")), [])
+        return
+    missing: list[Missing] = []
+    lines: list[Payload] = []
+    for line in source.lines():
+        if line.why is None:
+            lines.append(line.value)
+        else:
+            missing.append(Missing(what=f"line {line.number}", why=line.why))
+    has_head = bool(lines) and "role" not in as_dict(lines[0])
+    run = _run(name, as_dict(lines[0]) if has_head else {}, lines[has_head:], [])
+    run.events += missing
+    yield run
+
+
+def _in_tables(database: Database) -> Iterator[ForeignRun]:
+    for session in [*database.rows("sessions", "order by id")]:
+        identity = as_text(session.get("id")) or ""
+        rows = database.rows("messages", "where session_id = ? order by id", identity)
+        ledger = [*database.rows("usage_ledger", "where session_id = ? order by id", identity)]
+        yield _run(identity, session, map(_message, rows), ledger)
+
+
+def _message(row: Members) -> Members:
+    """Return a message of the database in the form of an export."""
+    return {
+        "id": row.get("message_id"),
+        "role": row.get("role"),
+        "created": row.get("created_timestamp"),
+        "content": json_value(as_text(row.get("content_json")) or ""),
+        "metadata": json_of(row.get("metadata_json")),
+    }
+
+
+def _run(name: str, session: Members, messages: Iterable[Payload], ledger: list[Members]) -> ForeignRun:
+    config = json_of(session.get("model_config_json")) or as_dict(session.get("model_config"))
+    run = ForeignRun(
+        identity=as_text(session.get("id")) or name,
+        provider=as_text(session.get("provider_name")),
+        model=as_text(config.get("model_name")),
+        start_time=stated_time(session.get("created_at")),
+        end_time=stated_time(session.get("updated_at")),
+        source={key: session[key] for key in _ABOUT if session.get(key)},
+    )
+    reader = _SessionReader(run)
+    for number, message in enumerate(messages, start=1):
+        reader.read_message(as_dict(message), number)
+    reader.finish()
+    _set_usage(run, ledger)
+    totals = {key: session[key] for count in _COUNTS if session.get(key := f"accumulated_{count}") is not None}
+    run.events += [Annotation(key="session_usage", value=totals)] if totals else []
+    rest = {key: value for key, value in session.items() if key not in {*_ABOUT, "conversation"}}
+    run.events.append(Kept(what="session", value=rest))
+    return run
+
+
+class _SessionReader:
+    """One session while it is read. Parts of an answer that follow each other and have one id are one answer."""
+
+    def __init__(self, run: ForeignRun) -> None:
+        self.run = run
+        self.history = AgentHistory(run.events)
+        self._answer: Members | None = None
+        self._after_hidden = False
+
+    def read_message(self, message: Members, number: int) -> None:
+        """Read one message."""
+        blocks, others = in_blocks(message.get("content"))
+        time, role = stated_time(message.get("created")), as_text(message.get("role"))
+        self.run.events += [
+            Kept(what=as_text(as_dict(one).get("type")) or "part", value=one, time=time) for one in others
+        ]
+        self._note_compaction(as_dict(message.get("metadata")).get("agentVisible"), blocks)
+        if role == "assistant":
+            self._add_part(message.get("id"), blocks, time)
+        elif role == "user":
+            self._close()
+            add_message(self.history, blocks, time)
+            self.run.task = self.run.task or first_text(blocks) or None
+        else:
+            self.run.events.append(Missing(what=f"message {number}", why="it has no role that is known"))
+
+    def _note_compaction(self, visible: Payload, blocks: list[Payload]) -> None:
+        if visible is False:
+            self._after_hidden = self._after_hidden or bool(blocks)
+        elif self._after_hidden:
+            self._close()
+            self.history.restart()
+            self._after_hidden = False
+
+    def _add_part(self, identity: Payload, blocks: list[Payload], time: str) -> None:
+        if not blocks:
+            return
+        if self._answer is not None and identity is not None and self._answer["id"] == identity:
+            self._answer["content"] += blocks
+            return
+        self._close()
+        self._answer = {"id": identity, "content": blocks, "time": time}
+
+    def _close(self) -> None:
+        answer, self._answer = self._answer, None
+        if answer is not None:
+            call = add_answer(self.history, {"content": answer["content"], "id": answer["id"]}, answer["time"])
+            call.provider, call.model = self.run.provider, self.run.model
+
+    def finish(self) -> None:
+        """Make a call of the last answer."""
+        self._close()
+        self.history.finish()
+
+
+def _set_usage(run: ForeignRun, ledger: list[Members]) -> None:
+    """Give each call its row of the ledger, if there are as many; else the ledger is an annotation of the run."""
+    calls = [event for event in run.events if isinstance(event, Call)]
+    rows = [row for row in ledger if not row.get("is_compaction")]
+    if len(rows) != len(calls):
+        run.events += [Annotation(key="usage_ledger", value=ledger)] if ledger else []
+        return
+    for call, row in zip(calls, rows, strict=True):
+        call.model = as_text(row.get("model")) or call.model
+        usage = without_none(
+            input_tokens=as_int(row.get("input_tokens")),
+            output_tokens=as_int(row.get("output_tokens")),
+            cache_read_input_tokens=as_int(row.get("cache_read_tokens")),
+            cache_creation_input_tokens=as_int(row.get("cache_write_tokens")),
+            cost=as_number(row.get("cost")),
+        )
+        if call.response is not None and usage:
+            call.response["usage"] = usage
+    run.events += [Kept(what="usage of a compaction", value=row) for row in ledger if row.get("is_compaction")]

@@ -1,0 +1,152 @@
+"""OpenAI's batches: the lines of requests, and the lines of the batch's output or its errors. Each request is a run.
+
+Source: https://platform.openai.com/docs/guides/batch; the services that copy it write the same. A request is
+`{"custom_id", "method", "url", "body"}`, an output `{"id", "custom_id", "response", "error"}`. Requests and outputs are
+in files of their own: the other one is looked for in the same directory, by the ids that both have. Of several such
+files it is the one whose name is most alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import takewhile
+
+from trace_recorder.dialects.json_access import as_dict, as_int, as_text
+from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.run import Call, Event, Exchange, ForeignRun, Members, Missing
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.foreign.spans.payloads import read_output
+from trace_recorder.imports.foreign.wire import model_endpoint
+from trace_recorder.values.jsonable import to_json
+from trace_recorder.values.messages import Payload, without_none
+
+_HOST = "https://api.openai.com"
+_MAX_NEIGHBOURS = 100
+"""How many files of a directory are looked at for the other half of a batch."""
+
+
+def recognizes(source: Source) -> bool:
+    """Whether the first line is a request or an output of a batch."""
+    first = source.first_lines[0].value if source.first_lines else None
+    return _is_request(first) or _is_output(first)
+
+
+def _is_request(value: Payload) -> bool:
+    members = as_dict(value)
+    return {"custom_id", "method", "url", "body"} <= members.keys() and isinstance(members["body"], dict)
+
+
+def _is_output(value: Payload) -> bool:
+    return {"custom_id", "response", "error"} <= as_dict(value).keys()
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield a run for each request, in their order; of outputs without requests, one for each output."""
+    requests: dict[str, Members] = {}
+    outputs: dict[str, Members] = {}
+    missing: list[Missing] = []
+    for one in (source, *_other_half(source)):
+        source.read_too |= {one.path} - {source.path}
+        for line in one.lines():
+            name = as_text(as_dict(line.value).get("custom_id"))
+            if name is not None and _is_request(line.value):
+                requests.setdefault(name, as_dict(line.value))
+            elif name is not None and _is_output(line.value):
+                outputs.setdefault(name, as_dict(line.value))
+            else:
+                why = line.why or "it is neither a request nor an output"
+                missing.append(Missing(what=f"line {line.number} of {one.path.name}", why=why))
+    for name in requests | outputs:
+        run = _run(name, requests.get(name), outputs.get(name))
+        run.events += missing
+        missing = []
+        yield run
+
+
+def _other_half(source: Source) -> list[Source]:
+    """Return the file in the same directory that has the outputs of requests, or the requests of outputs."""
+    lines = [as_dict(line.value) for line in source.first_lines]
+    if any(map(_is_request, lines)) and any(map(_is_output, lines)):
+        return []
+    is_wanted = _is_output if _is_request(lines[0]) else _is_request
+    ids: set[str] | None = None
+    found: list[tuple[int, Source]] = []
+    for path in sorted(source.path.parent.glob("*.jsonl"))[:_MAX_NEIGHBOURS]:
+        if path == source.path or not path.is_file() or path.is_symlink():
+            continue
+        neighbour = source.neighbour(path)
+        values = [value for value in _first_values(neighbour) if is_wanted(value)]
+        if values and ids is None:
+            ids = {as_text(as_dict(line.value).get("custom_id")) or "" for line in source.lines()}
+        if ids is not None and any(as_text(value.get("custom_id")) in ids for value in values):
+            found.append((_alike(path.name, source.path.name), neighbour))
+    most = max((length for length, _ in found), default=0)
+    alike = [neighbour for length, neighbour in found if length == most]
+    return alike if len(alike) == 1 else []
+
+
+def _alike(name: str, other: str) -> int:
+    """Return how many characters at the beginning of two names are the same."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(name, other, strict=False)))
+
+
+def _first_values(source: Source) -> list[Members]:
+    try:
+        return [as_dict(line.value) for line in source.first_lines]
+    except (OSError, TrajectoryFormatError):
+        return []
+
+
+def _run(name: str, request: Members | None, output: Members | None) -> ForeignRun:
+    line, response = output or {}, as_dict((output or {}).get("response"))
+    body = response.get("body")
+    run = ForeignRun(
+        identity=as_text(line.get("id")) or name,
+        model=as_text(as_dict(body).get("model")) or as_text(as_dict((request or {}).get("body")).get("model")),
+        source=without_none(custom_id=name, request_id=as_text(response.get("request_id"))),
+    )
+    error = _error(as_dict(line.get("error")), response)
+    if output is not None:
+        run.status, run.error = ("failed", error) if error else ("completed", None)
+    run.events = _events(name, request, response, error)
+    return run
+
+
+def _error(error: Members, response: Members) -> Members | None:
+    """Return why a request has no answer: the batch did not send it, or the service refused it."""
+    status = as_int(response.get("status_code"))
+    stated = error or (as_dict(as_dict(response.get("body")).get("error")) if (status or 0) >= 400 else {})  # noqa: PLR2004 - of HTTP
+    if not stated:
+        return None
+    kind = as_text(stated.get("code")) or as_text(stated.get("type")) or "error"
+    return {"type": kind, "message": as_text(stated.get("message")) or ""} | without_none(status=status)
+
+
+def _events(name: str, request: Members | None, response: Members, error: Members | None) -> list[Event]:
+    body = response.get("body")
+    time = stated_time(as_dict(body).get("created") or as_dict(body).get("created_at"))
+    if request is None:
+        read = None if error else read_output(body)
+        call = Call(time=time, conversation=None, error=error)
+        call.response = None if read is None else read.to_document()
+        call.model = as_text(as_dict(body).get("model"))
+        return [call, Missing(what=f"the request {name}", why="no file of requests in the directory has it", time=time)]
+    url = _HOST + (as_text(request.get("url")) or "")
+    endpoint = model_endpoint(request.get("method"), url)
+    if endpoint is None:
+        return [Missing(what=f"the request {name}", why="it goes to no model that is known", time=time)]
+    status = as_int(response.get("status_code"))
+    return [
+        Exchange(
+            time=time,
+            endpoint=endpoint,
+            url=url,
+            request=to_json(request["body"]).encode("utf-8", "replace"),
+            headers=[(b"content-type", b"application/json")],
+            status=status,
+            response_headers=[(b"content-type", b"application/json")],
+            response=None if status is None or body is None else to_json(body).encode("utf-8", "replace"),
+            error=error if status is None else None,
+        )
+    ]

@@ -1,0 +1,54 @@
+"""The scopes of NeMo Relay, brought to attributes by `atof.py` above.
+
+`atof.input` and `atof.output` of a call are the provider's own request (`{"headers", "content"}`) and response; a codec
+may have added `annotated_request` and `annotated_response`, which say the same once more.
+"""
+
+from __future__ import annotations
+
+from trace_recorder.dialects.json_access import as_dict, as_number, as_text
+from trace_recorder.imports.foreign.spans.payloads import read_input, read_output
+from trace_recorder.imports.foreign.spans.reading import Kind, Reading
+from trace_recorder.imports.foreign.spans.span import Span
+
+_KINDS: dict[str, Kind] = {"llm": "call", "tool": "tool", "agent": "agent"}
+_APIS = {
+    "openai_chat": "openai-chat",
+    "openai_responses": "openai-responses",
+    "anthropic_messages": "anthropic-messages",
+}
+"""The dialects that codecs name."""
+_REPEATED = {"annotated_request", "annotated_response", "model_name", "time_to_first_chunk", "tool_call_id"}
+
+
+def read(span: Span) -> Reading | None:
+    """Read a scope."""
+    category = as_text(span.attributes.get("atof.category"))
+    if category is None:
+        return None
+    kind = _KINDS.get(category)
+    profile = as_dict(span.take("atof.category_profile"))
+    if rest := {name: value for name, value in profile.items() if name not in _REPEATED}:
+        span.more["category_profile"] = rest
+    given, said = span.take("atof.input"), span.take("atof.output")
+    if kind is not None:
+        span.take("atof.category")
+    error_type = span.take_text("error.type")
+    if kind != "call":
+        call_id = as_text(profile.get("tool_call_id"))
+        return Reading(kind=kind, name=span.name, input=given, output=said, call_id=call_id, error_type=error_type)
+    request = as_dict(given)
+    found = read_input(request.get("content", given))
+    if found.messages is None:
+        found.input = given
+    answer = read_output(said, found.messages or ())
+    found.kind, found.response, found.error_type = kind, answer, error_type
+    if answer is not None:
+        found.usage = answer.usage if answer.usage.is_known else None
+        found.finish_reason, found.response_id, found.response_model = answer.finish_reason, answer.id, answer.model
+    codec = as_text(as_dict(as_dict(profile.get("annotated_response")).get("api_specific")).get("api"))
+    found.api = _APIS.get(codec or "")
+    found.model = found.model or as_text(profile.get("model_name"))
+    found.provider = span.name or None
+    found.first_token_seconds = as_number(profile.get("time_to_first_chunk"))
+    return found
