@@ -259,7 +259,7 @@ def test_a_damaged_document_is_no_traceback(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["diff"], ["diff", "a", "b", "c"], ["show", "a", "--step", "x"], ["dance"], ["--nope"]]
+    "arguments", [["grep"], ["diff", "a", "b", "c"], ["show", "a", "--step", "x"], ["dance"], ["--nope"]]
 )
 def test_misuse_exits_with_2(arguments: list[str]) -> None:
     """The usage of the command is printed."""
@@ -333,7 +333,7 @@ def test_help_names_the_commands() -> None:
         ["score", "Score runs, and append the rewards to their journals."],
         ["run", "Run a command, and record the LLM calls of its Python processes."],
         ["replay", "Run a command, its LLM calls answered from a run."],
-        ["fork", "Run a command that repeats a run up to a call, and goes on live..."],
+        ["fork", "Repeat a run up to a call, and go on live from there."],
         ["serve", "Answer LLM calls over HTTP on 127.0.0.1, from a run."],
     ]
 

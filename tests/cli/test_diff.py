@@ -63,3 +63,17 @@ def test_recorded_text_does_not_drive_the_terminal(tmp_path: Path) -> None:
 
     assert done.exit_code == 1
     assert not {"\x1b", "\x07", "\u202e"} & {*done.output}
+
+
+def test_a_terminal_shows_changes_in_colour(runs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is gone is red, what is new is green; not with NO_COLOR, and not in a pipe."""
+    monkeypatch.setenv("COLUMNS", "200")
+    marked = "~ content: \x1b[31m[-three-]\x1b[0m\x1b[32m{+four+}\x1b[0m files"
+
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert invoke("diff", *runs).output.splitlines()[-1].strip() == marked
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[3" not in invoke("diff", *runs).output
+    monkeypatch.delenv("FORCE_COLOR")
+    monkeypatch.delenv("NO_COLOR")
+    assert "\x1b" not in invoke("diff", *runs).output

@@ -90,6 +90,8 @@ def listed(directory: Path, *options: str) -> str:
         ("--status completed", "ab"),
         ("--status failed --status interrupted", "dc"),
         ("--status running", ""),
+        ("--status success", "a"),
+        ("--status no-success --status failed", "bc"),
         ("--model GPT-5", "ac"),
         ("--model openai/", "ac"),
         ("--model claude", "b"),
@@ -207,7 +209,7 @@ def test_it_is_said_that_no_run_matches(runs: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ("--status done", "'done' is none of running, completed, failed, interrupted, unknown"),
+        ("--status done", "'done' is none of running, completed, failed, interrupted, unknown, success, no-success"),
         ("--sort name", "'name' is none of time, duration, cost, tokens, calls"),
         ("--since yesterday", "'yesterday' is no time, such as 2025-06-12"),
         ("--limit 0", "Invalid value for '--limit'"),

@@ -351,7 +351,7 @@ def test_accuracy_is_of_those_that_were_judged(tmp_path: Path) -> None:
     about = json.loads((tmp_path / "rows.jsonl.metadata.json").read_text())
     assert about == {"runs": 5, "accuracy": 0.6667, "accuracy_runs": 3, "name": "try"}
     assert invoke("stats", tmp_path / "runs").stdout.splitlines()[0] == (
-        "runs    5 runs: 5 completed; 2 succeeded, 1 did not: accuracy 67% of 3 judged runs"
+        "runs    5 runs: 5 completed; 2 success, 1 no success: accuracy 67% of 3 judged runs"
     )
     figures = json.loads(invoke("stats", tmp_path / "runs", "--json").stdout)["runs"]
     assert (figures["accuracy"], figures["accuracy_runs"]) == (0.6667, 3)

@@ -1,4 +1,4 @@
-"""What `list` and `export` select runs by, and what commands do without a directory, or with one that is empty."""
+"""What `list` and `export` select runs by."""
 
 from __future__ import annotations
 
@@ -61,11 +61,6 @@ def test_list_and_export_select_alike(runs: Path, options: list[str], found: lis
 @pytest.mark.parametrize("options", [["--since", "soon"], ["--until", "1y"], ["--meta", "branch"]])
 def test_what_is_no_condition_is_refused(runs: Path, options: list[str]) -> None:
     assert invoke("list", *options).exit_code == 2
-
-
-@pytest.mark.parametrize("command", ["stats", "grep .", "validate", "list", "export -f atif -o x"])
-def test_commands_that_read_take_the_default_directory(runs: Path, command: str) -> None:
-    assert invoke(*command.split()).exit_code == 0
 
 
 def test_view_does_not_overwrite_a_file(runs: Path) -> None:

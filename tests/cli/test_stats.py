@@ -41,7 +41,7 @@ def test_figures_are_told_model_by_model(tmp_path: Path) -> None:
     lines = result.stdout.splitlines()
     assert result.exit_code == 0
     assert lines[:3] == [
-        "runs    2 runs: 2 completed; 2 succeeded, 0 did not: accuracy 100% of 2 judged runs",
+        "runs    2 runs: 2 completed; 2 success, 0 no success: accuracy 100% of 2 judged runs",
         "calls   4 LLM calls, 2 retries",
         "tokens  4,800 in, 120 out, 4,000 read from the cache, 83% of the input cached",
     ]

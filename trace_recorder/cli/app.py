@@ -12,6 +12,7 @@ import typer
 
 from trace_recorder.cli.output import fail
 from trace_recorder.cli.read_files import UnreadableError
+from trace_recorder.cli.typer_command import RecorderCommand
 from trace_recorder.cli.version import version
 from trace_recorder.errors import TraceRecorderError
 
@@ -38,14 +39,16 @@ _FAILS_WITH = {"diff": 2, "grep": 2}
 """The exit code of a failure, where 1 is an answer; 1 for the others."""
 _BEFORE_A_COMMAND = {"run"}
 """The options of this one end where the command begins, with or without `--`."""
-_COMPLETING = "_TRACE_RECORDER_COMPLETE"
-"""Set by a shell that wants completions."""
+_COMPLETED = ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")
+"""The variables in which shells hand over the line that they want to be completed."""
 
 
 def app_for(words: Sequence[str]) -> typer.Typer:
     """Return the application for a command line: with the command that it names, else with all."""
+    if "_TRACE_RECORDER_COMPLETE" in os.environ:
+        words = next(filter(None, map(os.environ.get, _COMPLETED)), "").split()[1:]
     name = words[0] if words else ""
-    return app_of([name] if name in COMMANDS and _COMPLETING not in os.environ else COMMANDS)
+    return app_of([name] if name in COMMANDS else COMMANDS)
 
 
 def app_of(names: Iterable[str]) -> typer.Typer:
@@ -62,7 +65,7 @@ def app_of(names: Iterable[str]) -> typer.Typer:
         module, _, function = COMMANDS[name].partition(":")
         settings = {"allow_interspersed_args": False} if name in _BEFORE_A_COMMAND else None
         command = getattr(import_module(f"trace_recorder.cli.{module}"), function)
-        app.command(name, context_settings=settings)(_failing(command, _FAILS_WITH.get(name, 1)))
+        app.command(name, cls=RecorderCommand, context_settings=settings)(_failing(command, _FAILS_WITH.get(name, 1)))
     return app
 
 

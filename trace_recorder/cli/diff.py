@@ -7,35 +7,56 @@ from pathlib import Path
 from typing import Annotated, get_args
 
 import typer
+from rich.text import Text
 
-from trace_recorder.cli.arguments import AsJson, check_names
-from trace_recorder.cli.list_runs import run_at
+from trace_recorder.cli.arguments import DEFAULT, AsJson, check_names, completion_of, paths_or_default
+from trace_recorder.cli.list_runs import newest_runs, run_at
 from trace_recorder.cli.output import console, print_json, print_lines
-from trace_recorder.cli.read_files import read
-from trace_recorder.cli.text_layout import compact, number, pluralize, seconds
+from trace_recorder.cli.read_files import UnreadableError, is_directory, read
+from trace_recorder.cli.text_layout import compact, in_one_line, number, pluralize, seconds
 from trace_recorder.values.messages import Payload
 from trace_recorder.views.comparison.left_aside import Ignored
 from trace_recorder.views.comparison.trajectory_diff import DiffRun, DiffStep, TrajectoryDiff
 from trace_recorder.views.comparison.trajectory_diff import diff as diff_of
 from trace_recorder.views.comparison.value_changes import ValueChange
-from trace_recorder.views.comparison.word_changes import marked_words, shortened
+from trace_recorder.views.comparison.word_changes import marked_parts, shortened
 
 NAMES: tuple[Ignored, ...] = get_args(Ignored)
 MAX_CHANGES = 20
 """Of a step, so many changes are printed."""
+_STYLES = {"same": "", "removed": "red", "added": "green"}
+Line = tuple[str | Text, str]
+"""A line and its style."""
 
-One = Annotated[Path, typer.Argument(metavar="A", help="A run; of a directory, the newest.", show_default=False)]
-Other = Annotated[Path, typer.Argument(metavar="B", help="The run to compare it with.", show_default=False)]
+One = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[A]",
+        help=f"A run; of a directory, the newest, or without B the newest two. {DEFAULT}",
+        show_default=False,
+    ),
+]
+Other = Annotated[Path | None, typer.Argument(metavar="[B]", help="The run to compare it with.", show_default=False)]
 Ignore = Annotated[
     list[str] | None,
-    typer.Option("--ignore", metavar="WHAT", help=f"Leave aside, besides ids and times: {', '.join(NAMES[2:])}."),
+    typer.Option(
+        "--ignore",
+        metavar="WHAT",
+        help=f"Leave aside, besides ids and times: {', '.join(NAMES[2:])}.",
+        autocompletion=completion_of(NAMES),
+    ),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Compare ids and times too.")]
 Every = Annotated[bool, typer.Option("--all", help="Show every step that differs, not the first alone.")]
 
 
 def diff(  # noqa: PLR0913, PLR0917 - one argument an option
-    a: One, b: Other, ignore: Ignore = None, strict: Strict = False, every: Every = False, as_json: AsJson = False
+    a: One = None,
+    b: Other = None,
+    ignore: Ignore = None,
+    strict: Strict = False,
+    every: Every = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare two runs: where they part, and what each cost.
 
@@ -43,6 +64,7 @@ def diff(  # noqa: PLR0913, PLR0917 - one argument an option
     """
     check_names(sorted(ignore or ()), NAMES, "--ignore")
     left_aside = {*(ignore or ())} | (set() if strict else {"ids", "times"})
+    a, b = (a, b) if a and b else _newest_two(a)
     found = diff_of(read(run_at(a)), read(run_at(b)), ignore=[name for name in NAMES if name in left_aside])
     if as_json:
         print_json(found.to_dict())
@@ -54,7 +76,18 @@ def diff(  # noqa: PLR0913, PLR0917 - one argument an option
         raise typer.Exit(1)
 
 
-def lines(found: TrajectoryDiff, a: str, b: str, *, every: bool) -> Iterator[tuple[str, str]]:
+def _newest_two(directory: Path | None) -> list[Path]:
+    """Return the two newest runs of a directory, the older one first."""
+    [directory] = paths_or_default([directory] if directory else None)
+    if not is_directory(directory):
+        raise typer.BadParameter("which run is it compared with?", param_hint="B")
+    runs = newest_runs(directory)
+    if len(runs) == 1:
+        raise UnreadableError(f"{directory} has one run only")
+    return runs[-2:]
+
+
+def lines(found: TrajectoryDiff, a: str, b: str, *, every: bool) -> Iterator[Line]:
     """Yield the lines of a comparison with their styles."""
     yield f"a {a}: {_run(found.a)}", "red"
     yield f"b {b}: {_run(found.b)}", "green"
@@ -65,7 +98,7 @@ def lines(found: TrajectoryDiff, a: str, b: str, *, every: bool) -> Iterator[tup
         yield from _differing_steps(found, found.parts_at, every=every)
 
 
-def _differing_steps(found: TrajectoryDiff, parts_at: int, *, every: bool) -> Iterator[tuple[str, str]]:
+def _differing_steps(found: TrajectoryDiff, parts_at: int, *, every: bool) -> Iterator[Line]:
     differing = [step for step in found.steps if step.differences]
     yield f"equal: {pluralize(parts_at, 'step')}; then {len(differing)} of {len(found.steps)} differ", ""
     for step in differing if every else differing[:1]:
@@ -78,9 +111,7 @@ def _differing_steps(found: TrajectoryDiff, parts_at: int, *, every: bool) -> It
 
 
 def _run(run: DiffRun) -> str:
-    outcome = (
-        {True: ", succeeded", False: ", did not succeed"}.get(bool(run.success)) if run.success is not None else ""
-    )
+    outcome = {True: ", success", False: ", no success"}.get(bool(run.success)) if run.success is not None else ""
     figures = run.figures
     words = [
         f"{run.status}{outcome}",
@@ -103,7 +134,7 @@ def _title(step: DiffStep) -> str:
     return f"{' | '.join(sides)}: {kinds}"
 
 
-def _step(step: DiffStep) -> Iterator[tuple[str, str]]:
+def _step(step: DiffStep) -> Iterator[Line]:
     for difference in step.differences:
         changes = difference.changes()
         yield from (_change(difference.kind, change) for change in changes[:MAX_CHANGES])
@@ -111,14 +142,15 @@ def _step(step: DiffStep) -> Iterator[tuple[str, str]]:
             yield f"  ... and {len(changes) - MAX_CHANGES} more changes of the {difference.kind}", ""
 
 
-def _change(kind: str, change: ValueChange) -> tuple[str, str]:
+def _change(kind: str, change: ValueChange) -> Line:
     name = change.path or kind
     if change.kind == "removed":
         return f"  - {name}: {_short(change.before)}", "red"
     if change.kind == "added":
         return f"  + {name}: {_short(change.after)}", "green"
     if isinstance(change.before, str) and isinstance(change.after, str):
-        return f"  ~ {name}: {marked_words(change.before, change.after)}", ""
+        parts = [(in_one_line(part.text), _STYLES[part.kind]) for part in marked_parts(change.before, change.after)]
+        return Text.assemble(in_one_line(f"  ~ {name}: "), *parts), ""
     return f"  ~ {name}: {_short(change.before)} -> {_short(change.after)}", ""
 
 

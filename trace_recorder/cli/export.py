@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from trace_recorder.cli.arguments import DefaultRuns, Jobs, check_names, default_directory
+from trace_recorder.cli.arguments import DefaultRuns, Jobs, check_names, completion_of, paths_or_default
 from trace_recorder.cli.export_files import Export, Target
 from trace_recorder.cli.export_run import Conversion
 from trace_recorder.cli.formats import FORMATS
@@ -37,8 +37,16 @@ from trace_recorder.values.messages import Payload
 
 _SERVICES = ("langfuse", "langsmith")
 """Formats that are sent to a service, and not written."""
+_NAMES = (*FORMATS, *_SERVICES)
 Name = Annotated[
-    str, typer.Option("--format", "-f", metavar="FORMAT", help=f"One of: {', '.join([*FORMATS, *_SERVICES])}.")
+    str,
+    typer.Option(
+        "--format",
+        "-f",
+        metavar="FORMAT",
+        help=f"One of: {', '.join(_NAMES)}.",
+        autocompletion=completion_of(_NAMES),
+    ),
 ]
 Out = Annotated[
     str | None,
@@ -49,11 +57,15 @@ Form = Annotated[
     typer.Option(
         "--form",
         "--parser",
+        metavar="FORM",
         help="trl: messages, prompt_completion, tokens; hierarchy: turn, message; toolbrain: calls, code, react; "
         "otlp: genai, genai-0.1, openinference, both; inspect: json, eval.",
+        autocompletion=completion_of({form for known in FORMATS.values() for form in known.forms}),
     ),
 ]
-Dataset = Annotated[str | None, typer.Option("--name", help="What the dataset is called, in its metadata.")]
+Dataset = Annotated[
+    str | None, typer.Option("--name", metavar="NAME", help="What the dataset is called, in its metadata.")
+]
 Metadata = Annotated[
     list[str] | None, typer.Option("--metadata", metavar="KEY=VALUE", help="More metadata; a value may be JSON.")
 ]
@@ -124,7 +136,7 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
         reward=reward,
         metadata=metadata_of(meta),
     )
-    paths = _selected(runs_of(paths or [default_directory()]), select)
+    paths = _selected(runs_of(paths_or_default(paths)), select)
     spans = {"content": not no_content, "new_messages": new_messages}
     if endpoint or name in _SERVICES:
         _send_spans(paths, name, endpoint, form, spans, header or [], resume=resume)
@@ -230,7 +242,7 @@ def _target(name: str, out: str | None, runs: int) -> Target:
 
 
 def _check(name: str, push: str | None, push_url: str | None) -> None:
-    check_names([name], [*FORMATS, *_SERVICES], "--format")
+    check_names([name], _NAMES, "--format")
     if (push, push_url) != (None, None) and (name != "invariant" or not push):
         raise typer.BadParameter("an invariant dataset is pushed, by its name", param_hint="--push")
 

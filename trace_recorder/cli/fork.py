@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from trace_recorder.cli.list_runs import run_at
+from trace_recorder.cli.list_runs import newest_run
 from trace_recorder.cli.output import fail
 from trace_recorder.cli.replay import AllowLive, Ignore, Loose, MatchOption, Recorded, Speed, check_speed, report
 from trace_recorder.cli.run import Command, Quiet, TrajectoryFile, exit_as, report_recorded, required, starting
@@ -17,7 +17,7 @@ At = Annotated[
     str, typer.Option("--at", metavar="STEP|ID", help="The first call that is made: of this step, or of this id.")
 ]
 Model = Annotated[str | None, typer.Option("--model", metavar="NAME", help="The model to ask from there on.")]
-System = Annotated[str | None, typer.Option("--system", metavar="TEXT", help="The system prompt from there on.")]
+System = Annotated[str | None, typer.Option("--system", metavar="PROMPT", help="The system prompt from there on.")]
 SystemFile = Annotated[
     Path | None, typer.Option("--system-file", metavar="FILE", help="The same, as the text of a file.")
 ]
@@ -31,8 +31,8 @@ Directory = Annotated[
 
 
 def fork(  # noqa: PLR0913, PLR0917 - one argument an option
-    run: Recorded,
     at: At,
+    run: Recorded = None,
     command: Command = None,
     model: Model = None,
     system: System = None,
@@ -47,21 +47,21 @@ def fork(  # noqa: PLR0913, PLR0917 - one argument an option
     allow_live: AllowLive = False,
     loose: Loose = False,
 ) -> None:
-    """Run a command that repeats a run up to a call, and goes on live from there.
+    """Repeat a run up to a call, and go on live from there.
 
-    What was recorded before that call is given, tools too; that call and all that follow are made, with the keys in the
-    environment. All of it is recorded in a run of its own, which names the one that it continues. Exits as the command
-    did; with 1 if the command exited with 0 and did not repeat the run up to there. Not reached are the processes that
-    `run` does not reach.
+    Runs the command. What was recorded before that call is given, tools too. That call and all that follow are made,
+    with the keys in the environment. All of it is recorded in a run of its own, which names the one that it continues.
+    Exits as the command did; with 1 if the command exited with 0 and did not repeat the run up to there. Not reached
+    are the processes that `run` does not reach.
     """
-    command = required(command, "fork RUN --at 7")
+    command = required(command, "fork [RUN] --at 7")
     check_speed(speed)
     prompt = _system_prompt(system, system_file)
     try:
         with starting("fork"):
             ended = fork_program(
                 command,
-                run_at(run),
+                newest_run(run),
                 int(at) if at.isdecimal() else at,
                 model=model,
                 system=prompt,

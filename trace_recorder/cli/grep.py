@@ -12,7 +12,7 @@ from typing import Annotated, Literal, get_args
 import typer
 from rich.text import Text
 
-from trace_recorder.cli.arguments import AsJson, Jobs, check_names, default_directory
+from trace_recorder.cli.arguments import AsJson, DefaultRuns, Jobs, check_names, completion_of, paths_or_default
 from trace_recorder.cli.each_run import EachRun
 from trace_recorder.cli.jobs import batch_for, in_order, jobs_for
 from trace_recorder.cli.list_runs import runs_of
@@ -29,14 +29,13 @@ PLACES: tuple[Place, ...] = get_args(Place)
 MAX_SHOWN = 200
 """Of a line that matches, so many characters are printed."""
 
-Pattern = Annotated[str, typer.Argument(help="A regular expression of Python.", show_default=False)]
-Paths = Annotated[
-    list[Path] | None,
-    typer.Argument(metavar="[FILE|DIR...]", help="Default: where runs are recorded.", show_default=False),
-]
+Pattern = Annotated[str, typer.Argument(metavar="PATTERN", help="A regular expression of Python.", show_default=False)]
 IgnoreCase = Annotated[bool, typer.Option("-i", "--ignore-case", help="Capital letters make no difference.")]
 Fixed = Annotated[bool, typer.Option("-F", "--fixed", help="The pattern is a text, not an expression.")]
-In = Annotated[list[str] | None, typer.Option("--in", metavar="WHERE", help=f"Only in: {', '.join(PLACES)}.")]
+In = Annotated[
+    list[str] | None,
+    typer.Option("--in", metavar="WHERE", help=f"Only in: {', '.join(PLACES)}.", autocompletion=completion_of(PLACES)),
+]
 FilesOnly = Annotated[bool, typer.Option("-l", "--files", help="Print the files alone.")]
 
 
@@ -61,7 +60,7 @@ class Match:
 
 def grep(  # noqa: PLR0913, PLR0917 - one argument an option
     pattern: Pattern,
-    paths: Paths = None,
+    paths: DefaultRuns = None,
     ignore_case: IgnoreCase = False,
     fixed: Fixed = False,
     places: In = None,
@@ -76,8 +75,7 @@ def grep(  # noqa: PLR0913, PLR0917 - one argument an option
     """
     check_names(sorted(places or ()), PLACES, "--in")
     expression = _expression(re.escape(pattern) if fixed else pattern, ignore_case=ignore_case)
-    paths = paths or [default_directory()]
-    runs = runs_of(paths)
+    runs = runs_of(paths_or_default(paths))
     each, processes = EachRun(len(runs)), jobs_for(runs, jobs)
     search = partial(_search, expression=expression, places=frozenset(places or PLACES))
     found = each.over(in_order(search, runs, processes, batch_for(runs, processes)))

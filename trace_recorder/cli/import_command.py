@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from trace_recorder.cli.arguments import default_directory
+from trace_recorder.cli.arguments import DEFAULT, default_directory
 from trace_recorder.cli.importing import Importing
 from trace_recorder.imports.services.traces import TraceService
 
@@ -30,7 +30,7 @@ SERVICES = {
 Sources = Annotated[
     list[Path],
     typer.Argument(
-        metavar="FILE|DIR|SERVICE...",
+        metavar="PATH|SERVICE...",
         help=f"Files of other tools, or directories of them; or one of {', '.join(SERVICES)}, with --project.",
         show_default=False,
     ),
@@ -40,9 +40,7 @@ Project = Annotated[
 ]
 Output = Annotated[
     Path | None,
-    typer.Option(
-        "-o", "--output", metavar="DIR", help="Where the runs go. Default: $TRACE_RECORDER_DIR, or trajectories."
-    ),
+    typer.Option("-o", "--output", metavar="DIR", help=f"Where the runs go. {DEFAULT}"),
 ]
 Watch = Annotated[
     bool, typer.Option("--watch", help="Follow the files as they grow, or fetch new traces, until Ctrl-C.")

@@ -7,8 +7,15 @@ from typing import Annotated
 
 import typer
 
-from trace_recorder.cli.arguments import AsJson, DefaultRuns, check_names, default_directory
-from trace_recorder.cli.list_runs import Listing, listing, no_runs_message
+from trace_recorder.cli.arguments import (
+    AsJson,
+    DefaultRuns,
+    check_names,
+    completion_of,
+    no_runs_message,
+    paths_or_default,
+)
+from trace_recorder.cli.list_runs import Listing, listing
 from trace_recorder.cli.list_selection import SORTS, STATUSES, Selection
 from trace_recorder.cli.list_table import table
 from trace_recorder.cli.list_tree import as_list, as_tree
@@ -29,12 +36,27 @@ from trace_recorder.cli.selection_options import (
 
 Statuses = Annotated[
     list[str] | None,
-    typer.Option("--status", metavar="STATUS", help=f"Only runs that are {', '.join(STATUSES)}; may be repeated."),
+    typer.Option(
+        "--status",
+        metavar="STATUS",
+        help=f"Only runs that are {', '.join(STATUSES)}; may be repeated.",
+        autocompletion=completion_of(STATUSES),
+    ),
 ]
 Errors = Annotated[bool, typer.Option("--errors", help="Only runs with an error, a failed call or a failed tool.")]
-SortBy = Annotated[str, typer.Option("--sort", metavar="BY", help=f"One of {', '.join(SORTS)}; the smallest first.")]
+SortBy = Annotated[
+    str,
+    typer.Option(
+        "--sort",
+        metavar="BY",
+        help=f"One of {', '.join(SORTS)}; the smallest first.",
+        autocompletion=completion_of(SORTS),
+    ),
+]
 Reverse = Annotated[bool, typer.Option("--reverse", help="The newest or the largest first.")]
-Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Only the first N of that order.")]
+Limit = Annotated[
+    int | None, typer.Option("--limit", metavar="NUMBER", min=1, help="Only so many runs, the first of that order.")
+]
 
 
 def list_(  # noqa: PLR0913, PLR0917 - one argument an option
@@ -75,7 +97,7 @@ def list_(  # noqa: PLR0913, PLR0917 - one argument an option
         reverse,
         limit,
     )
-    paths = runs or [default_directory()]
+    paths = paths_or_default(runs)
     found = listing(paths, select=select)
     if not (found.trajectories or found.others or select.selects):
         fail(no_runs_message(paths))

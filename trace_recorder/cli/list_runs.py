@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from trace_recorder.cli.arguments import no_runs_message, paths_or_default
 from trace_recorder.cli.output import fail
 from trace_recorder.cli.read_files import Load, UnreadableError, find_runs, is_directory, load, process, read
 from trace_recorder.derive.document import from_document
@@ -114,12 +115,20 @@ def run_at(path: Path) -> Path:
 
     Raises UnreadableError where there is none.
     """
-    if not is_directory(path):
-        return path
-    rows = listing([path]).trajectories
+    return newest_runs(path)[-1] if is_directory(path) else path
+
+
+def newest_run(path: Path | None) -> Path:
+    """Return the run at a path as `run_at` does, or if there is no path, the newest of the default directory."""
+    return run_at(paths_or_default([path] if path else None)[0])
+
+
+def newest_runs(directory: Path) -> list[Path]:
+    """Return the readable runs of a directory, the newest last. Raises UnreadableError where there is none."""
+    rows = listing([directory]).trajectories
     if not rows:
-        raise UnreadableError(no_runs_message([path]))
-    return path / rows[-1].file
+        raise UnreadableError(no_runs_message([directory]))
+    return [directory / row.file for row in rows]
 
 
 def runs_of(paths: Sequence[Path]) -> list[Path]:
@@ -128,11 +137,6 @@ def runs_of(paths: Sequence[Path]) -> list[Path]:
     if not runs:
         fail(no_runs_message(paths))
     return runs
-
-
-def no_runs_message(paths: Sequence[Path]) -> str:
-    """Say that there are no runs."""
-    return f"there are no trajectories in {', '.join(map(str, paths))}"
 
 
 def _read_run(path: Path, name: str, load_run: Load) -> Run:

@@ -14,7 +14,9 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Status
 
 SORTS = ("time", "duration", "cost", "tokens", "calls")
-STATUSES: tuple[str, ...] = get_args(Status)
+_JUDGEMENTS = {True: "success", False: "no-success"}
+STATUSES: tuple[str, ...] = (*get_args(Status), *_JUDGEMENTS.values())
+"""How a run ended, and what the caller said of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +68,10 @@ class Selection:
 
     def _matches(self, run: Run) -> bool:
         row = run.row
+        words = {row.status, *([] if row.success is None else [_JUDGEMENTS.get(row.success)])}
         served = f"{text_of(row.provider)}/{text_of(row.model)}"
         return (
-            (not self.statuses or row.status in self.statuses)
+            (not self.statuses or not words.isdisjoint(self.statuses))
             and self._is_in_time(row)
             and (not self.failed or _has_failed(row))
             and (not self.errors or _has_errors(run))

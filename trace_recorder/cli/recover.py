@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from trace_recorder.cli.arguments import Runs
+from trace_recorder.cli.arguments import DefaultRuns, paths_or_default
 from trace_recorder.cli.each_run import EachRun
 from trace_recorder.cli.list_runs import runs_of
 from trace_recorder.cli.output import warn
@@ -18,7 +18,7 @@ from trace_recorder.recording.amend import rebuild_document
 
 
 def recover(
-    paths: Runs,
+    paths: DefaultRuns = None,
     *,
     force: Annotated[
         bool, typer.Option("--force", help="Replace a .json also where the journal has less than it.")
@@ -30,7 +30,7 @@ def recover(
     so is one whose .json has more than its damaged journal. What cannot be rebuilt is reported and skipped; the exit
     code is then 1.
     """
-    runs = runs_of(paths)
+    runs = runs_of(paths_or_default(paths))
     each, done = EachRun(len(runs)), 0
     for rebuilt in each.over(map(partial(_rebuild, force=force), runs)):
         done += 1

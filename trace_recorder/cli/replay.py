@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from trace_recorder.cli.list_runs import run_at
+from trace_recorder.cli.arguments import DEFAULT
+from trace_recorder.cli.list_runs import newest_run
 from trace_recorder.cli.output import warn
 from trace_recorder.cli.run import Command, exit_as, required, starting
 from trace_recorder.cli.text_layout import in_one_line
@@ -35,12 +36,17 @@ class Match(StrEnum):
 
 
 Recorded = Annotated[
-    Path, typer.Argument(metavar="RUN", help="The run; of a directory, the newest.", show_default=False)
+    Path | None,
+    typer.Argument(metavar="[RUN]", help=f"The run; of a directory, the newest. {DEFAULT}", show_default=False),
 ]
-ToolsOption = Annotated[Tools, typer.Option("--tools", help="Give tools' recorded results, or run the tools.")]
+ToolsOption = Annotated[
+    Tools, typer.Option("--tools", metavar="recorded|live", help="Give tools' recorded results, or run the tools.")
+]
 Speed = Annotated[
     float | None,
-    typer.Option("--speed", metavar="X", help="Play streams X times as fast as they came. Default: all at once."),
+    typer.Option(
+        "--speed", metavar="NUMBER", help="Play streams so many times as fast as they came. Default: all at once."
+    ),
 ]
 Ignore = Annotated[
     list[str] | None,
@@ -48,7 +54,11 @@ Ignore = Annotated[
 ]
 MatchOption = Annotated[
     Match | None,
-    typer.Option("--match", help="Requests may also differ in this: the order of the tool results of one turn."),
+    typer.Option(
+        "--match",
+        metavar="results-in-any-order",
+        help="Requests may also differ in this: the order of the tool results of one turn.",
+    ),
 ]
 AllowLive = Annotated[
     bool, typer.Option("--allow-live", help="Let clients that are not replayed connect to models.", show_default=False)
@@ -57,7 +67,7 @@ Loose = Annotated[bool, typer.Option("--loose", help="Report what differs, and e
 
 
 def replay(  # noqa: PLR0913, PLR0917 - one argument an option
-    run: Recorded,
+    run: Recorded = None,
     command: Command = None,
     tools: ToolsOption = Tools.recorded,
     speed: Speed = None,
@@ -72,12 +82,12 @@ def replay(  # noqa: PLR0913, PLR0917 - one argument an option
     not recorded, or a recorded one was not made. The differences are printed on stderr at the end. The processes
     that `run` does not reach are not replayed either. Other HTTP clients of Python may not connect to a model.
     """
-    command = required(command, "replay RUN")
+    command = required(command, "replay [RUN]")
     check_speed(speed)
     with starting("replay"), refusing_paths():
         ended = replay_program(
             command,
-            run_at(run),
+            newest_run(run),
             ignore=ignore or (),
             results_in_any_order=match is not None,
             speed=speed,

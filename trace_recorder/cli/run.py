@@ -13,20 +13,21 @@ import typer
 
 from trace_recorder.attach.subprocess import supervisor as parent
 from trace_recorder.cli import run_summary
-from trace_recorder.cli.arguments import default_directory
+from trace_recorder.cli.arguments import DEFAULT, default_directory
 from trace_recorder.cli.output import warn
 from trace_recorder.cli.text_layout import in_one_line
 from trace_recorder.guard import try_call
-from trace_recorder.storage.paths import DEFAULT_DIRECTORY
 
-Command = Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND...", help="What to run.", show_default=False)]
-Task = Annotated[str | None, typer.Option("--task", help="What the agent is to do, for the file.")]
+Command = Annotated[
+    list[str] | None, typer.Argument(metavar="[-- COMMAND...]", help="What to run.", show_default=False)
+]
+Task = Annotated[str | None, typer.Option("--task", metavar="WORDS", help="What the agent is to do, for the file.")]
 TrajectoryFile = Annotated[
     Path | None, typer.Option("--trajectory-file", metavar="FILE", help="The file. Default: named by its time.")
 ]
 InDirectory = Annotated[
     Path | None,
-    typer.Option("--directory", metavar="DIR", help=f"Default: $TRACE_RECORDER_DIR, or {DEFAULT_DIRECTORY}."),
+    typer.Option("--directory", metavar="DIR", help=f"Where the files go. {DEFAULT}"),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not say at the end what was recorded.")]
 
@@ -42,7 +43,7 @@ def run(
 
     Each process that makes a call has a file of its own; their names are printed on stderr at the end. Streams,
     signals and the exit code pass through. Not reached are Pythons that are started with -I, -E or -S, and calls that
-    go through neither httpx nor httpx2.
+    go through none of httpx, httpx2, aiohttp, requests and urllib3.
     """
     command = required(command, "run")
     with starting("run"):

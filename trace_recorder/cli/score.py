@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from trace_recorder.cli import show_turns
-from trace_recorder.cli.arguments import Runs, check_names
+from trace_recorder.cli.arguments import DefaultRuns, check_names, completion_of, paths_or_default
 from trace_recorder.cli.export import parse_key_values
 from trace_recorder.cli.list_runs import runs_of
 from trace_recorder.cli.output import console, fail, print_lines, warn
@@ -32,22 +32,28 @@ from trace_recorder.views.toolbrain.parsing import PARSERS, Parser
 Reward = Annotated[
     str, typer.Option("--reward", metavar="MODULE:FUNCTION", help="Scores a run; also FILE.py:FUNCTION.")
 ]
-Name = Annotated[str | None, typer.Option("--name", help="The reward's name. Default: the function's.")]
-Weight = Annotated[float, typer.Option("--weight", help="The reward's weight.")]
+Name = Annotated[str | None, typer.Option("--name", metavar="NAME", help="The reward's name. Default: the function's.")]
+Weight = Annotated[float, typer.Option("--weight", metavar="NUMBER", help="The reward's weight.")]
 Variables = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Passed to the function by name; a value may be JSON."),
 ]
 ParserName = Annotated[
-    str, typer.Option("--parser", metavar="NAME", help=f"Makes the turns: one of {', '.join(PARSERS)}.")
+    str,
+    typer.Option(
+        "--parser",
+        metavar="NAME",
+        help=f"Makes the turns: one of {', '.join(PARSERS)}.",
+        autocompletion=completion_of(PARSERS),
+    ),
 ]
 Again = Annotated[bool, typer.Option("--again", help="Score runs too that have a reward of this name.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the rewards, and write nothing.")]
 
 
 def score(  # noqa: PLR0913, PLR0917 - one argument an option
-    paths: Runs,
     reward: Reward,
+    paths: DefaultRuns = None,
     name: Name = None,
     weight: Weight = 1.0,
     variables: Variables = None,
@@ -68,7 +74,7 @@ def score(  # noqa: PLR0913, PLR0917 - one argument an option
         values = parse_key_values(variables or [], "--set")
         function = reward_function(reward)
         scoring = _Scoring(function, PARSERS[parser], values, about, again=again, dry_run=dry_run)
-        runs = runs_of(paths)
+        runs = runs_of(paths_or_default(paths))
     except ValueError as error:
         fail(str(error))
     failed = scoring.batch(runs) if is_batch(function) else scoring.each(runs)

@@ -11,8 +11,8 @@ import typer
 _AGO = re.compile(r"(\d{1,6})([mhdw])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
-Model = Annotated[str | None, typer.Option("--model", metavar="TEXT", help="Only runs with this in provider/model.")]
-Task = Annotated[str | None, typer.Option("--task", metavar="TEXT", help="Only runs with this in their task.")]
+Model = Annotated[str | None, typer.Option("--model", metavar="NAME", help="Only runs with this in provider/model.")]
+Task = Annotated[str | None, typer.Option("--task", metavar="WORDS", help="Only runs with this in their task.")]
 Since = Annotated[
     str | None,
     typer.Option("--since", metavar="TIME", help="Only runs that began then or later: 2025-06-12T22:05, or 7d (ago)."),
@@ -20,7 +20,7 @@ Since = Annotated[
 Until = Annotated[
     str | None, typer.Option("--until", metavar="TIME", help="Only runs that began before: 2025-06-12, or 12h (ago).")
 ]
-Failed = Annotated[bool, typer.Option("--failed", help="Only runs that failed or did not succeed.")]
+Failed = Annotated[bool, typer.Option("--failed", help="Only runs that failed, or were no success.")]
 Tool = Annotated[str | None, typer.Option("--tool", metavar="NAME", help="Only runs in which this tool was asked for.")]
 Reward = Annotated[str | None, typer.Option("--reward", metavar="NAME", help="Only runs with this reward.")]
 Meta = Annotated[

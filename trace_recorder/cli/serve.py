@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from trace_recorder.cli.list_runs import run_at
+from trace_recorder.cli.list_runs import newest_run
 from trace_recorder.cli.output import fail
 from trace_recorder.cli.replay import Ignore, Loose, MatchOption, Recorded, Speed, check_speed, refusing_paths, report
 from trace_recorder.cli.text_layout import pluralize
@@ -18,12 +18,12 @@ from trace_recorder.rerun.results_order import results_in_any_order
 from trace_recorder.rerun.serving import ReplayServer, base_urls
 
 Port = Annotated[
-    int, typer.Option("--port", metavar="N", min=0, max=65535, help="The port on 127.0.0.1. Default: a free one.")
+    int, typer.Option("--port", metavar="NUMBER", min=0, max=65535, help="The port on 127.0.0.1. Default: a free one.")
 ]
 
 
 def serve(  # noqa: PLR0913, PLR0917 - one argument an option
-    run: Recorded,
+    run: Recorded = None,
     port: Port = 0,
     speed: Speed = None,
     ignore: Ignore = None,
@@ -38,7 +38,9 @@ def serve(  # noqa: PLR0913, PLR0917 - one argument an option
     """
     check_speed(speed)
     with refusing_paths():
-        replay = Replay(run_at(run), speed=speed, ignore=ignore or (), match=results_in_any_order if match else None)
+        replay = Replay(
+            newest_run(run), speed=speed, ignore=ignore or (), match=results_in_any_order if match else None
+        )
     try:
         server = ReplayServer(replay, port, lambda said: report([said], None))
     except OSError as error:

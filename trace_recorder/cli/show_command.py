@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from trace_recorder.cli.arguments import Full, check_names, default_directory
+from trace_recorder.cli.arguments import DEFAULT, Full, check_names, completion_of, paths_or_default
 from trace_recorder.cli.formats import FORMATS
 from trace_recorder.cli.output import console, print_json, print_lines, warn
 from trace_recorder.cli.read_files import UnreadableError, is_directory, read
@@ -31,14 +31,22 @@ PARSERS = FORMATS["toolbrain"].forms
 Files = Annotated[
     list[Path] | None,
     typer.Argument(
-        metavar="[FILE|DIR...]", help="The .json or .jsonl of runs; of a directory, the newest run.", show_default=False
+        metavar="[PATH...]",
+        help=f"The .json or .jsonl of runs; of a directory, the newest run. {DEFAULT}",
+        show_default=False,
     ),
 ]
-Step = Annotated[int | None, typer.Option("--step", metavar="N", help="Show one step only.")]
+Step = Annotated[int | None, typer.Option("--step", metavar="NUMBER", help="Show one step only.")]
 AsDocument = Annotated[bool, typer.Option("--json", help="Print the document, with the full history, or the turns.")]
 Turns = Annotated[bool, typer.Option("--turns", help="Walk through it as ToolBrain's turns, with warnings.")]
 Parser = Annotated[
-    str | None, typer.Option("--parser", metavar="NAME", help=f"With --turns, one of {', '.join(PARSERS)}.")
+    str | None,
+    typer.Option(
+        "--parser",
+        metavar="NAME",
+        help=f"With --turns, one of {', '.join(PARSERS)}.",
+        autocompletion=completion_of(PARSERS),
+    ),
 ]
 Errors = Annotated[bool, typer.Option("--errors", help="Show only the steps in which something failed.")]
 Raw = Annotated[bool, typer.Option("--raw", help="With --step: print its requests and responses as JSON, as sent.")]
@@ -76,7 +84,7 @@ def show(  # noqa: PLR0913, PLR0917 - one argument an option
             _print_run(trajectory, file, full=full, step=step, errors=errors)
 
     failed = False
-    for number, file in enumerate(files or [default_directory()]):
+    for number, file in enumerate(paths_or_default(files)):
         if number and not (as_json or raw):
             console().print()
         try:

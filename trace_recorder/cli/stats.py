@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from trace_recorder.cli.arguments import AsJson, DefaultRuns, Jobs, default_directory
+from trace_recorder.cli.arguments import AsJson, DefaultRuns, Jobs, paths_or_default
 from trace_recorder.cli.count_run import count_run
 from trace_recorder.cli.each_run import EachRun
 from trace_recorder.cli.jobs import batch_for, in_order, jobs_for
@@ -21,14 +21,14 @@ def stats(paths: DefaultRuns = None, as_json: AsJson = False, jobs: Jobs = None)
 
     A run that cannot be read is reported and skipped; the exit code is then 1.
     """
-    paths = paths or [default_directory()]
+    paths = paths_or_default(paths)
     figures, runs = Stats(), runs_of(paths)
     each, processes = EachRun(len(runs)), jobs_for(runs, jobs)
     for one in each.over(in_order(count_run, runs, processes, batch_for(runs, processes))):
         figures.merge(one)
     if as_json:
         print_json(figures.to_json() | {"unreadable": each.failed})
-    else:
+    elif each.failed < len(runs):
         out = console()
         print_lines(out, lines(figures.to_json(), table_width(out)))
     if each.failed:

@@ -64,12 +64,12 @@ def _runs(runs: Mapping[str, Payload]) -> str:
 
 
 def _outcome(runs: Mapping[str, Payload]) -> str:
-    """Say how many of the judged runs succeeded."""
+    """Say how many of the judged runs were a success."""
     if "accuracy" not in runs:
         return "none judged"
     judged = pluralize(runs["accuracy_runs"], "judged run")
     return (
-        f"{runs['succeeded']} succeeded, {runs['not_succeeded']} did not: accuracy {runs['accuracy']:.0%} of {judged}"
+        f"{runs['succeeded']} success, {runs['not_succeeded']} no success: accuracy {runs['accuracy']:.0%} of {judged}"
     )
 
 

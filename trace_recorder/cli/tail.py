@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from trace_recorder.cli.arguments import Full, default_directory
+from trace_recorder.cli.arguments import DEFAULT, Full, paths_or_default
 from trace_recorder.cli.output import console, fail, print_lines
 from trace_recorder.cli.read_files import UnreadableError, error_message, is_directory
 from trace_recorder.cli.run_header import error_of, status_of
@@ -30,9 +30,14 @@ INTERVAL_SECONDS = 0.5
 
 Files = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="[FILE|DIR...]", help="Runs; of a directory, the one written last.", show_default=False),
+    typer.Argument(
+        metavar="[PATH...]", help=f"Runs; of a directory, the one written last. {DEFAULT}", show_default=False
+    ),
 ]
-Last = Annotated[int, typer.Option("-n", "--last", min=0, help="Of the steps that are there already, show so many.")]
+Last = Annotated[
+    int,
+    typer.Option("-n", "--last", metavar="NUMBER", min=0, help="Of the steps that are there already, show so many."),
+]
 
 
 def tail(files: Files = None, last: Last = 3, full: Full = False) -> None:
@@ -43,7 +48,7 @@ def tail(files: Files = None, last: Last = 3, full: Full = False) -> None:
     completed, 1 if one failed or was broken off, 130 after Ctrl-C.
     """
     try:
-        journals = dict.fromkeys(map(_journal, files or [default_directory()]))
+        journals = dict.fromkeys(map(_journal, paths_or_default(files)))
         ended = _follow([*map(Follower, journals)], last, full=full, wait=lambda: time.sleep(INTERVAL_SECONDS))
     except OSError as error:
         fail(error_message(Path(error.filename or "the run"), error))

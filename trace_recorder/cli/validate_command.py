@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from trace_recorder.cli.arguments import AsJson, DefaultRuns, default_directory
+from trace_recorder.cli.arguments import AsJson, DefaultRuns, paths_or_default
 from trace_recorder.cli.list_runs import runs_of
 from trace_recorder.cli.output import console, print_json, print_lines
 from trace_recorder.cli.progress import Progress
@@ -18,8 +18,7 @@ def validate_(files: DefaultRuns = None, as_json: AsJson = False) -> None:
     """
     from trace_recorder.cli import validation_report as checking  # noqa: PLC0415 - it imports pydantic, which the others do without
 
-    files = files or [default_directory()]
-    runs = runs_of(files)
+    runs = runs_of(paths_or_default(files))
     with Progress(len(runs)) as progress:
         reports = [*progress.over(map(checking.report, runs))]
     if as_json:

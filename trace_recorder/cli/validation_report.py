@@ -53,4 +53,4 @@ def lines(reports: Sequence[Report]) -> Iterator[tuple[str, str]]:
             yield f"  {finding.severity:<5}  {finding.where}: {finding.what}", style
     if len(reports) > 1:
         failed = sum(not one.ok for one in reports)
-        yield f"{len(reports)} files, {failed or 'none'} with errors", "bold"
+        yield f"{pluralize(len(reports), 'file')}, {failed or 'none'} with errors", "bold"

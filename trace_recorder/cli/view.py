@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trace_recorder.cli.arguments import default_directory
+from trace_recorder.cli.arguments import DEFAULT, paths_or_default
 from trace_recorder.cli.list_runs import run_at
 from trace_recorder.cli.output import console, fail, print_lines
 from trace_recorder.cli.read_files import error_message, process, read
-from trace_recorder.storage.paths import DEFAULT_DIRECTORY
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.one_file import one_file, two_runs_file
 from trace_recorder.viewer.runs import RunList
@@ -35,17 +34,19 @@ DEFAULT_PORT = 8765
 Places = Annotated[
     list[Path] | None,
     typer.Argument(
-        metavar="[DIR|FILE...]",
-        help=f"Default: $TRACE_RECORDER_DIR, or {DEFAULT_DIRECTORY}. With -o one run, or two.",
+        metavar="[PATH...]",
+        help=f"A directory, or runs of one; with -o one run, or two. {DEFAULT}",
         show_default=False,
     ),
 ]
 Output = Annotated[
     Path | None,
-    typer.Option("-o", "--output", metavar="RUN.html", help="Write one self-contained file, and serve nothing."),
+    typer.Option("-o", "--output", metavar="FILE", help="Write one self-contained file, and serve nothing."),
 ]
 Force = Annotated[bool, typer.Option("--force", help="With -o, replace a file that exists.")]
-Port = Annotated[int | None, typer.Option("--port", min=0, max=65535, help="The port; 0 is any free one.")]
+Port = Annotated[
+    int | None, typer.Option("--port", metavar="NUMBER", min=0, max=65535, help="The port; 0 is any free one.")
+]
 NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Print the address, and open no browser.")]
 ReadOnly = Annotated[bool, typer.Option("--read-only", help="Let nothing be added to a run.")]
 
@@ -64,7 +65,7 @@ def view(
     one run, of a directory the newest, is written as one HTML file, which works from disk and offline; or two runs side
     by side.
     """
-    places = places or [default_directory()]
+    places = paths_or_default(places)
     if output is not None:
         _write(places, output, force=force)
         return

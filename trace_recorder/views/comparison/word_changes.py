@@ -39,16 +39,19 @@ def word_changes(before: str, after: str) -> list[Fragment]:
 
 def marked_words(before: str, after: str) -> str:
     """Return two texts as one: `[-what was there-]`, `{+what is there now+}`, and a few words around each."""
+    return "".join(part.text for part in marked_parts(before, after))
+
+
+def marked_parts(before: str, after: str) -> Iterator[Fragment]:
+    """Yield the parts of which `marked_words` consists."""
     rows = [*_aligned(_WORD.findall(before), _WORD.findall(after))]
-    parts: list[str] = []
     for at, (same, removed, added) in enumerate(rows):
         last = at == len(rows) - 1 and not removed and not added
-        parts.append(_around(same, first=at == 0, last=last))
+        yield Fragment("same", _around(same, first=at == 0, last=last))
         if removed:
-            parts.append(f"[-{shortened(''.join(removed))}-]")
+            yield Fragment("removed", f"[-{shortened(''.join(removed))}-]")
         if added:
-            parts.append(f"{{+{shortened(''.join(added))}+}}")
-    return "".join(parts)
+            yield Fragment("added", f"{{+{shortened(''.join(added))}+}}")
 
 
 Words = Sequence[str]

@@ -1,0 +1,62 @@
+"""What the help says of a command's arguments, and what a shell completes."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.cli.invoking import invoke
+from trace_recorder.cli.app import COMMANDS, app_for
+
+USAGE = {
+    "list": "[PATH...]",
+    "show": "[PATH...]",
+    "tail": "[PATH...]",
+    "view": "[PATH...]",
+    "stats": "[PATH...]",
+    "diff": "[A] [B]",
+    "grep": "PATTERN [PATH...]",
+    "validate": "[PATH...]",
+    "recover": "[PATH...]",
+    "export": "[PATH...]",
+    "import": "PATH|SERVICE...",
+    "score": "[PATH...]",
+    "run": "[-- COMMAND...]",
+    "replay": "[RUN] [-- COMMAND...]",
+    "fork": "[RUN] [-- COMMAND...]",
+    "serve": "[RUN]",
+}
+TYPES_OF_PYTHON = re.compile(r"<[a-z]|\b(INTEGER|FLOAT|TEXT|range)\b|\bN\b|\]\]|\{")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_names_arguments_as_people_do(command: str) -> None:
+    """The usage has one form, and no argument or option has a type of Python or of typer."""
+    text = invoke(command, "--help").output
+
+    assert text.splitlines()[0] == f"Usage: trace-recorder {command} [OPTIONS] {USAGE[command]}"
+    assert TYPES_OF_PYTHON.findall(text) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [
+        ("trace-recorder export --format t", ["toolbrain", "traces", "trae", "trl"]),
+        ("trace-recorder list --status com", ["completed"]),
+        ("trace-recorder list --sort co", ["cost"]),
+        ("trace-recorder grep --in ", ["answers", "prompts", "tools"]),
+        ("trace-recorder diff --ignore tool", ["tool_call", "tool_result", "tools"]),
+        ("trace-recorder rec", ["recover"]),
+    ],
+)
+def test_a_shell_completes_values(line: str, completed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The names that an option knows, and the commands."""
+    words = line.split(" ")
+    environment = {"_TRACE_RECORDER_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+
+    done = CliRunner().invoke(app_for([]), [], prog_name="trace-recorder")
+    assert done.output.split() == completed
