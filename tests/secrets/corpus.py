@@ -3,7 +3,8 @@
 No key is in the file: a key there is a template, and its letters are drawn here, by a fixed seed. `{a20}` are twenty
 letters and digits, `{b…}` those of base64 in URLs, `{B…}` those of base64, `{x…}` hexadecimal digits, `{d…}` digits,
 `{A…}` capitals and digits, `{z…}` small letters and digits, `{l…}` letters, `{q…}` the 32
-letters of bech32, `{r…}` those of base32, `{m…}` those of z-base-32. A row may have a fourth column: a template of a
+letters of bech32, `{r…}` those of base32, `{m…}` those of z-base-32, `{c…}` those of a
+password's hash. A row may have a fourth column: a template of a
 text that only looks like such a key, and is not masked.
 """
 
@@ -33,9 +34,10 @@ _LETTERS = {
     "l": string.ascii_letters,
     "q": "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L",
     "r": string.ascii_lowercase + "234567",
+    "c": string.ascii_letters + string.digits + "./",
     "m": "13456789abcdefghijkmnopqrstuwxyz",
 }
-_DRAWN = re.compile(r"\{([abBxdAzlqrm])(\d+)\}")
+_DRAWN = re.compile(r"\{([abBxdAzlqrmc])(\d+)\}")
 SAMPLES = 20
 
 

@@ -61,12 +61,12 @@ class _Command:
 _COMMANDS = (
     _Command("curl", re.compile(_CURL_FLAG + _VALUE), re.compile(r"curl\b"), 300, several_lines=True),
     _Command("cookies", re.compile(rf"cookies[\"'\\]{{0,9}}\s{{0,3}}[:=]\s{{0,3}}\{{[\"'\\]{{1,9}}{_MEMBER}" + _VALUE)),
-    _Command("sshpass", re.compile(rf"sshpass\s{{1,4}}-p\s{{0,3}}{_OPEN}{_VALUE}")),
+    _Command("sshpass", re.compile(rf"sshpass[ \t]{{1,4}}-p[ \t]{{0,3}}{_OPEN}{_VALUE}")),
     _Command("mysql", re.compile(rf"-p(?<=\s-p){_OPEN}{_VALUE}"), re.compile(r"mysql[a-z]{0,8}\b")),
-    _Command("redis-cli", re.compile(rf"-a(?<=\s-a)\s{{1,3}}{_OPEN}{_VALUE}"), re.compile(r"redis-cli\b")),
+    _Command("redis-cli", re.compile(rf"-a(?<=\s-a)[ \t]{{1,3}}{_OPEN}{_VALUE}"), re.compile(r"redis-cli\b")),
     _Command(
         "login",
-        re.compile(rf"-p(?<=\s-p)\s{{1,3}}{_OPEN}{_VALUE}"),
+        re.compile(rf"-p(?<=\s-p)[ \t]{{1,3}}{_OPEN}{_VALUE}"),
         re.compile(rf"login\b(?:{_AFTER_A_CLIENT})"),
     ),
 )  # fmt: skip

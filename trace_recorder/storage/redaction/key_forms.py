@@ -18,6 +18,25 @@ MIXED = r"(?=[a-z0-9_+/-]{0,60}[A-Z])(?=[A-Z0-9_+/-]{0,60}[a-z])"
 """Capitals and small letters: a name with the same beginning has one kind of them."""
 _SLUG = rf"(?:[a-z0-9]{{1,15}}+[-_]{{1,3}}+){{0,12}}[a-z0-9]{{1,15}}{END}"
 """Words with hyphens, such as the name of a class in a page."""
+_D = r"\\{0,8}\${1,2}"
+"""The sign between the parts of a password's hash. Shells escape it, and Docker Compose writes it twice."""
+_C = r"[./A-Za-z0-9]"
+_HASH_PARTS = "|".join(
+    (
+        # the name of a method, its parameters, a salt, the hash
+        rf"2[abxy]{_D}[0-9]{{2}}{_D}{_C}{{53}}",
+        rf"(?:1|apr1){_D}{_C}{{1,8}}{_D}{_C}{{22}}",
+        rf"5{_D}(?:rounds=[0-9]{{1,9}}{_D})?{_C}{{1,16}}{_D}{_C}{{43}}",
+        rf"6{_D}(?:rounds=[0-9]{{1,9}}{_D})?{_C}{{1,16}}{_D}{_C}{{86}}",
+        rf"g?y{_D}{_C}{{1,20}}{_D}{_C}{{1,86}}{_D}{_C}{{43}}",
+        rf"(?:7|[89]|md5|sha1){_D}(?:[0-9]{{1,9}}{_D})?{_C}{{4,97}}{_D}{_C}{{22,43}}",
+        rf"[PH]{_D}{_C}{{31}}|S{_D}{_C}{{52}}",
+        rf"argon2(?:id|i|d){_D}(?:v=[0-9]{{1,3}}{_D})?m=[0-9]{{1,10}},t=[0-9]{{1,9}},p=[0-9]{{1,4}}{_D}[A-Za-z0-9+/]{{8,90}}{_D}[A-Za-z0-9+/]{{16,180}}",
+        rf"(?:pbkdf2|scrypt|bcrypt)(?:-sha[0-9]{{1,3}})?{_D}[a-z0-9=,]{{1,40}}{_D}{_C}{{8,90}}{_D}{_C}{{20,180}}",
+    )
+)
+_SALTED = r"[A-Za-z0-9+/]{1,64}={0,2}\$(?:(?:[0-9a-f]{64}){1,2}|[A-Za-z0-9+/]{43}=)"
+"""The salt and the hash of a password behind the name of a method and its parameters."""
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 WITH_BEGINNING: tuple[tuple[str, str, str, str], ...] = (
@@ -286,6 +305,8 @@ WITH_BEGINNING: tuple[tuple[str, str, str, str], ...] = (
     ("onfido-token", "api_live. api_live_ca. api_live_us. api_sandbox.", r"[A-Za-z0-9_-]{20,80}+" + END, "betterleaks"),
     ("persona-key", "persona_production_ persona_sandbox_", rf"{DIGIT}[A-Za-z0-9_-]{{20,80}}+" + END, "betterleaks"),
     ("stytch-secret", "secret-live- secret-test-", r"[A-Za-z0-9_-]{36,60}+=*+", "stytch.com"),
+    ("password-hash", "$", f"(?:{_HASH_PARTS})" + r"(?![./A-Za-z0-9])", "crypt(5), passlib.readthedocs.io"),
+    ("paypal-token", "access_token$production$ access_token$sandbox$", r"[0-9a-z]{16}\$[0-9a-f]{32}" + END, "noseyparker"),
     ("jwt", "eyJ", r"[A-Za-z0-9_-]{8,1000}+\.eyJ[A-Za-z0-9_-]{8,8000}+\.[A-Za-z0-9_-]{8,}+", ""),
 )  # fmt: skip
 """Secrets with a beginning of their own. Several beginnings are separated by spaces."""
@@ -326,6 +347,8 @@ AFTER_TEXT: tuple[tuple[str, str, str, str], ...] = (
     ("slack-webhook", "hooks.slack.com/", r"(?:services|workflows|triggers)/([A-Za-z0-9/]{20,}+)", "gitleaks"),
     ("discord-webhook", "/api/webhooks/", r"[0-9]{15,22}/([A-Za-z0-9_-]{50,}+)", ""),
     ("teams-webhook", ".webhook.office.com/", r"webhookb2/([A-Za-z0-9@/-]{60,}+)", "gitleaks"),
+    ("password-hash", "$", rf"(?<=[0-9]\$)({_SALTED}|[0-9]{{1,9}}:{_SALTED}:[A-Za-z0-9+/]{{43}}=)" + END, "docs.djangoproject.com, werkzeug.palletsprojects.com, postgresql.org"),
+    ("password-hash", "SHA}", r"([A-Za-z0-9+/]{27}=|[A-Za-z0-9+/]{31,120}={0,2})(?![A-Za-z0-9+/=])", "RFC 2307, httpd.apache.org"),
     ("bearer-token", "earer ", r"((?=[A-Za-z._~+/%-]{0,60}[0-9])[A-Za-z0-9._~+/%-]{20,}+=*+)", "gitleaks"),
     ("gitlab-session", "_gitlab_session=", r"([0-9a-z]{32})" + END, "gitleaks"),
     ("sonar-token", "sonar.login=", r"([A-Za-z0-9_-]{40})" + END, ""),

@@ -12,7 +12,7 @@ import re
 
 from trace_recorder.storage.redaction.json_members import open_field
 from trace_recorder.storage.redaction.name_kinds import SCHEMES
-from trace_recorder.storage.redaction.patterns import BEGINNINGS, PEM_BEGIN, PEM_LONGEST
+from trace_recorder.storage.redaction.patterns import BEGINNINGS, PEM_BEGIN, PEM_LONGEST, PPK_BEGIN
 
 LONGEST = PEM_LONGEST + 100
 """This many characters at the end of a text are examined."""
@@ -32,9 +32,18 @@ _LINE = re.compile(
     r"(?:[^\n]|(?<=\\)\n){0,500}\Z|login\s{1,4}\S{1,64}\s{1,20}(?:p[a-z]{0,7}(?:\s{1,4}\S{0,200})?)?\Z"
     r"|[A-Za-z_]{1,40}\(\\{0,7}[\"'`]?\Z"
 )
-_PEM_END = re.compile(r"-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
-_PEM = re.compile(r"-----BEGIN (?:[A-Z0-9 ]{0,30}\Z|[A-Z0-9 ]{0,30}PRIVATE)")
+_KEYS = (
+    (
+        PEM_BEGIN,
+        re.compile(r"-----BEGIN (?:[A-Z0-9 ]{0,30}\Z|[A-Z0-9 ]{0,30}PRIVATE)"),
+        re.compile(r"-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"),
+    ),
+    (PPK_BEGIN, re.compile(r"Private-Lines: "), re.compile(r"Private-MAC: ")),
+)
+"""How private keys of several lines begin, and end."""
 _BEARER = re.compile(rf"[Bb]earer {{1,3}}[A-Za-z0-9._~+/%=-]{{0,{LONGEST_WORD}}}\Z")
+_HASH = re.compile(r"\$(?:argon2|pbkdf2|scrypt|bcrypt)[!#-~]{0,400}\Z")
+"""The hash of a password whose parameters have a comma between them."""
 _SHOWN = 600
 """The name of a value is searched for in this many characters at the end of a text."""
 
@@ -46,17 +55,18 @@ def unfinished(text: str) -> int:
     if word is not None and len(word[0]) < LONGEST_WORD and not _is_harmless(word[0]):
         start = word.start()
     shown = max(0, len(text) - _SHOWN, 0)
-    for pattern in (_NAMED, _LINE, _BEARER):
+    for pattern in (_NAMED, _LINE, _BEARER, _HASH):
         found = pattern.search(text, min(shown, max(0, start - _SHOWN)))
         if found is not None:
             before = _LINE_BEFORE.search(text, max(0, found.start() - 100), found.start())
             start = min(start, before.start() if before else found.start())
     opened = open_field(text)
     start = min(start, opened) if opened >= 0 else start
-    pem = text.rfind(PEM_BEGIN)
-    if 0 <= pem < start and len(text) - pem <= PEM_LONGEST and _PEM.match(text, pem):
-        end = _PEM_END.search(text, pem)
-        start = pem if end is None or end.end() > start else start
+    for sign, key, key_end in _KEYS:
+        begin = text.rfind(sign)
+        if 0 <= begin < start and len(text) - begin <= PEM_LONGEST and key.match(text, begin):
+            end = key_end.search(text, begin)
+            start = begin if end is None or end.end() > start else start
     return len(text) - start
 
 

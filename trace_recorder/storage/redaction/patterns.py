@@ -32,6 +32,13 @@ _PEM = (
     rf"|(?=(?:[^\n\"<]{{0,80}}{_BREAK}){{0,4}}?[ \t+>|]{{0,8}}[A-Za-z0-9+/=]{{12}})(?>(?:{_PEM_LINE})*))"
 )
 PEM_BEGIN = "-----BEGIN "
+_PPK = (
+    r"Private-Lines: [0-9]{1,4}"
+    rf"((?>(?:[^\"<P]|P(?!rivate-)){{1,{PEM_LONGEST}}})(?=Private-MAC: )"
+    rf"|(?=[ \r]{{0,2}}{_BREAK}[ \t+>|]{{0,8}}[A-Za-z0-9+/=]{{12}})(?>(?:{_PEM_LINE})*))"
+)
+"""A private key of PuTTY: its lines, up to the checksum behind them."""
+PPK_BEGIN = "Private-Lines: "
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +91,7 @@ def _boundary(prefix: str) -> str:
 
 def _shapes() -> Iterator[Shape]:
     yield Shape("private-key", PEM_BEGIN, _PEM, behind_sign=r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE")
+    yield Shape("private-key", PPK_BEGIN, _PPK, grouped=True)
     for what, beginnings, follows, _ in AFTER_ID:
         for prefix in beginnings.split():
             yield Shape(what, prefix, re.escape(prefix) + _boundary(prefix) + follows, grouped=True)
