@@ -186,3 +186,9 @@ def test_words_after_a_placeholder_s_first_word_stay(value: str) -> None:
 def test_a_key_that_begins_like_a_placeholder_is_masked(value: str) -> None:
     """An article, or a word such as "test", before letters and digits that no words are made of."""
     assert default_redactor(f"API_KEY={value}") == "API_KEY=[REDACTED:assigned-secret]"
+
+
+@pytest.mark.parametrize("command", ["redis-cli -h h -a", "sshpass -p", "docker login -u me -p"])
+def test_a_flag_without_a_value_does_not_take_the_next_line(command: str) -> None:
+    """A shell ends the command there."""
+    assert default_redactor(f"{command}\nk3Yk3Yk3AbQ9zz1x") == f"{command}\nk3Yk3Yk3AbQ9zz1x"
