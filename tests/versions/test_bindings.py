@@ -34,6 +34,7 @@ from trace_recorder import (
     unwrap,
     wrap,
 )
+from trace_recorder.capture.method_slots import uses_aiohttp
 
 pytestmark = of_the_sdks
 Payload = Any
@@ -198,6 +199,8 @@ def test_two_clients_on_one_http_client_are_recorded_once_each(tmp_path: Path, n
 def test_closing_a_wrapped_client_closes_what_is_inside(tmp_path: Path, shape: Shape) -> None:
     """A wrapped client is closed as it was: its HTTP client says so, and its transport takes no more requests."""
     client = wrap(shape.client(NOWHERE))
+    if shape.asynchronous and uses_aiohttp(getattr(client, "_api_client", None)):
+        pytest.skip("its async calls go by aiohttp, and not by the HTTP client inside")
     http = next(one for one in http_clients(client) if hasattr(one, "aclose") == shape.asynchronous)
     if shape.asynchronous:
         asyncio.run(http.aclose())

@@ -16,7 +16,7 @@ from tests.capture.server import GENERATED, Answer, plain, serving
 from tests.processes import python
 from tests.versions.every_shape import SHAPES, asked, each_of, said
 from tests.versions.shapes import Shape, closed, of_the_sdks
-from trace_recorder import TrajectoryRecorder, UnsupportedClientError, load, unwrap, wrap
+from trace_recorder import TrajectoryRecorder, UnsupportedClientError, load, replay, unwrap, wrap
 from trace_recorder.rerun.subprocess.supervisor import replay_program
 
 pytestmark = of_the_sdks
@@ -92,38 +92,81 @@ def test_the_event_loop_that_runs_already_is_followed(tmp_path: Path) -> None:
     assert (len(server.requests), len(load(recorder.trajectory_path).llm_interactions)) == (3, 1)
 
 
-def test_a_session_of_aiohttp_is_refused() -> None:
-    """A google-genai client that was given an aiohttp session is refused, with what to give it instead."""
+async def generated_by(client: Payload) -> str:
+    """Call by a client's async half, and close that."""
+    try:
+        return (await client.aio.models.generate_content(model="m", contents="hello")).text
+    finally:
+        await client.aio.aclose()
+
+
+@pytest.mark.parametrize("settings", [{}, {"async_client_args": {"ssl": False}}], ids=["its own", "with settings"])
+def test_google_stays_on_aiohttp(tmp_path: Path, settings: Payload) -> None:
+    """Its async calls go by aiohttp, as they do unwrapped, and are recorded; afterwards its client is as it was."""
+    pytest.importorskip("aiohttp")
+    with serving(plain(GENERATED)) as server, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
+        client = gemini(server.url, **settings)
+        before = dict(vars(client._api_client))
+        assert asyncio.run(generated_by(recorder.wrap(client))) == "hi"
+        assert vars(unwrap(client)._api_client) == before
+        asyncio.run(generated_by(client))
+
+    wrapped, unwrapped = [headers for _, headers, _ in server.requests]
+    assert wrapped == unwrapped
+    assert [one.response.content for one in load(recorder.trajectory_path).llm_interactions] == ["hi"]
+
+
+def test_google_on_a_session_of_the_user(tmp_path: Path) -> None:
+    """A client that was given a session of aiohttp is recorded, and the session itself is not wrapped by that."""
     aiohttp = pytest.importorskip("aiohttp")
 
-    async def refused() -> None:
+    async def call(url: str) -> None:
         async with aiohttp.ClientSession() as session:
-            with pytest.raises(UnsupportedClientError, match=r"an aiohttp_client of its own.*httpx_async_client"):
-                wrap(gemini("http://127.0.0.1:9", aiohttp_client=session))
+            client = recorder.wrap(gemini(url, aiohttp_client=session))
+            await client.aio.models.generate_content(model="m", contents="hello")
+            async with session.post(f"{url}/v1beta/models/m:generateContent", json={}) as response:
+                await response.read()
 
-    asyncio.run(refused())
+    with serving(plain(GENERATED)) as server, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
+        asyncio.run(call(server.url))
+
+    assert len(server.requests) == 2
+    assert [one.response.content for one in load(recorder.trajectory_path).llm_interactions] == ["hi"]
 
 
-def test_settings_for_aiohttp_alone_are_refused() -> None:
-    """A google-genai client whose TLS settings only aiohttp would heed is refused: they would be lost."""
+def test_a_client_certificate_is_recorded(tmp_path: Path) -> None:
+    """A client of Vertex that shows a certificate calls by google-auth, and so by requests."""
+    requests = pytest.importorskip("google.auth.transport.requests")
+    with serving(plain(GENERATED)) as server, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
+        client = SHAPES["google-genai, Client of Vertex: generate_content"].client(server.url)
+        inside = client._api_client
+        if not hasattr(inside, "_use_google_auth_sync"):
+            pytest.skip("not in this version: a client certificate")
+        inside._use_google_auth_sync = lambda: True  # no certificate is at hand: its session is made here
+        inside._authorized_session = requests.AuthorizedSession(inside._credentials)
+        text = recorder.wrap(client).models.generate_content(model="m", contents="hello").text
+
+    assert text == "hi"
+    assert [one.response.content for one in load(recorder.trajectory_path).llm_interactions] == ["hi"]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"async_client_args": {"ssl": False}}, "settings for aiohttp alone"),
+        ({"aiohttp_client": object()}, "an aiohttp_client of its own"),
+    ],
+)
+def test_a_replay_refuses_what_it_cannot_lead_away_from_aiohttp(tmp_path: Path, options: Payload, reason: str) -> None:
+    """A replay answers httpx alone, and such a client of google-genai would go on asking its provider."""
     pytest.importorskip("aiohttp")
-    with pytest.raises(UnsupportedClientError, match=r"settings for aiohttp alone.*httpx_async_client"):
-        wrap(gemini("http://127.0.0.1:9", async_client_args={"ssl": False}))
+    with TrajectoryRecorder(tmp_path / "run.json", strict=True):
+        pass
+    made = gemini("http://127.0.0.1:9")
+    made._api_client._http_options = made._api_client._http_options.model_copy(update=options)
 
-
-def test_a_client_certificate_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client of Vertex that calls through google-auth, to show a certificate, is refused: nothing would be seen."""
-    shape = SHAPES["google-genai, Client of Vertex: generate_content"]
-    (tmp_path / ".secureConnect").mkdir()
-    (tmp_path / ".secureConnect" / "context_aware_metadata.json").write_text("{}")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("GOOGLE_API_USE_CLIENT_CERTIFICATE", "true")
-    client = shape.client("http://127.0.0.1:9")
-    if not hasattr(client._api_client, "_use_google_auth_sync"):
-        pytest.skip("not in this version: a client certificate")
-
-    with pytest.raises(UnsupportedClientError, match=r"has a client certificate.*httpx_client"):
-        wrap(client)
+    with pytest.raises(UnsupportedClientError, match=rf"{reason}.*httpx_async_client"):
+        replay(tmp_path / "run.json").wrap(made)
 
 
 AGENT = """

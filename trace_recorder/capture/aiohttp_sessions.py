@@ -120,7 +120,6 @@ class Content:
     def __init__(self, inner: Any, exchange: Exchange) -> None:
         self._inner = inner
         self._exchange = exchange
-        self._cancelled: BaseException | None = None
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -183,9 +182,7 @@ class Content:
         return type(self._inner).iter_chunks(self)
 
     def closed(self) -> None:
-        """Record that the response was closed: after a read that was cancelled, by that."""
-        if self._cancelled is not None:
-            self._exchange.broken(self._cancelled)
+        """Record that the response was closed."""
         self._exchange.closed("the caller closed it")
 
     async def _recorded(self, reading: Awaitable[Piece]) -> Piece:
@@ -197,11 +194,11 @@ class Content:
             piece = await reading
         except BaseException as error:
             if type(error).__name__ in CANCELLATION_CLASSES:  # asyncio is slow to import
-                self._cancelled = error
+                self._exchange.cancelled_read = type(error)(*error.args)
             else:
                 self._exchange.broken(error)
             raise
-        self._cancelled = None
+        self._exchange.cancelled_read = None
         self._keep(piece[0] if isinstance(piece, tuple) else piece)
         return piece
 

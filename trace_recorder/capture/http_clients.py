@@ -99,20 +99,46 @@ def _item_access(owner: MutableMapping[Any, Any], key: Any) -> tuple[Callable[[]
     return lambda: owner[key], lambda value: owner.__setitem__(key, value)
 
 
-def bind_inner_clients(http_client: Any, binding: Binding) -> None:
-    """Record the inner clients that google-genai makes later, one for each event loop."""
-    make = getattr(http_client, "_inner_client_cls", None)
-    if isinstance(make, partial) and make.func is _recorded:
-        [make, _] = make.args
-    if make is not None:
-        http_client._inner_client_cls = partial(_recorded, make, binding)
+MAKERS = ("_inner_client_cls", "_make_async_client")
+"""Attributes that make HTTP clients later: google-genai's for each event loop, aiobotocore's at its first request."""
+
+
+@dataclass(frozen=True, slots=True)
+class MakerSlot:
+    """A place that holds a function which makes HTTP clients. While it is bound, the clients that it makes record."""
+
+    owner: Any
+    name: str
+
+    def binding(self) -> Binding | None:
+        """Return to what the clients are bound that are made here; None if they do not record."""
+        make = vars(self.owner).get(self.name)
+        return make.args[1] if isinstance(make, partial) and make.func is _recorded else None
+
+    def bind(self, binding: Binding) -> None:
+        """Record the clients that are made from now on."""
+        make = getattr(self.owner, self.name)
+        original = make if self.binding() is None else make.args[0]
+        setattr(self.owner, self.name, partial(_recorded, original, binding))
+
+    def restore(self) -> None:
+        """Put back what made the clients."""
+        if self.binding() is not None:
+            original = vars(self.owner).pop(self.name).args[0]
+            if getattr(self.owner, self.name, None) != original:
+                setattr(self.owner, self.name, original)
+
+
+def maker_slots(owner: object) -> Iterator[MakerSlot]:
+    """Yield the places in an object that make HTTP clients later."""
+    yield from (MakerSlot(owner, name) for name in MAKERS if getattr(owner, name, None) is not None)
 
 
 def _recorded(make: Callable[..., Any], binding: Binding, **arguments: Any) -> Any:
-    inner = make(**arguments)
-    for slot in slots_of(inner):
+    made = make(**arguments)
+    for slot in slots_of(made):
         slot.bind(binding)
-    return inner
+    return made
 
 
 def restore_transports(http_client: Any) -> None:
@@ -120,8 +146,3 @@ def restore_transports(http_client: Any) -> None:
     with suppress(UnsupportedClientError):
         for slot in slots_of(http_client):
             slot.restore()
-    make = vars(http_client).get("_inner_client_cls")
-    if isinstance(make, partial) and make.func is _recorded:
-        http_client._inner_client_cls = make.args[0]
-        if make.args[0] is getattr(type(http_client), "_inner_client_cls", None):
-            del http_client._inner_client_cls

@@ -7,29 +7,27 @@ use its HTTP clients, is refused and never half wrapped: all of its transports a
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from importlib import import_module
-from inspect import signature
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any, TypeVar
 from weakref import ref
 
 from trace_recorder.capture.http_clients import (
+    MakerSlot,
     TransportSlot,
-    bind_inner_clients,
     library_of,
+    maker_slots,
     restore_transports,
     slots_of,
 )
-from trace_recorder.capture.method_seams import MethodSlot, method_slot
+from trace_recorder.capture.method_slots import MethodSlot, method_slots
 from trace_recorder.capture.seam import Binding, Target
 from trace_recorder.errors import BoundClientError, UnsupportedClientError
 from trace_recorder.recording.weak_registry import WeakRegistry
 
 Client = TypeVar("Client")
-Slot = TransportSlot | MethodSlot
+Slot = TransportSlot | MakerSlot | MethodSlot
 
 _made: WeakRegistry[Any] = WeakRegistry()
 """The HTTP clients that were made here for a module that had none yet."""
@@ -45,17 +43,11 @@ def wrap(client: Client, target: Target, provider: str | None = None) -> Client:
     """
     if provider is not None and not isinstance(provider, str):
         raise TypeError(f"provider is {provider!r}, and has to be the name of a provider, such as 'vllm', or None.")
-    own = method_slot(client)
-    http_clients = [] if own is not None else http_clients_of(client)
-    slots: list[Slot] = [slot for http_client in http_clients for slot in slots_of(http_client)]
-    slots += [own] if own is not None else []
+    slots = _slots_in(client)
     _check_bindings(slots, client, target)
     fresh = Binding(target, provider, ref(client))
     for slot in slots:
         slot.bind(fresh)
-    for http_client in http_clients:
-        bind_inner_clients(http_client, fresh)
-    avoid_aiohttp(client)
     return client
 
 
@@ -64,25 +56,33 @@ def unwrap(client: Client) -> Client:
 
     Raises UnsupportedClientError for what is no client.
     """
-    own = method_slot(client)
-    if own is not None:
-        own.restore()
-        return client
-    http_clients = [*filter(library_of, _candidates(client))]
-    if not http_clients and not isinstance(client, ModuleType):
+    methods = [*method_slots(client)]
+    candidates = [*_candidates(client)]
+    makers = [slot for candidate in candidates for slot in maker_slots(candidate)]
+    http_clients = [*filter(library_of, candidates)]
+    if not (methods or makers or http_clients or isinstance(client, ModuleType)):
         raise UnsupportedClientError(f"unwrap() finds no HTTP client in {_name(client)}, which was never wrapped.")
+    slots: list[MethodSlot | MakerSlot] = [*methods, *makers]
+    for slot in slots:
+        slot.restore()
     for http_client in http_clients:
         restore_transports(http_client)
-    restore_settings(client)
+    drop_http_client(client)
     return client
 
 
-def restore_settings(client: object) -> None:
-    """Undo what was changed in a client other than its transports."""
-    inside = getattr(_google_client(client), "__dict__", {})
-    if inside.get("_use_aiohttp") is _never:
-        del inside["_use_aiohttp"]
-    _drop_http_client(client)
+def _slots_in(client: object) -> list[Slot]:
+    """Return every place by which the calls of a client leave it. Raises UnsupportedClientError."""
+    methods = [*method_slots(client)]
+    for method in methods:
+        method.check()
+    _make_http_client(client)
+    candidates = [*_candidates(client)]
+    transports = [slot for http_client in filter(library_of, candidates) for slot in slots_of(http_client)]
+    slots: list[Slot] = [*methods, *transports, *(slot for candidate in candidates for slot in maker_slots(candidate))]
+    if not slots:
+        raise _unknown(client)
+    return slots
 
 
 def _check_bindings(slots: Sequence[Slot], client: object, target: Target) -> None:
@@ -110,20 +110,23 @@ def _shared(client: object, other: object) -> BoundClientError:
 
 
 def http_clients_of(client: object) -> list[Any]:
-    """The HTTP clients inside an SDK's client, or the client itself where it is one. All of its calls go through them.
+    """Return the HTTP clients of httpx or httpx2 inside an SDK's client, or the client itself if it is one.
 
-    Raises UnsupportedClientError where there are none, or some calls would pass by them.
+    Raises UnsupportedClientError if there are none.
     """
-    _refuse_unseen_calls(client)
     _make_http_client(client)
-    found = [candidate for candidate in _candidates(client) if library_of(candidate)]
-    if not found:
-        raise UnsupportedClientError(
-            f"wrap() finds no HTTP client that it knows in {_name(client)}. Give it a client of openai, anthropic, "
-            "google-genai or ollama, the module openai or ollama itself, or a client of httpx, httpx2, aiohttp, "
-            "requests or urllib3; or build the client with http_client=trace_recorder.http_client()."
-        )
-    return found
+    http_clients = [candidate for candidate in _candidates(client) if library_of(candidate)]
+    if not http_clients:
+        raise _unknown(client)
+    return http_clients
+
+
+def _unknown(client: object) -> UnsupportedClientError:
+    return UnsupportedClientError(
+        f"wrap() finds no HTTP client that it knows in {_name(client)}. Give it a client of openai, anthropic, "
+        "google-genai or ollama, the module openai or ollama itself, or a client of httpx, httpx2, aiohttp, "
+        "requests or urllib3; or build the client with http_client=trace_recorder.http_client()."
+    )
 
 
 def _candidates(client: object) -> Iterator[Any]:
@@ -131,9 +134,12 @@ def _candidates(client: object) -> Iterator[Any]:
     yield client
     inside = _attribute(client, "_client")  # openai, anthropic, ollama
     yield inside
-    google = _google_client(client)
+    google = getattr(client, "_api_client", None)  # google-genai's Client, and its `.aio`
     yield _attribute(google, "_httpx_client")
     yield _attribute(google, "_async_httpx_client")
+    aws = _attribute(_attribute(client, "_endpoint"), "http_session")  # aiobotocore
+    yield aws
+    yield _attribute(aws, "_session")
     if isinstance(client, ModuleType):
         yield _attribute(inside, "_client")  # the module ollama: its functions are the methods of one client
         yield _attribute(client, "http_client")  # the module openai: every client that it makes uses this one
@@ -148,65 +154,12 @@ def _make_http_client(client: object) -> None:
             vars(client)["http_client"] = made
 
 
-def _drop_http_client(client: object) -> None:
-    """Remove that HTTP client, if the module has not used it yet."""
+def drop_http_client(client: object) -> None:
+    """Remove the HTTP client that was made here for a module, if the module has not used it yet."""
     made = _attribute(client, "http_client") if isinstance(client, ModuleType) else None
     if made is not None and made in _made and _attribute(client, "_client") is None:
         vars(client)["http_client"] = None
         made.close()
-
-
-def _google_client(client: object) -> object:
-    """Return the inner client of google-genai's Client or of its `.aio`; an empty object for any other client."""
-    return getattr(client, "_api_client", None) or SimpleNamespace()
-
-
-def _refuse_unseen_calls(client: object) -> None:
-    """Refuse a google-genai client that sends calls without its HTTP clients and cannot be made to use them."""
-    google = _google_client(client)
-    options = _attribute(google, "_http_options")
-    settings = _attribute(options, "async_client_args") or {}
-    aiohttp = _is_true(google, "_use_aiohttp")
-    reasons = {
-        "an aiohttp_client of its own": aiohttp and _attribute(options, "aiohttp_client") is not None,
-        "settings for aiohttp alone": aiohttp and not _accepts(_attribute(google, "_async_httpx_client"), settings),
-        "a client certificate": _is_true(google, "_use_google_auth_sync") or _is_true(google, "_use_google_auth_async"),
-        "aiohttp for its async calls, as google-genai before 1.24 cannot do without": _requires_aiohttp(google),
-    }
-    if found := " and ".join(reason for reason, holds in reasons.items() if holds):
-        raise UnsupportedClientError(
-            f"{_name(client)} has {found}: some of its calls would pass by its HTTP clients, unseen. Build it with "
-            "http_options={'httpx_client': trace_recorder.http_client(...), 'httpx_async_client': "
-            "trace_recorder.async_http_client(...)}, and give these what they need to reach the server."
-        )
-
-
-def _requires_aiohttp(google: object) -> bool:
-    """Whether this is a version of google-genai that always uses aiohttp if it is installed, and it is."""
-    module = sys.modules.get(type(google).__module__)
-    return not hasattr(google, "_use_aiohttp") and bool(_attribute(module, "has_aiohttp"))
-
-
-def _is_true(google: object, name: str) -> bool:
-    method = _attribute(google, name)
-    return bool(method and method())
-
-
-def _accepts(http_client: object, settings: dict[str, Any]) -> bool:
-    """Whether an async HTTP client of the same library accepts all of these arguments; True if there is no client."""
-    library = library_of(http_client)
-    return library is None or settings.keys() <= signature(import_module(library).AsyncClient).parameters.keys()
-
-
-def avoid_aiohttp(client: object) -> None:
-    """Make google-genai send async calls through its HTTP client even if aiohttp is installed."""
-    google = _google_client(client)
-    if _is_true(google, "_use_aiohttp"):
-        vars(google)["_use_aiohttp"] = _never
-
-
-def _never() -> bool:
-    return False
 
 
 def _attribute(owner: object, name: str) -> Any:

@@ -9,8 +9,9 @@ from typing import Any
 
 from trace_recorder.capture.all_clients import TransportPatch
 from trace_recorder.capture.http_clients import TransportSlot, library_of, newest_library, slots_of
-from trace_recorder.capture.sdk_clients import avoid_aiohttp, http_clients_of, restore_settings
+from trace_recorder.capture.sdk_clients import drop_http_client, http_clients_of
 from trace_recorder.capture.transport import RecordingTransport
+from trace_recorder.rerun.google_clients import allow_aiohttp, avoid_aiohttp, refuse_unseen_calls
 from trace_recorder.rerun.retry_pauses import RetryPauses
 from trace_recorder.rerun.transport import Answers, AsyncReplaying, SyncReplaying, replaying_class
 
@@ -30,13 +31,15 @@ class Installed:
 
     def wrap(self, client: object) -> None:
         """Put a replaying transport inside each that the client has; a recording one continues to record."""
+        refuse_unseen_calls(client)
         http_clients = http_clients_of(client)
         for http_client in http_clients:
             for place in slots_of(http_client):
                 self.put(place)
             self._follow_loops(http_client)
         avoid_aiohttp(client)
-        self.undo.insert(0, partial(_restore_settings, client, http_clients))  # last: transports are restored by then
+        self.undo.append(partial(allow_aiohttp, client))
+        self.undo.insert(0, partial(_drop, client, http_clients))  # last: transports are restored by then
         self.skip_pauses(client)
 
     def http_client(self, library: str | None, *, asynchronous: bool, **arguments: Any) -> Any:
@@ -153,7 +156,7 @@ def take_out(place: TransportSlot, ours: Any) -> None:
         outer = inner
 
 
-def _restore_settings(client: object, http_clients: list[Any]) -> None:
-    """Undo the rest, unless the client is recorded and needs it."""
+def _drop(client: object, http_clients: list[Any]) -> None:
+    """Remove the HTTP client that was made for a module, unless it is recorded."""
     if not any(place.binding() for http_client in http_clients for place in slots_of(http_client)):
-        restore_settings(client)
+        drop_http_client(client)

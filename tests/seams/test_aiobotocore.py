@@ -1,0 +1,179 @@
+"""Bedrock by the real aiobotocore, over aiohttp and over httpx: what the server sent is what is on file."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.capture.server import Answer, plain, serving
+from tests.seams.frames import CLAUDE, CONVERSE, cut, frame
+from tests.seams.test_bedrock import ASK, KEYS, MODEL, lines_on_file, only_call
+from trace_recorder import TrajectoryRecorder, instrument, load, uninstrument, unwrap
+from trace_recorder.dialects.event_stream import encode_line
+
+aiobotocore = pytest.importorskip("aiobotocore.session", reason="aiobotocore has an environment of its own")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # a stream that is not read to its end leaves its connection
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+Payload = Any
+WHOLE = {
+    "output": {"message": {"role": "assistant", "content": [{"text": "hi"}]}},
+    "stopReason": "end_turn",
+    "usage": {"inputTokens": 3, "outputTokens": 2, "totalTokens": 5},
+}
+each_transport = pytest.mark.parametrize("transport", ["aiohttp", "httpx"])
+
+
+@asynccontextmanager
+async def bedrock(url: str, transport: str = "aiohttp") -> AsyncIterator[Payload]:
+    """A client that sends by one of the two libraries."""
+    kind = {"aiohttp": "httpsession.AIOHTTPSession", "httpx": "httpxsession.HttpxSession"}[transport]
+    module, _, name = kind.partition(".")
+    session_class = getattr(import_module(f"aiobotocore.{module}"), name)
+    config = import_module("aiobotocore.config").AioConfig(http_session_cls=session_class)
+    made = aiobotocore.get_session().create_client(
+        "bedrock-runtime", endpoint_url=url, region_name="us-east-1", config=config, **KEYS
+    )
+    async with made as client:
+        yield client
+
+
+async def streamed(client: Payload) -> list[Payload]:
+    """Ask for a stream of Converse, and return its events."""
+    answer = await client.converse_stream(modelId=MODEL, messages=ASK)
+    return [event async for event in answer["stream"]]
+
+
+async def asked(client: Payload) -> Payload:
+    """Ask for a whole answer of Converse, and return its message."""
+    return (await client.converse(modelId=MODEL, messages=ASK))["output"]["message"]
+
+
+def called(url: str, call: Callable[[Payload], Payload], bind: Callable[[Payload], object], transport: str) -> Payload:
+    """Return what a call gives by a client that was bound."""
+
+    async def work() -> Payload:
+        async with bedrock(url, transport) as client:
+            bind(client)
+            return await call(client)
+
+    return asyncio.run(work())
+
+
+def test_a_stream_of_converse_is_on_file(tmp_path: Path) -> None:
+    """Whether it is cut at every byte, or not at all, the caller gets its events and the frames can be made anew."""
+    path = tmp_path / "a.json"
+    with serving(cut(CONVERSE, 1)) as server:
+        alone = called(server.url, streamed, lambda _: None, "aiohttp")
+    for size in (1, 10_000):
+        with serving(cut(CONVERSE, size)) as server, TrajectoryRecorder(path, strict=True) as recorder:
+            assert called(server.url, streamed, recorder.wrap, "aiohttp") == alone
+        call = only_call(path)
+
+        assert (call.api, call.model, call.complete, call.response.content) == (
+            "bedrock-converse",
+            MODEL,
+            True,
+            "Grüße",
+        )
+        assert [(one.name, one.arguments) for one in call.response.tool_calls] == [("bash", {"command": "ls"})]
+        assert call.raw_request == server.bodies()[0]
+        assert b"".join(map(encode_line, lines_on_file(path).splitlines())) == b"".join(CONVERSE)
+
+
+def test_a_stream_of_a_model_s_own_events(tmp_path: Path) -> None:
+    """InvokeModel's stream over aiohttp is read as Anthropic's own."""
+
+    async def events(client: Payload) -> list[Payload]:
+        answer = await client.invoke_model_with_response_stream(
+            modelId="anthropic.claude-3", body=json.dumps({"messages": [{"role": "user", "content": "hi"}]})
+        )
+        return [json.loads(event["chunk"]["bytes"]) async for event in answer["body"]]
+
+    with serving(cut(CLAUDE, 3)) as server, TrajectoryRecorder(tmp_path / "a.json", strict=True) as recorder:
+        got = called(server.url, events, recorder.wrap, "aiohttp")
+    call = only_call(tmp_path / "a.json")
+
+    said = [event["delta"].get("text", "") for event in got if event["type"] == "content_block_delta"]
+    assert (call.api, call.response.content, call.complete) == ("anthropic-messages", "".join(said), True)
+
+
+@each_transport
+def test_a_whole_answer(tmp_path: Path, transport: str) -> None:
+    """It is recorded once, by either library, with the request that the server got."""
+    with serving(plain(WHOLE)) as server, TrajectoryRecorder(tmp_path / "a.json", strict=True) as recorder:
+        message = called(server.url, asked, recorder.wrap, transport)
+    call = only_call(tmp_path / "a.json")
+
+    assert message == WHOLE["output"]["message"]
+    assert (call.raw_request, call.raw_response) == (server.bodies()[0], WHOLE)
+
+
+@each_transport
+def test_an_instrumented_process_records_any_client(tmp_path: Path, transport: str) -> None:
+    """Clients that nobody wrapped are recorded once, and a client that is wrapped too."""
+    with serving(plain(WHOLE)) as server, TrajectoryRecorder(tmp_path / "a.json") as recorder:
+        instrument()
+        try:
+            called(server.url, asked, lambda _: None, transport)
+            called(server.url, asked, recorder.wrap, transport)
+        finally:
+            uninstrument()
+
+    assert [one.response.content for one in load(tmp_path / "a.json").llm_interactions] == ["hi", "hi"]
+
+
+@each_transport
+def test_unwrap_restores_a_client(tmp_path: Path, transport: str) -> None:
+    """Before its first request and after it: an unwrapped client has what it had, and is not recorded."""
+
+    async def work(url: str) -> None:
+        async with bedrock(url, transport) as client:
+            before = dict(vars(client._endpoint.http_session))
+            unwrap(recorder.wrap(client))
+            assert vars(client._endpoint.http_session) == before
+            recorder.wrap(client)
+            await asked(client)
+            await asked(unwrap(client))
+
+    with serving(plain(WHOLE)) as server, TrajectoryRecorder(tmp_path / "a.json", strict=True) as recorder:
+        asyncio.run(work(server.url))
+
+    assert (len(server.requests), len(load(tmp_path / "a.json").llm_interactions)) == (2, 1)
+
+
+def test_what_ends_a_stream_early(tmp_path: Path) -> None:
+    """An exception in a frame and a cancelled read: the caller gets each, and each is the error of its call."""
+
+    async def cancelled(client: Payload) -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3):
+                await streamed(client)
+
+    async def refused(client: Payload) -> None:
+        with pytest.raises(import_module("botocore.exceptions").EventStreamError, match="Too many requests"):
+            await streamed(client)
+
+    failed = frame("throttlingException", {"message": "Too many requests."}, "exception")
+    slow = Answer([b"".join(CONVERSE[:7]), 1.0], 200, cut([], 1).headers)
+    for answer, call, expected in (
+        (cut([*CONVERSE[:7], failed], 9), refused, "throttlingException"),
+        (slow, cancelled, "CancelledError"),
+    ):
+        with serving(answer) as server, TrajectoryRecorder(tmp_path / f"{expected}.json") as recorder:
+            called(server.url, call, recorder.wrap, "aiohttp")
+            gc.collect()
+        recorded = only_call(tmp_path / f"{expected}.json")
+
+        assert (recorded.response.content, recorded.complete) == ("Grüße", False)
+        assert recorded.error is not None
+        assert recorded.error.type.endswith(expected)

@@ -1,0 +1,154 @@
+"""Clients that are wrapped by a method: those of aiohttp, urllib3, requests, boto3, aiobotocore and google-genai.
+
+All requests of such a client pass one method. While the client is bound, that method tells the seam of the library
+below (`method_seams.py`) to what it is bound. Transports of httpx are bound by `http_clients.py`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from inspect import iscoroutinefunction
+from typing import Any
+from weakref import ref
+
+from trace_recorder.capture.method_seams import bound_here, method_patch
+from trace_recorder.capture.seam import Binding
+from trace_recorder.errors import UnsupportedClientError
+
+
+def _always(_: object) -> bool:
+    return True
+
+
+def uses_aiohttp(google: object) -> bool:
+    """Whether a client of google-genai sends its async calls by aiohttp: before 1.24, wherever that is installed."""
+    ask = getattr(google, "_use_aiohttp", None)
+    if ask is None:
+        return bool(getattr(sys.modules.get(type(google).__module__), "has_aiohttp", False))
+    return bool(ask())
+
+
+def uses_google_auth(google: object) -> bool:
+    """Whether a client of google-genai sends its sync calls by google-auth, and so by requests."""
+    ask = getattr(google, "_use_google_auth_sync", None)
+    return bool(ask and ask())
+
+
+@dataclass(frozen=True, slots=True)
+class Funnel:
+    """A method that all requests of a client pass, the library whose seam they reach, and when they do."""
+
+    library: str
+    method: str
+    is_used: Callable[[object], bool] = _always
+
+
+FUNNELS = {
+    ("aiohttp", "ClientSession"): (Funnel("aiohttp", "_request"),),
+    ("urllib3", "PoolManager"): (Funnel("urllib3", "urlopen"),),
+    ("urllib3", "HTTPConnectionPool"): (Funnel("urllib3", "urlopen"),),
+    ("requests", "Session"): (Funnel("urllib3", "send"),),
+    ("botocore", "URLLib3Session"): (Funnel("urllib3", "send"),),
+    ("aiobotocore", "AIOHTTPSession"): (Funnel("aiohttp", "send"),),
+    ("google", "BaseApiClient"): (
+        Funnel("aiohttp", "_async_request", uses_aiohttp),
+        Funnel("urllib3", "_request", uses_google_auth),
+    ),
+}
+"""By the library and the name of a client's class: the methods that its requests pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class MethodSlot:
+    """A client, and its method that all its requests pass. While it is bound, they are recorded."""
+
+    client: Any
+    method: str
+    library: str
+
+    def binding(self) -> Binding | None:
+        """Return to what the client is bound."""
+        binding: Binding | None = getattr(vars(self.client).get(self.method), "trace_recorder_binding", None)
+        return binding
+
+    def check(self) -> None:
+        """Raise UnsupportedClientError for a version of the library that is not supported."""
+        if not method_patch.is_supported(import_module(self.library)):
+            raise UnsupportedClientError(
+                f"wrap() does not record this version of {self.library}: docs/attach.md has the versions that it does. "
+                "Update it, or give the SDK an HTTP client: http_client=trace_recorder.http_client()."
+            )
+
+    def bind(self, binding: Binding) -> None:
+        """Record the calls of the client."""
+        method_patch.patch(import_module(self.library))
+        method_patch.keep_for(self.client)
+        members = vars(self.client)
+        before = members.get(self.method)
+        original = before if self.binding() is None else before.trace_recorder_original
+        members[self.method] = _bound_method(self.client, self.method, binding, original)
+
+    def restore(self) -> None:
+        """Restore the method of the client."""
+        if self.binding() is not None:
+            members = vars(self.client)
+            original = members.pop(self.method).trace_recorder_original
+            if original is not None:
+                members[self.method] = original
+            method_patch.release(self.client)
+
+
+def method_slots(client: object) -> Iterator[MethodSlot]:
+    """Yield the methods of a client, and of what it sends by, that its requests pass."""
+    aws = type(client).__module__.partition(".")[0] in ("botocore", "aiobotocore")
+    for owner in (
+        client,
+        getattr(getattr(client, "_endpoint", None), "http_session", None) if aws else None,
+        getattr(client, "_api_client", None),
+    ):
+        for funnel in _funnels(owner):
+            slot = MethodSlot(owner, funnel.method, funnel.library)
+            if slot.binding() is not None or funnel.is_used(owner):
+                yield slot
+
+
+def _funnels(owner: object) -> tuple[Funnel, ...]:
+    names = ((kind.__module__.partition(".")[0], kind.__name__) for kind in type(owner).__mro__)
+    return next((FUNNELS[name] for name in names if name in FUNNELS), ())
+
+
+def _bound_method(client: object, method: str, binding: Binding, original: Any) -> Any:
+    """Return a function that calls a client's method while the client's binding is known in the context.
+
+    `original` is what the client itself had under that name, if anything.
+    """
+    owner = ref(client)  # the client holds the function, and is to be freed when its last user drops it
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        if original is not None:
+            return original(*arguments, **named)
+        return getattr(type(owner()), method)(owner(), *arguments, **named)
+
+    def send(*arguments: Any, **named: Any) -> Any:
+        before = bound_here.get()
+        bound_here.set(binding)
+        try:
+            return call(*arguments, **named)
+        finally:
+            bound_here.set(before)
+
+    async def send_async(*arguments: Any, **named: Any) -> Any:
+        before = bound_here.get()
+        bound_here.set(binding)
+        try:
+            return await call(*arguments, **named)
+        finally:
+            bound_here.set(before)  # no reset: a coroutine may be closed in another context
+
+    bound: Any = send_async if iscoroutinefunction(getattr(type(client), method)) else send
+    bound.trace_recorder_binding = binding
+    bound.trace_recorder_original = original
+    return bound
