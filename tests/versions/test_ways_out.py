@@ -97,7 +97,7 @@ async def generated_by(client: Payload) -> str:
     try:
         return (await client.aio.models.generate_content(model="m", contents="hello")).text
     finally:
-        await client.aio.aclose()
+        await closed(client, asynchronous=True)
 
 
 @pytest.mark.parametrize("settings", [{}, {"async_client_args": {"ssl": False}}], ids=["its own", "with settings"])
@@ -175,8 +175,7 @@ warnings.simplefilter("ignore")
 from google import genai
 
 async def ask():
-    async with genai.Client(api_key="k").aio as client:
-        await client.models.generate_content(model="m", contents="hi")
+    await genai.Client(api_key="k").aio.models.generate_content(model="m", contents="hi")
 """
 RECORDED = """
 from trace_recorder import TrajectoryRecorder, instrument
