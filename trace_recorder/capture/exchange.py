@@ -56,8 +56,6 @@ class Exchange(ResponseParts):
     _assembly_done: Event | None = None
     _request_written: Event | None = None
     _cancelled_by: BaseException | None = None
-    cancelled_read: BaseException | None = None
-    """What cancelled the last read, without its traceback, which would keep the response alive."""
     _ended_at = -1.0
     _polled_id = ""
     """The id of its response, if that was polled before its stream had ended."""
@@ -301,8 +299,7 @@ class Exchange(ResponseParts):
         """Record that the response was received to its end, or `why` it ended earlier, and by which `error`, if any."""
         if self._done or self.run.abandoned or sys.is_finalizing():  # asked before the lock: see `Run.append`
             return
-        if why is not None and error is None and (error := self.cancelled_read) is not None:
-            why = error_text(error)
+        why, error = self._cause(why, error)
         with self.run.guard.protect(what), self._lock:
             if self._finish():
                 try_call(self._write_ending, self._write_bare_ending, why, error)

@@ -20,7 +20,7 @@ from trace_recorder.capture.decoding import Decoder
 from trace_recorder.dialects.background import APIS as BACKGROUND_APIS
 from trace_recorder.recording.run import Run
 from trace_recorder.storage import stream_chunks
-from trace_recorder.storage.body_encoding import first_pieces, joined_bytes, packed
+from trace_recorder.storage.body_encoding import error_text, first_pieces, joined_bytes, packed
 from trace_recorder.storage.redaction.body_parts import LARGEST, BodyPart
 from trace_recorder.values.jsonable import dump_members
 from trace_recorder.values.messages import Payload, without_none
@@ -54,6 +54,8 @@ class ResponseParts:
     """Why a part of the response is missing, if it is."""
     _first: float | None = None
     _last: float | None = None
+    cancelled_read: BaseException | None = None
+    """What cancelled the last read, without its traceback, which would keep the response alive."""
     _part = BodyPart()
     _framing: str | None = None
     """The framing of a stream whose frames are on file as lines."""
@@ -85,6 +87,12 @@ class ResponseParts:
     def is_short(self) -> bool:
         """Whether what waits to be written is so short that an event loop may wait for it."""
         return self._buffered <= SHORT or self.run.guard.strict  # a strict run raises at once
+
+    def _cause(self, why: str | None, error: BaseException | None) -> tuple[str | None, BaseException | None]:
+        """Return why a response ended early, and by which error: by a cancelled read, if no other error is known."""
+        if why is None or error is not None or self.cancelled_read is None:
+            return why, error
+        return error_text(self.cancelled_read), self.cancelled_read
 
     def _keep(self, now: float, data: bytes) -> None:
         """Add decoded bytes to the buffer, a plain body's in pieces of a part's size, and note when they came."""
