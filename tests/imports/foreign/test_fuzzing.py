@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from tests.imports.foreign.files import real_files
+from tests.imports.foreign.files import produced_files, real_files
 from tests.imports.foreign.fuzzing import corpus, leaked, planted, search
-from tests.secrets.corpus import keys
+from tests.secrets.corpus import Key, keys
 from trace_recorder.imports.foreign.formats import masked_name
+from trace_recorder.imports.foreign.identities import joined_id
+from trace_recorder.imports.foreign.run import Members
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.recording.imported_runs import import_file
 
@@ -63,3 +66,47 @@ def test_a_secret_that_is_the_id_of_a_sub_agent_is_in_no_name(tmp_path: Path) ->
     assert leaked(path, [key], tmp_path / "out") == set()
     [journal] = (tmp_path / "out").glob("*.jsonl")
     assert "s1-agent-[REDACTED:" in journal.read_text()
+
+
+def _with_sub_agent(key: Key, path: Path) -> None:
+    """Write a session of Claude Code in which the id of a call that starts a sub-agent is a key."""
+    asked = {
+        "type": "tool_use",
+        "id": key.text,
+        "name": "Task",
+        "input": {"prompt": "Look.", "subagent_type": "Explore"},
+    }
+    result = {"type": "tool_result", "tool_use_id": key.text, "content": "Seen."}
+    side = {"isSidechain": True, "agentId": "a1"}
+    lines: list[Members] = [
+        {"type": "user", "uuid": "u1", "message": {"role": "user", "content": "q"}},
+        {"type": "assistant", "uuid": "u2", "message": {"role": "assistant", "id": "m1", "content": [asked]}},
+        {"type": "user", "uuid": "u3", "message": {"role": "user", "content": "Look."}, **side},
+        {"type": "assistant", "uuid": "u4", "message": {"role": "assistant", "id": "m2", "content": "Seen."}, **side},
+        {"type": "user", "uuid": "u5", "message": {"role": "user", "content": [result]}},
+    ]
+    path.write_text("".join(json.dumps(line | {"sessionId": "s"}) + "\n" for line in lines))
+
+
+def _with_model(key: Key, path: Path) -> None:
+    """Write a chat of Copilot whose model is a key with a slash in it, behind a provider."""
+    [chat] = produced_files("copilot-chat/*1.json")
+    path.write_text(chat.read_text().replace('"copilot/gpt-4.1"', json.dumps(f"copilot/gpt {key.text}")))
+
+
+@pytest.mark.parametrize(
+    ("write", "service"), [(_with_sub_agent, "LangSmith, service"), (_with_model, "Google, refresh token")]
+)
+def test_a_secret_in_an_id_that_is_joined_or_cut_is_masked(
+    tmp_path: Path, write: Callable[[Key, Path], None], service: str
+) -> None:
+    key = next(key for key in keys(1) if key.service == service)
+    path = tmp_path / "session.json"
+    write(key, path)
+    assert key.longest in path.read_text()
+    assert leaked(path, [key], tmp_path / "out") == set()
+
+
+def test_a_secret_in_a_part_of_an_id_is_masked_behind_a_hyphen() -> None:
+    key = next(key for key in keys(1) if key.service == "LangSmith, service")
+    assert joined_id("execution-of", key.text).startswith("execution-of-[REDACTED:")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from random import Random
 
+import pytest
+
 from trace_recorder.storage.redaction.name_kinds import LONGEST_SAMPLE, is_strange
 from trace_recorder.storage.redaction.text_masking import default_redactor
 
@@ -28,6 +30,13 @@ def test_steps_are_counted_as_the_rule_says() -> None:
     ]
 
     assert [is_strange(value) for value in values] == [_is_strange_by_rule(value) for value in values]
+
+
+@pytest.mark.parametrize("before", ["", "theme=[REDACTED:github-token]; "])
+def test_cookies_are_masked_if_another_secret_in_their_line_was_masked_before(before: str) -> None:
+    line = f"Set-Cookie: {before}sid=2YxPbexNic0ldferJOrFuJgMa5mIlBqN; Path=/ [REDACTED:github-token]"
+    assert default_redactor(line) == "Set-Cookie: [REDACTED:assigned-secret]"
+    assert default_redactor("Cookie: sid=[REDACTED:github-token]; a=b") == "Cookie: sid=[REDACTED:github-token]; a=b"
 
 
 def test_names_of_cookies_without_cookies_leave_the_line_as_it_is() -> None:

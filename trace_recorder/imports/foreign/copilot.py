@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from trace_recorder.dialects.json_access import arguments_of, as_dict, as_int, as_list, as_number, as_text
 from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.identities import joined_id
 from trace_recorder.imports.foreign.run import MAIN, Agent, Annotation, ForeignRun, Kept, Members, ToolRun
 from trace_recorder.imports.foreign.session_lines import session_lines
 from trace_recorder.imports.foreign.source import Source
@@ -167,7 +168,7 @@ class _Reading:
 
 
 def _execution_id(call_id: str) -> str:
-    return f"execution-of-{call_id}"
+    return joined_id("execution-of", call_id)
 
 
 def _tool_call(asked: Members) -> ToolCall:

@@ -15,6 +15,7 @@ from trace_recorder.dialects import openai_chat
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text, text_part
 from trace_recorder.imports.foreign.clocks import stated_time
 from trace_recorder.imports.foreign.event_views import EventView
+from trace_recorder.imports.foreign.identities import joined_id
 from trace_recorder.imports.foreign.openhands_metrics import state_costs
 from trace_recorder.imports.foreign.run import (
     MAIN,
@@ -202,7 +203,7 @@ class _Reader:
 
     def _tool(self, event: Members, answer: Members, time: str) -> ToolRun:
         metadata, arguments = as_dict(event.get("tool_call_metadata")), _arguments(event)
-        execution = f"action-{event.get('id')}" if event["action"] == "delegate" else None
+        execution = joined_id("action", str(event.get("id"))) if event["action"] == "delegate" else None
         ran = ToolRun(
             time=time,
             name=as_text(metadata.get("function_name")) or event["action"],

@@ -80,6 +80,8 @@ _BARE_LOOK = re.compile(rf"[^\s\"'`\\<>,;&|(){{}}\[\]\0-\x1f\u3000-\u303f\uff01-
 _LONG_VALUE = re.compile(rf"[^\s\"'`<>]{{{SHORTEST_WEAK}}}")
 _REST_OF_LINE = re.compile(r"[^\"'`\\\r\n<>]{8,}+")
 _COOKIES = re.compile(r"(?:[\w.-]{1,60}+=[^\s;]{0,60}+; ?){0,8}[\w.-]{1,60}+=(?=[^\s;\d]{0,60}\d)[^\s;=]{8}")
+_MOST_OF_COOKIES = 1200
+"""How long the beginning of a list of cookies is that is searched for a secret."""
 _JSON_SCALAR = re.compile(r"[-+\d.eE]+|true|false|null")
 _NAME_LETTERS = string.ascii_letters + string.digits + "_.-"
 _IN_NAMES = bytes(ord("w") if chr(code) in _NAME_LETTERS else 32 for code in range(256))
@@ -241,8 +243,9 @@ def _is_in_mask(text: str, at: int) -> bool:
 
 
 def has_cookies(value: str) -> bool:
-    """Whether a value is a list of cookies, one of which looks like a secret."""
-    return "[REDACTED" not in value and _COOKIES.match(value) is not None
+    """Whether a value is a list of cookies, one of which looks like a secret. What is masked already is no secret."""
+    first, *others = value[:_MOST_OF_COOKIES].split("[REDACTED:")
+    return _COOKIES.match("".join([first, *(other.partition("]")[2] for other in others)])) is not None
 
 
 def _cookies(text: str, begin: int, match: re.Match[str]) -> tuple[Span | None, int]:
@@ -250,8 +253,7 @@ def _cookies(text: str, begin: int, match: re.Match[str]) -> tuple[Span | None, 
     if kind_of(text[begin : match.end(_COOKIE_END)]) != "cookie" or not _COOKIES.match(text, at):
         return None, 0  # the line is read only if cookies begin it: a long line may have many names
     line = _REST_OF_LINE.match(text, at)
-    is_secret = line is not None and _COOKIES.match(line[0]) and "[REDACTED" not in line[0][:400]
-    return (line.span() if line and is_secret else None), 0
+    return (line.span() if line and has_cookies(line[0]) else None), 0
 
 
 def _begins_line(before: str, begin: int) -> bool:

@@ -22,9 +22,9 @@ from trace_recorder.imports.foreign.claude_code.requests import BLOB, REQUEST, S
 from trace_recorder.imports.foreign.claude_code.texts import is_clear, is_interruption, typed_text
 from trace_recorder.imports.foreign.claude_code.threads import Threads
 from trace_recorder.imports.foreign.clocks import seconds_between, stated_time
+from trace_recorder.imports.foreign.identities import joined_id
 from trace_recorder.imports.foreign.run import Annotation, Call, Event, ForeignRun, Kept, Members, Missing, ToolRun
 from trace_recorder.imports.foreign.source import Source
-from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.messages import Message, Payload, without_none
 from trace_recorder.values.structs import replace
 
@@ -142,8 +142,7 @@ class _Reading:
         if self._session is None and session is not None and session != "default":
             self._session = self.run.identity = session
             if line.get("isSidechain") is True and (agent := as_text(line.get("agentId"))):
-                # masked before they are joined: behind a dash, a key may not be recognized as one
-                self.run.identity = "-agent-".join(map(default_redactor, (session, agent)))
+                self.run.identity = joined_id(session, "agent", agent)
         self.run.source.update({name: line[name] for name in _ABOUT if line.get(name)})
 
     def _read_user(self, entry: Entry, history: AgentHistory, events: list[Event], time: str) -> None:

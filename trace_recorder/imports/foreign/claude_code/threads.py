@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.imports.foreign.agent_history import AgentHistory, Position
 from trace_recorder.imports.foreign.claude_code.lines import Entry
+from trace_recorder.imports.foreign.identities import joined_id
 from trace_recorder.imports.foreign.run import Agent, Event, Members, ToolRun
 from trace_recorder.values.messages import Payload, ToolCall
 
@@ -39,7 +40,7 @@ class Task:
     @property
     def execution_id(self) -> str:
         """The id of its execution, which the sub-agent names."""
-        return f"execution-of-{self.call.call_id}"
+        return joined_id("execution-of", self.call.call_id)
 
 
 @dataclass(slots=True)

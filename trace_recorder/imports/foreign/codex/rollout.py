@@ -23,6 +23,7 @@ from trace_recorder.imports.foreign.agent_history import AgentHistory, Position,
 from trace_recorder.imports.foreign.clocks import stated_time
 from trace_recorder.imports.foreign.codex.files import about, inherited, rollout_of
 from trace_recorder.imports.foreign.codex.outputs import TokenCounts, with_failure
+from trace_recorder.imports.foreign.identities import joined_id
 from trace_recorder.imports.foreign.run import MAIN, Agent, Call, Event, ForeignRun, Kept, Members, Missing, ToolRun
 from trace_recorder.imports.foreign.session_lines import session_lines
 from trace_recorder.imports.foreign.source import Line, Source
@@ -91,7 +92,7 @@ def _read_file(source: Source, first: Source, run: ForeignRun, agent: Agent, dep
             continue
         first.read_too.add(path)
         if execution is not None:
-            execution.execution_id = f"execution-of-{call_id}"
+            execution.execution_id = joined_id("execution-of", call_id)
             yield [] if call_id in stated else [execution]
         sub_agent = Agent(
             name=name,

@@ -18,6 +18,7 @@ from trace_recorder.imports.foreign.copilot_chat.changes import changed_object, 
 from trace_recorder.imports.foreign.copilot_chat.parts import rendered, result_content, shown_in, thought_of, tool_call
 from trace_recorder.imports.foreign.run import Annotation, Call, ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Source
+from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage, without_none
 from trace_recorder.values.trajectory import Status
 
@@ -74,7 +75,7 @@ def _read_request(run: ForeignRun, history: AgentHistory, request: Members, numb
     if request.get("shouldBeRemovedOnSend") or request.get("isHidden"):
         return  # the user took it back: later prompts do not have it
     _add_prompt(run, history, request, metadata)
-    provider, _, model = (as_text(request.get("modelId")) or "").rpartition("/")
+    provider, _, model = default_redactor(as_text(request.get("modelId")) or "").rpartition("/")  # a key may have a "/"
     model = as_text(metadata.get("resolvedModel")) or model
     run.model = run.model or model or None
     rounds = [as_dict(one) for one in as_list(metadata.get("toolCallRounds"))]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
 from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.identities import joined_id
 from trace_recorder.imports.foreign.inspect_ai import chat
 from trace_recorder.imports.foreign.inspect_ai.attachments import Attachments
 from trace_recorder.imports.foreign.inspect_ai.prompts import Prompts
@@ -148,7 +149,7 @@ class SampleReader:
 
     def _tool(self, event: Members, time: str, number: int) -> Iterator[Event]:
         agent = self._agent(event)
-        execution = as_text(event.get("uuid")) or f"{agent.agent_id or 'main'}-tool-{number}"
+        execution = as_text(event.get("uuid")) or joined_id(agent.agent_id or "main", f"tool-{number}")
         error = as_dict(event.get("error"))
         ended = stated_time(event.get("completed")) or (time if "result" in event else None)
         failed = bool(error) or event.get("failed") is True
