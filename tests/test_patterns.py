@@ -39,7 +39,7 @@ def patterns() -> dict[str, str]:
     found = {
         regex: "trace_recorder.storage.redaction.patterns"
         for shape in SHAPES
-        for regex in (shape.regex, shape.behind_sign)
+        for regex in (shape.regex, shape.behind_sign, shape.before_sign)
     }
     for module in modules():
         for value in _values(vars(module).values()):

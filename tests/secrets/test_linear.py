@@ -18,6 +18,7 @@ from trace_recorder.storage.redaction import (
     commands,
     json_members,
     json_strings,
+    key_finder,
     name_kinds,
     text_masking,
     url_credentials,
@@ -35,7 +36,7 @@ from trace_recorder.storage.redaction.text_masking import default_redactor
 
 MODULES = (
     *(secret_shapes, secret_names, secret_values, secret_encodings, secret_endings),
-    *(commands, name_kinds, json_members, text_masking, url_credentials),
+    *(commands, key_finder, name_kinds, json_members, text_masking, url_credentials),
 )
 FULL = {
     "_NAME",
@@ -67,7 +68,9 @@ def patterns() -> Iterator[tuple[str, re.Pattern[str] | re.Pattern[bytes]]]:
         yield f"{shape.what} {shape.sign}", shape.pattern
         if shape.behind_sign:
             yield f"{shape.what} behind {shape.sign}", shape.sign_pattern
-    yield "the search for the signs of shapes", secret_shapes._FINDER._search
+        if shape.before_sign:
+            yield f"{shape.what} up to {shape.sign}", re.compile(shape.before_sign)
+    yield "the search for the signs of shapes", key_finder._FINDER._search
 
 
 def unbounded(tree: list[tuple[object, object]], *, is_end: bool) -> list[str]:

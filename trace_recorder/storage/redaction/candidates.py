@@ -1,7 +1,7 @@
 """A fast first search of a text: the words that may contain a key, and the places that may have the name of a secret.
 
 A key has a long run of letters and digits, not of small letters alone; few words of prose or code have one. Only these
-words are copied out and searched by `patterns.py` and `known_values.py`, which costs a fraction of searching the whole
+words are copied out and searched by `key_finder.py` and `known_values.py`, which costs a fraction of searching the whole
 text. Possible names of secrets are found by three of their letters (`Beginnings`). Both searches test all places of a
 text at once: the text is one large integer, a byte a character, so that a shift and an "and" compare each character
 with its neighbours. Invariant: a word is copied once, whole, and with the text right before it.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import string
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 
@@ -38,9 +38,10 @@ This is checked after every 256 of these words, and at the end."""
 class Look:
     """A text, one byte a character so that positions are the same; where long runs begin in it; its possible keys."""
 
-    __slots__ = ("_begins", "_starts", "data", "plain", "runs", "words")
+    __slots__ = ("_begins", "_starts", "data", "plain", "runs", "text", "words")
 
     def __init__(self, text: str, *, runs: bool = True) -> None:
+        self.text = text
         self.data = text.encode("latin-1", "replace")
         self.plain = text if text.isascii() else self.data.decode("latin-1")
         self.runs: list[int] = []
@@ -102,20 +103,42 @@ class Look:
         self.words, self._starts = " ".join(parts), starts
         self._begins = list(accumulate((len(part) + 1 for part in parts), initial=0))  # one character is between two
 
-    def end_of_string(self, at: int) -> int:
-        """Return the position in `words` of the first word behind the string of JSON that has a position in `words`."""
-        quote = self.data.find(b'"', self.place(at))
-        if quote < 0:
-            return len(self.words)
-        if self.words is self.plain:
-            return quote
-        number = bisect_left(self._starts, quote - _BEFORE)
-        return self._begins[number] if number < len(self._starts) else len(self.words)
-
     def place(self, at: int) -> int:
         """Return the position in the text of a position in `words`."""
+        if self.words is self.plain:
+            return at
         number = bisect_right(self._begins, at) - 1
         return self._starts[number] + at - self._begins[number]
+
+    def in_words(self, at: int) -> int:
+        """Return the position in `words` of a position in the text, or of the first word behind it."""
+        if self.words is self.plain:
+            return at
+        number = bisect_right(self._starts, at) - 1
+        if number < 0:
+            return 0
+        behind = self._begins[number + 1]
+        return min(self._begins[number] + at - self._starts[number], behind)
+
+    def string_end(self, at: int) -> int:
+        """Return where the string of JSON ends that a position is in; where the text ends if no quote is behind it."""
+        quote = self.data.find(b'"', at)
+        while quote > at and self.data[quote - 1] == _BACKSLASH and _is_escaped(self.data, quote):
+            quote = self.data.find(b'"', quote + 1)
+        return quote if quote >= 0 else len(self.data)
+
+
+_BACKSLASH = ord("\\")
+
+
+def _is_escaped(data: bytes, at: int) -> bool:
+    """Whether an odd number of backslashes is right before a position."""
+    first, count = at, _FEW
+    while count == _FEW:
+        before = data[max(0, first - _FEW) : first]
+        count = len(before) - len(before.rstrip(b"\\"))
+        first -= count
+    return (at - first) % 2 == 1
 
 
 def _is_dense(words: int, size: int) -> bool:

@@ -117,9 +117,7 @@ def signs(look: Look, *, any_value: bool = False) -> list[int]:
             has_commands = True
         elif _may_be_secret(look.plain, _name_begins(look.plain, letters, at), match, any_value=any_value):
             places.append(at)
-            done = look.data.find(b'"', max(match.end(_COOKIE_END), match.end(_MEMBER_END)))
-            if done < 0:
-                break
+            done = look.string_end(max(match.end(_COOKIE_END), match.end(_MEMBER_END)))
     return [*places, *(at for at, _ in secrets_in_commands(look.plain))] if has_commands else places
 
 

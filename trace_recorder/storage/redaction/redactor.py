@@ -211,7 +211,7 @@ class Redaction:
 
     def _see_at_once(self, text: str) -> Sightings:
         plainer, escapes = without_escapes(text) if "\\" in text else (text, [])
-        seen = Sightings(plainer, EVERY if self._knows_shapes else KNOWN, self._known, once=True)
+        seen = Sightings(plainer, EVERY if self._knows_shapes else KNOWN, self._known)
         if escapes and any(seen.all):
             seen.move_behind_escapes(escapes)
         return seen

@@ -10,14 +10,13 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable
 from itertools import accumulate, chain
 
-from trace_recorder.storage.redaction import commands, url_credentials
+from trace_recorder.storage.redaction import commands, key_finder, url_credentials
 from trace_recorder.storage.redaction import encodings as secret_encodings
 from trace_recorder.storage.redaction import names as secret_names
-from trace_recorder.storage.redaction import patterns as secret_shapes
 from trace_recorder.storage.redaction.candidates import Look
 from trace_recorder.storage.redaction.json_members import mask_json
 from trace_recorder.storage.redaction.known_values import KnownSecrets
-from trace_recorder.storage.redaction.opaque_runs import shorten
+from trace_recorder.storage.redaction.opaque_runs import Shortened, shorten
 
 
 def default_redactor(text: str) -> str:
@@ -39,22 +38,18 @@ class Sightings:
     `all` has the lists of each kind, so that `any(seen.all)` is whether a secret may be anywhere.
     """
 
-    __slots__ = ("all", "by_name", "encoded", "escapes", "in_urls", "known", "numbers", "shapes")
+    __slots__ = ("all", "by_name", "encoded", "escapes", "in_urls", "known", "shapes")
 
-    def __init__(self, text: str, kinds: int = EVERY, known: KnownSecrets | None = None, *, once: bool = False) -> None:
-        shortened = shorten(text) if len(text) > secret_encodings.LONGEST else None
-        look = Look(text if shortened is None else shortened.text, runs=kinds != NAME)
-        shapes = secret_shapes.signs(look, once=once) if kinds & SHAPE else []
-        self.shapes = [at for at, _ in shapes]
-        self.numbers = sorted({number for _, number in shapes}) if shapes else []
+    def __init__(self, text: str, kinds: int = EVERY, known: KnownSecrets | None = None) -> None:
+        look, shortened = _look_at(text, runs=kinds != NAME)
+        self.shapes = key_finder.signs(look) if kinds & SHAPE else []
         self.by_name: list[int] = []
         self.in_urls: list[int] = []
         if kinds & NAME:
             any_value = known is not None and known.has_short(text)
             self.by_name = secret_names.signs(look, any_value=any_value)
-            self.in_urls = url_credentials.signs(look.plain)
-        may_be_encoded = kinds & ENCODED and (look.runs or secret_encodings.MARK in look.data)
-        self.encoded = secret_encodings.signs(look, _sees) if may_be_encoded else []
+            self.in_urls = url_credentials.signs(look)
+        self.encoded = _encoded(look) if kinds & ENCODED else []
         self.known: list[int] = []
         self.escapes: list[int] = []
         self.all = self.shapes, self.by_name, self.in_urls, self.encoded, self.known, self.escapes
@@ -119,15 +114,21 @@ def _beside_mask(text: str) -> int:
     return max(text.rfind(" ", first, found.start()) + 1, text.rfind("\n", first, found.start()) + 1, first)
 
 
-def _mask_shapes(text: str, numbers: Iterable[int]) -> str:
-    for number in numbers:
-        text = secret_shapes.SHAPES[number].mask(text)
-    return text
+def _look_at(text: str, *, runs: bool = True) -> tuple[Look, Shortened | None]:
+    """Look at a text; of a long one without the middles of its long runs."""
+    shortened = shorten(text) if len(text) > secret_encodings.LONGEST else None
+    return Look(text if shortened is None else shortened.text, runs=runs), shortened
+
+
+def _encoded(look: Look) -> list[int]:
+    """Return where in a text a secret may be that is encoded."""
+    may_be_encoded = look.runs or secret_encodings.MARK in look.data
+    return secret_encodings.signs(look, _sees) if may_be_encoded else []
 
 
 def _sees(text: str) -> bool:
     """Whether a secret may be in a text that is not encoded in it."""
-    return any(Sightings(text, SHAPE | NAME, once=True).all)
+    return any(Sightings(text, SHAPE | NAME).all)
 
 
 def _has_any(places: list[int], start: int, end: int) -> bool:
@@ -137,25 +138,42 @@ def _has_any(places: list[int], start: int, end: int) -> bool:
 
 def mask_text(text: str, short: Collection[str] = frozenset(), kinds: int = EVERY) -> str:
     """Mask every secret that a text shows by itself. Known values that are `short` are masked after names only."""
-    seen = Sightings(text, kinds & (SHAPE | ENCODED))
-    masked = _mask(text, seen, short, kinds)
-    if not seen.encoded:
+    look, shortened = _look_at(text, runs=bool(kinds & (SHAPE | ENCODED)))
+    masked = _mask(text, short, kinds, look, shortened)
+    if not kinds & ENCODED or not _encoded(look):
         return masked
-    return secret_encodings.mask_encoded(
-        masked, lambda decoded: _mask(decoded, Sightings(decoded, SHAPE), short, EVERY)
-    )
+    return secret_encodings.mask_encoded(masked, lambda said: _mask(said, short, EVERY, *_look_at(said)))
 
 
-def _mask(text: str, seen: Sightings, short: Collection[str], kinds: int) -> str:
+def _mask(text: str, short: Collection[str], kinds: int, look: Look, shortened: Shortened | None) -> str:
     """Return the text with every secret masked that is not encoded."""
     if kinds & NAME:
-        text = _mask_spans(text, url_credentials.secrets_in_urls(text), "[REDACTED:url-password]")
-    if seen.numbers:
-        text = _mask_shapes(text, seen.numbers)
-        done = _beside_mask(text)  # a secret may hide another right beside it
-        text = text[:done] + _mask_shapes(text[done:], Sightings(text[done:], SHAPE).numbers)
-    if not kinds & NAME:
-        return text
+        without_users = _mask_spans(text, url_credentials.secrets_in_urls(text), "[REDACTED:url-password]")
+        if without_users != text:
+            text, (look, shortened) = without_users, _look_at(without_users)
+    if kinds & SHAPE:
+        masked = _mask_keys(text, look, shortened)
+        beside = _beside_mask(masked) if masked is not text else len(masked)
+        if beside < len(masked):  # a secret may hide another right beside it
+            rest = masked[beside:]
+            masked = masked[:beside] + _mask_keys(rest, *_look_at(rest))
+        text = masked
+    return _mask_named(text, short) if kinds & NAME else text
+
+
+def _mask_keys(text: str, look: Look, shortened: Shortened | None) -> str:
+    """Mask the secrets that have a form of their own."""
+    parts: list[str] = []
+    done = 0
+    for start, end, number in key_finder.secrets(look):
+        begin, last = (start, end - 1) if shortened is None else shortened.places([start, end - 1])
+        parts += (text[done:begin], key_finder.MASKS[number])
+        done = last + 1
+    return "".join([*parts, text[done:]]) if parts else text
+
+
+def _mask_named(text: str, short: Collection[str]) -> str:
+    """Mask the secrets that are known by a name or a command before them."""
     text = _mask_spans(text, commands.secrets_in_commands(text), "[REDACTED:assigned-secret]")
     any_value = any(value in text for value in short)
     secrets = secret_names.secrets_by_name(text, short.__contains__, any_value=any_value)

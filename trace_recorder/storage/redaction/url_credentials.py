@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from trace_recorder.storage.redaction.candidates import Look
 from trace_recorder.storage.redaction.name_kinds import is_strange
 
 Span = tuple[int, int]
@@ -55,6 +56,16 @@ def _with_mark(text: str) -> Iterator[Span]:
             mark = text.find(MARK, end)
 
 
-def signs(text: str) -> list[int]:
-    """Return where in JSON text a URL may have a user and a password, which may be written with escapes."""
-    return [at for at, last in _with_mark(text) if _SIGN.match(text, at, last + 1)]
+def signs(look: Look) -> list[int]:
+    """Return where in JSON text a URL may have a user and a password, which may be written with escapes.
+
+    One place is enough in each string.
+    """
+    text = look.plain
+    places: list[int] = []
+    done = 0
+    for at, last in _with_mark(text):
+        if at >= done and _SIGN.match(text, at, last + 1):
+            places.append(at)
+            done = look.string_end(last)
+    return places

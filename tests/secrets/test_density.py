@@ -1,0 +1,53 @@
+"""Words that are made of beginnings of keys are masked as one; texts that only have many of them are not."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from tests.secrets.corpus import keys, masked
+
+KEY = "sk-proj-" + "a1B2c3D4" * 6
+
+
+@pytest.mark.parametrize("beginnings", ["sk-a1/", "AKIA.", "hf_A1=", "pat-na1-", "gsk_1:ghp_A1.xai-/"])
+def test_a_key_behind_many_beginnings_of_keys_is_masked(beginnings: str) -> None:
+    """Only so many beginnings are tried in one word; the rest of the word is masked with all that is in it."""
+    left = masked(f"it is {beginnings * 60}{KEY} there")
+
+    assert (KEY in left, left.endswith(" there"), "[REDACTED:" in left) == (False, True, True)
+
+
+def test_each_key_of_a_long_list_is_masked_by_its_own_name() -> None:
+    """Keys that are found do not count as hostile, however close they are."""
+    ids = [key for key in keys(60) if key.mask == "aws-key-id"]
+    left = masked(" ".join(key.text for key in ids))
+
+    assert left == " ".join("[REDACTED:aws-key-id]" for _ in ids)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "0.0704345703,-0.0525512695,0.0673217773,",
+        "    def test_reset_mock_on_mock_open_issue_18622(self): ...\n",
+        "tests/test_auth_key.py::test_get_key_sk_1[param1] PASSED\n",
+        "msg_01AbCdEfGhIjKlMn01 req_01AbCdEfGhIjKlMn02 ",
+        "https://example.com/a-b_c.d/e-f_g.h?key=1&pat-1_2.3\n",
+    ],
+)
+def test_a_text_with_many_marks_stays(line: str) -> None:
+    """Numbers, long names of functions, lists of ids and URLs."""
+    assert masked(line * 300) == line * 300
+
+
+def test_what_is_masked_as_one_is_masked_once() -> None:
+    """The masked text is in no place denser than the text was."""
+    random = Random(4)
+    signs = [key.text[: random.randint(3, 12)] for key in keys(1)]
+    for _ in range(60):
+        text = "".join(random.choice(signs) + random.choice(["", "", ".", "/", " ", "x" * 40]) for _ in range(200))
+        once = masked(text)
+
+        assert masked(once) == once
