@@ -133,7 +133,11 @@ def test_nobody_inside_imports_the_top() -> None:
 
 def test_rooms_import_no_sdk() -> None:
     """What records, reads and exports needs no SDK; pydantic is for the schemas, rich for the command line."""
-    allowed = {"trace_recorder.derive.schemas": {"pydantic"}, "trace_recorder.cli": {"rich", "typer"}}
+    allowed = {
+        "trace_recorder.derive.schemas": {"pydantic"},
+        "trace_recorder.cli": {"rich", "typer"},
+        "trace_recorder.proxy": {"httpx"},
+    }
     found = {
         (module, imported)
         for module, modules in imports_at_run_time().items()

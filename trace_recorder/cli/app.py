@@ -30,6 +30,7 @@ COMMANDS = {
     "import": "import_command:import_",
     "score": "score:score",
     "run": "run:run",
+    "proxy": "proxy:proxy",
     "replay": "replay:replay",
     "fork": "fork:fork",
     "serve": "serve:serve",
@@ -37,7 +38,7 @@ COMMANDS = {
 """The module and the function of each command, in the order in which the help lists them."""
 _FAILS_WITH = {"diff": 2, "grep": 2}
 """The exit code of a failure, where 1 is an answer; 1 for the others."""
-_BEFORE_A_COMMAND = {"run"}
+_BEFORE_A_COMMAND = {"run", "proxy"}
 """The options of this one end where the command begins, with or without `--`."""
 _COMPLETED = ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")
 """The variables in which shells hand over the line that they want to be completed."""

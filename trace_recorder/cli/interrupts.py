@@ -1,10 +1,11 @@
-"""Ctrl-C between two pieces of work, not within one."""
+"""Ctrl-C between two pieces of work, not within one; and what ends a command that serves until it is stopped."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from types import FrameType
 
 
 @contextmanager
@@ -30,3 +31,18 @@ def interrupt_held() -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         if pressed:
             raise KeyboardInterrupt
+
+
+@contextmanager
+def until_stopped() -> Iterator[None]:
+    """End the block, without an exception, at Ctrl-C or SIGTERM."""
+    found = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        with suppress(KeyboardInterrupt):
+            yield
+    finally:
+        signal.signal(signal.SIGTERM, found)
+
+
+def _interrupt(_: int, __: FrameType | None) -> None:
+    raise KeyboardInterrupt

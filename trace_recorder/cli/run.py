@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -80,17 +80,22 @@ def exit_as(code: int) -> NoReturn:
 
 
 def report_recorded(ended: parent.CommandResult, command: Sequence[str]) -> None:
-    """Print what was recorded. A failure to print, or Ctrl-C, does not change the exit code."""
+    """Print what was recorded."""
+    report(run_summary.lines(ended, command))
 
-    def report() -> None:
-        for line in run_summary.lines(ended, command):
+
+def report(lines: Iterable[str]) -> None:
+    """Print lines on stderr. A failure to print, or Ctrl-C, does not change the exit code."""
+
+    def print_them() -> None:
+        for line in lines:
             if line.startswith(" "):
                 typer.echo(in_one_line(line), err=True)
             else:
                 warn(line)
 
     with suppress(KeyboardInterrupt):
-        try_call(report, lambda _: None)
+        try_call(print_them, lambda _: None)
 
 
 def _exit_by_signal(number: int) -> NoReturn:

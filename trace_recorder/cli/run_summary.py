@@ -33,14 +33,19 @@ _METRICS = (
 
 def lines(ended: CommandResult, command: Sequence[str]) -> Iterator[str]:
     """Yield what a command recorded, or why it recorded nothing."""
-    if not ended.documents:
+    if ended.documents:
+        yield from recorded(ended.documents)
+    else:
         yield f"nothing was recorded: {_reason(ended, command)}"
-        return
-    files = [_relative_path(path) for path in ended.documents]
+
+
+def recorded(documents: Sequence[Path]) -> Iterator[str]:
+    """Yield how much was recorded, and where."""
+    files = [_relative_path(path) for path in documents]
     if len(files) == 1:
-        yield f"recorded {_amount(ended.documents)}: {files[0]}"
+        yield f"recorded {_amount(documents)}: {files[0]}"
         return
-    yield f"recorded {_amount(ended.documents)}:"
+    yield f"recorded {_amount(documents)}:"
     yield from (f"  {file}" for file in files[:_MAX_LISTED])
     if len(files) > _MAX_LISTED:
         yield f"  and {len(files) - _MAX_LISTED} more"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import signal
-from types import FrameType
 from typing import Annotated
 
 import typer
 
+from trace_recorder.cli.interrupts import until_stopped
 from trace_recorder.cli.list_runs import newest_run
 from trace_recorder.cli.output import fail
 from trace_recorder.cli.replay import Ignore, Loose, MatchOption, Recorded, Speed, check_speed, refusing_paths, report
@@ -47,7 +46,8 @@ def serve(  # noqa: PLR0913, PLR0917 - one argument an option
         fail(f"port {port} of {HOST} cannot be used: {error.strerror}")
     with server:
         _print_addresses(server)
-        _serve(server)
+        with until_stopped():
+            server.serve_forever(poll_interval=0.1)
     unused = replay.unused
     report([], report_unused(replay.recording.path.name, unused) if unused else None)
     raise typer.Exit(1 if (replay.mismatch or unused) and not loose else 0)
@@ -58,18 +58,3 @@ def _print_addresses(server: ReplayServer) -> None:
     typer.echo(f"{pluralize(len(recording.exchanges), 'call')} of {recording.path.name} at {server.url}, until Ctrl-C")
     for name, url in base_urls(recording, server.url).items():
         typer.echo(f"{name}={url}")
-
-
-def _serve(server: ReplayServer) -> None:
-    """Serve until Ctrl-C or SIGTERM."""
-    found = signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        server.serve_forever(poll_interval=0.1)
-    except KeyboardInterrupt:
-        pass
-    finally:
-        signal.signal(signal.SIGTERM, found)
-
-
-def _interrupt(_: int, __: FrameType | None) -> None:
-    raise KeyboardInterrupt

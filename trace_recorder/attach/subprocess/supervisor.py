@@ -83,7 +83,7 @@ def run_recorded(command: Sequence[str], handoff: Handoff, variables: Mapping[st
     with _guard.protect("record how the agent ended"):
         document = handoff.document_of(pid)
         if document is not None and journal_path_for(document).is_file():  # there is none where recording is turned off
-            _record_exit(document, code)
+            record_exit(document, code)
     return CommandResult(
         code,
         _with_files(handoff.reported_runs()),
@@ -173,8 +173,8 @@ def _is_in_foreground() -> bool:
         os.close(terminal)
 
 
-def _record_exit(document: Path, code: int) -> None:
-    """Have on file how the agent ended: it has said itself what exception that was, but cannot know its exit code."""
+def record_exit(document: Path, code: int) -> None:
+    """Have on file how an agent ended: it has said itself what exception that was, but cannot know its exit code."""
     own = load(document).status
     ended = status_from_exit_code(code)
     stays = own == ("completed" if ended == "completed" else "failed")

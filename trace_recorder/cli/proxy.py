@@ -1,0 +1,154 @@
+"""The command `proxy`: the LLM calls of any program, recorded on their way over HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from secrets import token_urlsafe
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trace_recorder.attach.lifecycle import is_disabled
+from trace_recorder.attach.subprocess.supervisor import run_process
+from trace_recorder.cli import run_summary
+from trace_recorder.cli.arguments import default_directory
+from trace_recorder.cli.interrupts import until_stopped
+from trace_recorder.cli.output import fail
+from trace_recorder.cli.run import Command, InDirectory, Quiet, Task, exit_as, report, starting
+from trace_recorder.loopback import HOST
+from trace_recorder.proxy.sessions import IDLE_SECONDS, Sessions
+from trace_recorder.proxy.upstreams import Upstream, UpstreamError, upstreams
+
+if TYPE_CHECKING:
+    pass
+
+TOKEN_VARIABLE = "TRACE_RECORDER_PROXY_TOKEN"  # noqa: S105 - the name of a variable
+_LOOPBACK = frozenset({HOST, "localhost", "::1"})
+
+Port = Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="The port. Default: a free one.")]
+Host = Annotated[
+    str, typer.Option("--host", metavar="ADDRESS", help="Where to listen. Beyond this machine, a token is asked for.")
+]
+Upstreams = Annotated[
+    list[str] | None,
+    typer.Option("--upstream", metavar="NAME=URL", help="Add an upstream, or replace one. May be given again."),
+]
+SessionHeader = Annotated[
+    str | None,
+    typer.Option("--session-header", metavar="NAME", help="A header whose value is the id of a session."),
+]
+Idle = Annotated[
+    float, typer.Option("--idle", metavar="SECONDS", min=1, help="After so long without a request, a run has ended.")
+]
+
+
+def proxy(  # noqa: PLR0913, PLR0917 - one argument an option
+    command: Command = None,
+    port: Port = 0,
+    host: Host = HOST,
+    upstream: Upstreams = None,
+    session_header: SessionHeader = None,
+    idle: Idle = IDLE_SECONDS,
+    task: Task = None,
+    directory: InDirectory = None,
+    quiet: Quiet = False,
+) -> None:
+    """Record the LLM calls of any program: they pass a proxy on this machine on their way to the provider.
+
+    With a command, the proxy runs for as long as it; the variables that lead it to the proxy are set for it alone.
+    Without one, the proxy runs until Ctrl-C, for programs that are given the addresses that it prints. Each session has
+    a file of its own. For Python programs `run` sees more: steps, tools and sub-agents.
+    """
+    if any(find_spec(name) is None for name in ("httpx", "uvicorn")):
+        fail("proxy needs httpx and uvicorn: pip install 'trace-recorder[proxy]'")
+    from trace_recorder.proxy.forwarding import Proxy  # noqa: PLC0415 - it needs the extra
+    from trace_recorder.proxy.server import serving  # noqa: PLC0415
+
+    known = _upstreams(upstream or ())
+    listener = _listening(host, port)
+    sessions = Sessions(
+        directory or default_directory(), command=command or (), task=task, header=session_header, idle_seconds=idle
+    )
+    at = listener.getsockname()[1]
+    token = None if host in _LOOPBACK else os.environ.get(TOKEN_VARIABLE) or token_urlsafe(24)
+    application = Proxy(known, sessions, port=at, token=token)
+    with serving(application, listener):
+        url = f"http://{f'[{host}]' if ':' in host else host}:{at}"
+        code: int | None = None
+        if command:
+            code = _run(command, known, url)
+        else:
+            _serve(known, url, token)
+    sessions.end(code)
+    if not quiet:
+        report(_summary(sessions.documents))
+    exit_as(code or 0)
+
+
+def _upstreams(options: Sequence[str]) -> dict[str, Upstream]:
+    try:
+        return upstreams(os.environ, options)
+    except UpstreamError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    from trace_recorder.proxy.server import listening  # noqa: PLC0415 - it needs the extra
+
+    try:
+        return listening(host, port)
+    except OSError as error:
+        fail(f"port {port} of {host} cannot be used: {error.strerror}")
+
+
+def _run(command: Sequence[str], known: Mapping[str, Upstream], url: str) -> int:
+    """Run a program that is led to the proxy; return its exit code."""
+    with starting("proxy"):
+        return run_process(_led(command, url), {**os.environ, **_environment(known, url)})[1]
+
+
+def _environment(known: Mapping[str, Upstream], url: str) -> dict[str, str]:
+    return {name: value for upstream in known.values() for name, value in upstream.environment(url).items()}
+
+
+def _led(command: Sequence[str], url: str) -> list[str]:
+    """Return a command with what leads the program to the proxy: Codex takes its provider from its configuration."""
+    name, *arguments = command
+    if Path(name).stem != "codex":
+        return [*command]
+    return [name, *codex_options(f"{url}/openai/v1"), *arguments]
+
+
+def codex_options(url: str) -> list[str]:
+    """Return the options of Codex that lead it to an address of OpenAI's."""
+    auth = 'env_key="OPENAI_API_KEY"' if os.environ.get("OPENAI_API_KEY") else "requires_openai_auth=true"
+    provider = f'{{name="trace-recorder",base_url={json.dumps(url)},wire_api="responses",{auth}}}'
+    return ["-c", "model_provider=trace-recorder", "-c", f"model_providers.trace-recorder={provider}"]
+
+
+def _serve(known: Mapping[str, Upstream], url: str, token: str | None) -> None:
+    """Print the addresses, and wait for Ctrl-C or SIGTERM."""
+    typer.echo(f"recording what passes {url}, until Ctrl-C")
+    for name, value in _environment(known, url).items():
+        typer.echo(f"{name}={value}")
+    typer.echo(shlex.join(["codex", *codex_options(f"{url}/openai/v1")]))
+    if token is not None:
+        typer.echo(f"X-Trace-Recorder-Token: {token}")
+    with until_stopped():
+        while True:
+            time.sleep(3600)
+
+
+def _summary(documents: Sequence[Path]) -> list[str]:
+    if documents:
+        return [*run_summary.recorded(documents)]
+    if is_disabled(os.environ):
+        return ["nothing was recorded: TRACE_RECORDER_DISABLED is set"]
+    return ["nothing was recorded: no request to a model came through the proxy"]

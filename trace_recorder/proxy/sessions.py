@@ -1,0 +1,264 @@
+"""Which run a request belongs to. A session of a program is one run, and its sub-agents are agents of that run.
+
+A session is known by a header that the program sends, by a path that the caller chose, or by the program that the proxy
+started. Otherwise a conversation is one: a request that begins with all messages of an earlier one continues it.
+
+All methods but `end` are called in the event loop of the proxy. Each session has a context of its own, in which its
+recorder is the current one; each of its agents has a copy of it. A request is sent in such a context, so the recording
+of the HTTP client needs no word about sessions.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import Context
+from dataclasses import dataclass, field
+from datetime import datetime
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Literal
+
+from trace_recorder.attach.recorder import TrajectoryRecorder
+from trace_recorder.attach.subprocess.supervisor import record_exit
+from trace_recorder.dialects.readers import reader_of
+from trace_recorder.guard import Guard
+from trace_recorder.imports.loader import load
+from trace_recorder.signal_handlers import ours
+from trace_recorder.storage.paths import default_name, journal_path_for
+from trace_recorder.values.message_equality import says_key
+
+SessionSource = Literal["header", "path", "program", "conversation (inferred)"]
+SESSION_HEADERS = ("x-claude-code-session-id", "session-id", "thread-id")
+"""Headers with the id of a session: of Claude Code (seen with 2.1) and of Codex (seen with 0.169)."""
+_CODEX_TURN = "x-codex-turn-metadata"
+"""A header of Codex: a JSON object, in which `agent_name` is the name of a sub-agent."""
+IDLE_SECONDS = 3600.0
+"""After so long without a request, a session has ended."""
+_MAX_AGENTS = 256
+"""For so many agents of a session the context is kept. An agent that is forgotten gets a new id when it comes again."""
+_SPARE_DESCRIPTORS = 128
+_DESCRIPTORS_OF_A_RUN = 2
+_guard = Guard()
+
+
+@dataclass(frozen=True, slots=True)
+class SessionKey:
+    """What identifies a session, and how that was found out."""
+
+    source: SessionSource
+    identity: str
+    task: str | None = None
+    metadata: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(eq=False)
+class Session:
+    """The run of one session, while it is open."""
+
+    key: SessionKey
+    recorder: TrajectoryRecorder
+    context: Context
+    agents: dict[str, Context] = field(default_factory=dict)
+    requests: int = 0
+    """How many requests are being answered now."""
+    last_used: float = field(default_factory=time.monotonic)
+
+    def context_of(self, agent: str | None) -> Context:
+        """Return the context for a request of the session, or of one of its sub-agents."""
+        if agent is None:
+            return self.context.copy()
+        if agent not in self.agents:
+            if len(self.agents) >= _MAX_AGENTS:
+                self.agents.pop(next(iter(self.agents)))
+            self.agents[agent] = context = self.context.copy()
+            context.run(self.recorder.agent(agent).__enter__)
+        return self.agents[agent].copy()
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRequest:
+    """What of a request tells its session: the path's own words, a header by its name, the dialect and the body."""
+
+    chosen: Sequence[str]
+    """TASK, GROUP and ATTEMPT of a path that begins with `/run`; otherwise empty."""
+    header: Callable[[str], str | None]
+    api: str
+    body: bytes
+
+
+class Sessions:
+    """The open sessions of a proxy. Their runs are written to a directory.
+
+    `command` is the program that the proxy runs, if any; `header` is one more header with the id of a session.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        command: Sequence[str] = (),
+        task: str | None = None,
+        header: str | None = None,
+        idle_seconds: float = IDLE_SECONDS,
+    ) -> None:
+        self._directory = directory
+        self._command = command
+        self._task = task
+        self._headers = (*([header.lower()] if header else []), *SESSION_HEADERS)
+        self._idle_seconds = idle_seconds
+        self._open: dict[tuple[SessionSource, str], Session] = {}
+        self._conversations = _Conversations()
+        self._max_open = _max_open_runs()
+        self.documents: list[Path] = []
+        """The document of each run, in the order in which they began."""
+
+    def of(self, request: SessionRequest) -> tuple[Session, Context] | None:
+        """Return the session of a request, and the context in which it is to be sent; None where recording failed."""
+        with _guard.protect("find the session of a request"):
+            key = self._key(request)
+            session = self._open.get((key.source, key.identity)) or self._begin(key)
+            session.last_used = time.monotonic()
+            return session, session.context_of(_agent(request.header))
+        return None
+
+    def _key(self, request: SessionRequest) -> SessionKey:
+        if request.chosen:
+            task, group, attempt = request.chosen
+            about = (("group", group), ("attempt", attempt))
+            return SessionKey("path", "/".join(request.chosen), task, about)
+        for name in self._headers:
+            if identity := request.header(name):
+                return SessionKey("header", identity, self._task, (("session_header", name), ("session_id", identity)))
+        if self._command:
+            return SessionKey("program", "", self._task or shlex.join(self._command))
+        return SessionKey("conversation (inferred)", self._conversations.of(request.api, request.body), self._task)
+
+    def _begin(self, key: SessionKey) -> Session:
+        self._make_room()
+        name = _file_name(key)
+        earlier = _earlier_run(self._directory, name)
+        metadata: dict[str, Any] = {"session_from": key.source, **dict(key.metadata)}
+        if earlier is not None:
+            metadata["resumed_from"] = earlier
+        recorder = TrajectoryRecorder(self._directory / f"{Path(default_name(_now())).stem}{name}.json")
+        session = Session(key, recorder, Context())
+        session.context.run(recorder.start, key.task, metadata=metadata)
+        self._open[key.source, key.identity] = session
+        self.documents.append(recorder.trajectory_path)
+        return session
+
+    def _make_room(self) -> None:
+        """End the run that was idle for longest where another one would need too many descriptors."""
+        idle = [session for session in self._open.values() if not session.requests]
+        if len(self._open) >= self._max_open and idle:
+            self._end(min(idle, key=lambda session: session.last_used), "to make room for another run")
+
+    def end_idle(self) -> None:
+        """End the sessions that have been idle for too long."""
+        before = time.monotonic() - self._idle_seconds
+        for session in [*self._open.values()]:
+            if not session.requests and session.last_used < before:
+                self._end(session, f"after {self._idle_seconds:g} s without a request")
+
+    def _end(self, session: Session, why: str) -> None:
+        del self._open[session.key.source, session.key.identity]
+        self._conversations.forget(session.key.identity)
+        with _guard.protect("end the run of a session"):
+            session.recorder.annotate("ended_by_proxy", f"{why}; whether it succeeded is unknown")
+            session.recorder.finalize()
+
+    def end(self, exit_code: int | None = None) -> None:
+        """End all sessions, as the program that the proxy ran has ended with an exit code, or as the proxy ends."""
+        for session in [*self._open.values()]:
+            if exit_code is None:
+                self._end(session, "as the proxy was stopped")
+                continue
+            with _guard.protect("end the run of a program"):
+                session.recorder.finalize()
+                record_exit(session.recorder.trajectory_path, exit_code)
+        self._open.clear()
+
+
+class _Conversations:
+    """Which conversation a request continues: that of the longest earlier request whose messages it begins with."""
+
+    def __init__(self) -> None:
+        self._of_prompt: dict[bytes, str] = {}
+        self._prompt_of: dict[str, bytes] = {}
+
+    def of(self, api: str, body: bytes) -> str:
+        """Return the identity of the conversation of a request, and remember its messages for the next one."""
+        digests = [*_prefix_digests(api, body)]
+        identity = next((found for digest in reversed(digests) if (found := self._of_prompt.get(digest))), None)
+        identity = identity or os.urandom(8).hex()
+        self.forget(identity)
+        if digests:
+            self._of_prompt[digests[-1]] = identity
+            self._prompt_of[identity] = digests[-1]
+        return identity
+
+    def forget(self, identity: str) -> None:
+        """Forget a conversation, of which nothing is to be continued."""
+        prompt = self._prompt_of.pop(identity, None)
+        if prompt is not None and self._of_prompt.get(prompt) == identity:
+            del self._of_prompt[prompt]
+
+
+def _prefix_digests(api: str, body: bytes) -> Iterator[bytes]:
+    """Yield a digest of what the first messages of a request say, for each number of them."""
+    reader = reader_of(api)
+    try:
+        request = json.loads(body)
+    except ours(ValueError):
+        return
+    digest = b""
+    for message in reader.read_request(request).messages if reader else ():
+        digest = blake2b(digest + says_key(message), digest_size=16).digest()
+        yield digest
+
+
+def _agent(header: Callable[[str], str | None]) -> str | None:
+    """Return the name of the sub-agent that sends a request, where its program says it."""
+    try:
+        turn = json.loads(header(_CODEX_TURN) or "null")
+    except ours(ValueError):
+        return None
+    name = turn.get("agent_name") if isinstance(turn, Mapping) else None
+    return name if isinstance(name, str) and name else None
+
+
+def _file_name(key: SessionKey) -> str:
+    """Return what a session's file has in its name after the time, so that a later run of the session finds it."""
+    if key.source not in {"header", "path"}:
+        return ""
+    digest = blake2b(f"{key.source}\0{key.identity}".encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+    return f"_{re.sub(r'[^A-Za-z0-9]+', '-', key.identity)[:40].strip('-')}_{digest}"
+
+
+def _earlier_run(directory: Path, name: str) -> dict[str, str] | None:
+    """Return the last run of the same session, as a later one names it; None if there is none."""
+    if not name:
+        return None
+    files = sorted(path for path in directory.glob(f"*{name}*.json") if journal_path_for(path).is_file())
+    if not files:
+        return None
+    return {"trajectory_id": load(files[-1]).trajectory_id or "", "file": files[-1].name}
+
+
+def _max_open_runs() -> int:
+    """Return how many runs may be open at once: half of the descriptors that this process may have."""
+    if os.name == "nt":
+        return 1024
+    import resource  # noqa: PLC0415 - it is not there on Windows
+
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return max((limit - _SPARE_DESCRIPTORS) // (2 * _DESCRIPTORS_OF_A_RUN), 8)
+
+
+def _now() -> datetime:
+    return datetime.now()  # noqa: DTZ005 - local time, as in all names of files

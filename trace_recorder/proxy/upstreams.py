@@ -1,0 +1,76 @@
+"""Where the proxy forwards to. The first part of a request's path names an upstream: `/openai/v1/chat/completions`.
+
+An upstream is a provider's address. Programs read it from the environment, so the same table says which variables lead
+a program to the proxy. A variable that is set already names the upstream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from trace_recorder.dialects.endpoints import BASE_URL_VARIABLES
+
+
+class UpstreamError(ValueError):
+    """The address of an upstream cannot be used; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """A provider. What follows its name in the path of a request is added to `url`."""
+
+    name: str
+    url: str
+    variables: Mapping[str, str]
+    """The variables of the environment that lead programs to it, and the path that each program expects there."""
+
+    def environment(self, proxy_url: str) -> dict[str, str]:
+        """Return the variables that lead programs to the proxy at an address."""
+        return {variable: f"{proxy_url}/{self.name}{path}" for variable, path in self.variables.items()}
+
+
+def _of_dialect(family: str) -> dict[str, str]:
+    variable, path = BASE_URL_VARIABLES[family]
+    return {variable: path}
+
+
+_KNOWN = (
+    Upstream("openai", "https://api.openai.com", _of_dialect("openai") | {"OPENAI_API_BASE": "/v1"}),
+    Upstream("anthropic", "https://api.anthropic.com", _of_dialect("anthropic")),
+    Upstream("google", "https://generativelanguage.googleapis.com", _of_dialect("google")),
+    Upstream("ollama", "http://127.0.0.1:11434", _of_dialect("ollama")),
+    Upstream("openrouter", "https://openrouter.ai", {"OPENROUTER_BASE_URL": "/api/v1"}),
+    Upstream("azure", "", {"AZURE_OPENAI_ENDPOINT": ""}),
+)
+"""An upstream without an address exists only where its variable is set, or an option names it."""
+
+
+def upstreams(environment: Mapping[str, str], options: Iterable[str] = ()) -> dict[str, Upstream]:
+    """Return the upstreams by name. An option `NAME=URL` adds one or replaces one. Raises UpstreamError."""
+    found = {known.name: _in_environment(known, environment) for known in _KNOWN}
+    for option in options:
+        name, equals, url = option.partition("=")
+        if not equals or not name.isidentifier() or name == "run":
+            raise UpstreamError(f"{option!r} is no NAME=URL, such as vllm=http://localhost:8000")
+        known = found.get(name, Upstream(name, "", {}))
+        found[name] = _at(known, url)
+    return {name: upstream for name, upstream in found.items() if upstream.url}
+
+
+def _in_environment(known: Upstream, environment: Mapping[str, str]) -> Upstream:
+    """Return an upstream at the address that its variable has, if that is set."""
+    url = next(filter(None, (environment.get(variable) for variable in known.variables)), None)
+    return known if url is None else _at(known, url)
+
+
+def _at(known: Upstream, url: str) -> Upstream:
+    """Return an upstream at another address. A path that programs add themselves is not part of it."""
+    url = (url if "://" in url else f"http://{url}").rstrip("/")
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
+        raise UpstreamError(f"{url!r} is no address of a server, such as https://gateway.example/v1")
+    paths = {variable: path if url.endswith(path) else "" for variable, path in known.variables.items()}
+    longest = max(paths.values(), key=len, default="")
+    return Upstream(known.name, url.removesuffix(longest), dict.fromkeys(paths, longest))
