@@ -35,8 +35,10 @@ from trace_recorder.values.message_equality import says_key
 SessionSource = Literal["header", "path", "program", "conversation (inferred)"]
 SESSION_HEADERS = ("x-claude-code-session-id", "session-id", "thread-id")
 """Headers with the id of a session: of Claude Code (seen with 2.1) and of Codex (seen with 0.169)."""
-_CODEX_TURN = "x-codex-turn-metadata"
-"""A header of Codex: a JSON object, in which `agent_name` is the name of a sub-agent."""
+_CLAUDE_AGENT, _CLAUDE_PARENT = "x-claude-code-agent-id", "x-claude-code-parent-agent-id"
+"""Headers of Claude Code: the id of the sub-agent that sends a request, and of the sub-agent that started it."""
+_CODEX_TURN, _CODEX_MAIN = "x-codex-turn-metadata", "/root"
+"""A header of Codex: a JSON object. Its `agent_name` is a path: `/root` is the main agent, `/root/a` one of its own."""
 IDLE_SECONDS = 3600.0
 """After so long without a request, a session has ended."""
 _MAX_AGENTS = 256
@@ -56,6 +58,14 @@ class SessionKey:
     metadata: tuple[tuple[str, str], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class SubAgent:
+    """The sub-agent that sends a request. `parent` is the identity of the sub-agent that started it, if one did."""
+
+    identity: str
+    parent: str | None = None
+
+
 @dataclass(eq=False)
 class Session:
     """The run of one session, while it is open."""
@@ -68,16 +78,17 @@ class Session:
     """How many requests are being answered now."""
     last_used: float = field(default_factory=time.monotonic)
 
-    def context_of(self, agent: str | None) -> Context:
+    def context_of(self, agent: SubAgent | None) -> Context:
         """Return the context for a request of the session, or of one of its sub-agents."""
         if agent is None:
             return self.context.copy()
-        if agent not in self.agents:
+        if agent.identity not in self.agents:
             if len(self.agents) >= _MAX_AGENTS:
                 self.agents.pop(next(iter(self.agents)))
-            self.agents[agent] = context = self.context.copy()
-            context.run(self.recorder.agent(agent).__enter__)
-        return self.agents[agent].copy()
+            context = self.agents.get(agent.parent or "", self.context).copy()
+            context.run(self.recorder.agent(agent.identity).__enter__)
+            self.agents[agent.identity] = context
+        return self.agents[agent.identity].copy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,14 +233,19 @@ def _prefix_digests(api: str, body: bytes) -> Iterator[bytes]:
         yield digest
 
 
-def _agent(header: Callable[[str], str | None]) -> str | None:
-    """Return the name of the sub-agent that sends a request, where its program says it."""
+def _agent(header: Callable[[str], str | None]) -> SubAgent | None:
+    """Return the sub-agent that sends a request, where its program says it; None for the main agent."""
+    if identity := header(_CLAUDE_AGENT):
+        return SubAgent(identity, header(_CLAUDE_PARENT))
     try:
         turn = json.loads(header(_CODEX_TURN) or "null")
     except ours(ValueError):
         return None
     name = turn.get("agent_name") if isinstance(turn, Mapping) else None
-    return name if isinstance(name, str) and name else None
+    if not isinstance(name, str) or name in {"", _CODEX_MAIN}:
+        return None
+    parent = name.rpartition("/")[0]
+    return SubAgent(name, None if parent == _CODEX_MAIN else parent)
 
 
 def _file_name(key: SessionKey) -> str:

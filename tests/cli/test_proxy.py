@@ -1,0 +1,165 @@
+"""The command `proxy`: a program in any language, led to the proxy by its environment, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.agents import Place
+from tests.capture.server import CHAT, CHAT_STREAM, Server, plain, serving, stream
+from trace_recorder import load
+
+ASK = """
+import json, os, sys, urllib.request
+def ask():
+    url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+    return urllib.request.urlopen(urllib.request.Request(url, json.dumps({"messages": []}).encode())).read()
+"""
+"""A program that no `trace-recorder run` can record: it sends by urllib."""
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving(plain(CHAT)) as server:
+        yield server
+
+
+@pytest.fixture
+def place(tmp_path: Path, server: Server, capfd: pytest.CaptureFixture[str]) -> Place:
+    return Place(tmp_path, server, capfd)
+
+
+def program(place: Place, code: str) -> list[object]:
+    """Write a program; return the command that starts it."""
+    (place.path / "program.py").write_text(ASK + code)
+    return ["--", sys.executable, "program.py"]
+
+
+@pytest.mark.parametrize(
+    ("code", "exit_code", "status"),
+    [
+        ("ask()", 0, "completed"),
+        ("ask(); sys.exit(3)", 3, "failed"),
+        ("ask(); os.kill(os.getpid(), 9)", -9, "interrupted"),
+    ],
+)
+def test_a_program_is_recorded_and_its_exit_code_is_the_commands(
+    place: Place, server: Server, code: str, exit_code: int, status: str
+) -> None:
+    """What its environment named as the provider is the upstream."""
+    command = [sys.executable, "-m", "trace_recorder", "proxy", *map(str, program(place, f"\n{code}"))]
+    done = subprocess.run(
+        command, cwd=place.path, env=place.environment, capture_output=True, text=True, check=False, timeout=120
+    )
+    (path,) = (place.path / "trajectories").glob("*.json")
+    assert (done.returncode, done.stdout, done.stderr.splitlines()) == (
+        exit_code,
+        "",
+        [f"trace-recorder: recorded 1 run, 1 LLM call: trajectories/{path.name}"],
+    )
+    run = load(path)
+    assert (run.status, run.annotations["exit_code"]) == (status, exit_code if exit_code >= 0 else 128 - exit_code)
+    assert [call.raw_response for call in run.llm_interactions] == [CHAT]
+    assert (run.metadata["session_from"], run.task) == ("program", f"{sys.executable} program.py")
+    assert [path for path, _, _ in server.requests] == ["/v1/chat/completions"]
+
+
+def test_variables_lead_to_the_proxy_for_the_program_alone(place: Place) -> None:
+    """Those of every provider; what is set already names the upstream, and an address without /v1 stays without."""
+    environment = {"OPENAI_BASE_URL": "https://gateway.example/llm", "OLLAMA_HOST": "10.0.0.1:5"}
+    names = ["OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL", "OLLAMA_HOST", "AZURE_OPENAI_ENDPOINT"]
+    code = f"\nprint(json.dumps([os.environ.get(name) for name in {names!r}]))"
+    done = place.command("proxy", "--quiet", *program(place, code), **environment)
+    *led, azure = json.loads(done.stdout)
+    assert ({url.rpartition("/")[0] for url in led}, azure) == ({led[0].rpartition("/")[0]}, None)
+    assert [url.rpartition("/")[2] for url in led] == ["openai", "anthropic", "google", "ollama"]
+    assert done.returncode == 0
+
+
+def test_nothing_recorded_is_said(place: Place) -> None:
+    done = place.command("proxy", *program(place, ""))
+    assert (done.returncode, done.stderr.splitlines()) == (
+        0,
+        ["trace-recorder: nothing was recorded: no request to a model came through the proxy"],
+    )
+
+
+@pytest.mark.parametrize(
+    "option", ["vllm", "vllm=", "v llm=http://h", "run=http://h", "vllm=ftp://h", "vllm=http://h?x=1"]
+)
+def test_an_upstream_that_is_none_is_refused(place: Place, option: str) -> None:
+    done = place.command("proxy", "--upstream", option, *program(place, ""))
+    assert (done.returncode, "no NAME=URL" in done.stderr or "no address of a server" in done.stderr) == (2, True)
+
+
+def test_a_command_that_does_not_exist_ends_as_in_a_shell(place: Place) -> None:
+    done = place.command("proxy", "--", "no-such-program")
+    assert (done.returncode, done.stderr.splitlines()[0]) == (
+        127,
+        "trace-recorder: proxy: command not found: no-such-program",
+    )
+
+
+def test_without_a_command_it_serves_until_it_is_stopped(place: Place, server: Server) -> None:
+    """It prints the addresses; a killed client, a new upstream and Ctrl-C are no trouble."""
+    command = [sys.executable, "-m", "trace_recorder", "proxy", "--upstream", f"mine={server.url}"]
+    with subprocess.Popen(
+        command, cwd=place.path, env=place.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as serving_proxy:
+        assert serving_proxy.stdout is not None
+        assert serving_proxy.stderr is not None
+        printed = [serving_proxy.stdout.readline() for _ in range(8)]
+        url = printed[0].split()[3].rstrip(",")
+        response = httpx.post(f"{url}/mine/v1/chat/completions", json={"messages": []})
+        serving_proxy.send_signal(signal.SIGINT)
+        errors = serving_proxy.communicate(timeout=60)[1]
+    assert (response.json(), serving_proxy.returncode) == (CHAT, 0)
+    assert f"ANTHROPIC_BASE_URL={url}/anthropic\n" in printed
+    assert errors.startswith("trace-recorder: recorded 1 run, 1 LLM call: ")
+
+
+def test_what_a_program_had_is_on_file_when_the_proxy_is_killed(place: Place, server: Server) -> None:
+    """Killed at once after the last byte of an answer, and in the middle of a stream."""
+    server.answers[:] = [plain(CHAT), stream(*CHAT_STREAM)]
+    command = [sys.executable, "-m", "trace_recorder", "proxy"]
+    with subprocess.Popen(
+        command, cwd=place.path, env=place.environment, stdout=subprocess.PIPE, text=True
+    ) as serving_proxy:
+        assert serving_proxy.stdout is not None
+        url = serving_proxy.stdout.readline().split()[3].rstrip(",") + "/openai/v1/chat/completions"
+        headers = {"session-id": "one"}
+        given = httpx.post(url, json={"messages": []}, headers=headers).json()
+        with httpx.stream("POST", url, json={"messages": [], "stream": True}, headers=headers) as response:
+            streamed = b"".join(response.iter_raw())
+        serving_proxy.kill()
+    (path,) = (place.path / "trajectories").glob("*.jsonl")
+    first, second = load(path).llm_interactions
+    assert (first.raw_response, second.raw_stream) == (given, streamed.decode())
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_curl_is_recorded(place: Place) -> None:
+    script = 'curl -sS "$OPENAI_BASE_URL/chat/completions" -d \'{"messages": []}\''
+    done = place.command("proxy", "--directory", "runs", "--", "sh", "-c", script)
+    (path,) = (place.path / "runs").glob("*.json")
+    assert (json.loads(done.stdout), [call.raw_response for call in load(path).llm_interactions]) == (CHAT, [CHAT])
+
+
+def test_codex_is_led_by_its_configuration(place: Place) -> None:
+    """It reads no address from the environment."""
+    codex = place.path / "codex"
+    codex.write_text(f"#!{sys.executable}\nimport json, sys\nprint(json.dumps(sys.argv[1:]))\n")
+    codex.chmod(0o755)
+    done = place.command("proxy", "--quiet", "--", codex, "exec", "hello")
+    *led, provider, word, text = json.loads(done.stdout)
+    assert (led, word, text) == (["-c", "model_provider=trace-recorder", "-c"], "exec", "hello")
+    assert provider.startswith('model_providers.trace-recorder={name="trace-recorder",base_url="http://127.0.0.1:')
+    assert provider.endswith('/openai/v1",wire_api="responses",env_key="OPENAI_API_KEY"}')

@@ -1,0 +1,42 @@
+"""A proxy in this process, with its runs in a directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trace_recorder import load
+from trace_recorder.proxy.forwarding import Proxy
+from trace_recorder.proxy.server import listening, serving
+from trace_recorder.proxy.sessions import Sessions
+from trace_recorder.proxy.upstreams import Upstream
+from trace_recorder.values.trajectory import Trajectory
+
+
+@dataclass
+class RunningProxy:
+    """Its address, and its sessions."""
+
+    url: str
+    sessions: Sessions
+
+    def runs(self) -> list[Trajectory]:
+        """The runs as they are on file, in the order in which they began."""
+        return [load(path) for path in self.sessions.documents]
+
+
+@contextmanager
+def proxying(
+    directory: Path, addresses: Mapping[str, str], *, token: str | None = None, **options: Any
+) -> Iterator[RunningProxy]:
+    """Forward to addresses by the names of upstreams; the runs are ended after the block."""
+    sessions = Sessions(directory, **options)
+    listener = listening()
+    port = listener.getsockname()[1]
+    upstreams = {name: Upstream(name, url, {}) for name, url in addresses.items()}
+    with serving(Proxy(upstreams, sessions, port=port, token=token), listener):
+        yield RunningProxy(f"http://127.0.0.1:{port}", sessions)
+    sessions.end()

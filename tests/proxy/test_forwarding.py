@@ -1,0 +1,183 @@
+"""What passes the proxy: bytes, headers, streams as they come, errors, and the ends that either side makes."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.capture.server import CHAT, CHAT_STREAM, DROP, SILENCE, Answer, Server, plain, serving, stream
+from tests.proxy.running import RunningProxy, proxying
+
+BODY = b'{"model":"m",  "messages":[{"role":"user","content":"caf\\u00e9"}]}'
+PATH = "/openai/v1/chat/completions"
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving(plain(CHAT)) as server:
+        yield server
+
+
+@pytest.fixture
+def proxy(server: Server, tmp_path: Path) -> Iterator[RunningProxy]:
+    with proxying(tmp_path, {"openai": server.url}, command=["agent"]) as proxy:
+        yield proxy
+
+
+def test_headers_pass_in_their_order_but_for_those_of_the_connection(proxy: RunningProxy, server: Server) -> None:
+    """Also those that the proxy does not know."""
+    sent = [("x-b", "2"), ("x-a", "1"), ("authorization", "Bearer key"), ("te", "trailers")]
+    server.answers[:] = [plain(CHAT, **{"x-request-id": "r", "x-ratelimit-remaining": "5", "keep-alive": "timeout=5"})]
+    with httpx.Client() as client:
+        response = client.send(httpx.Request("POST", proxy.url + PATH, headers=sent, content=BODY))
+
+    (path, received, body), given = server.requests[0], dict(response.headers)
+    del received["host"], given["date"], given["server"]
+    assert (path, [*received.items()], body) == (
+        "/v1/chat/completions",
+        [("x-b", "2"), ("x-a", "1"), ("authorization", "Bearer key"), ("content-length", str(len(BODY)))],
+        BODY,
+    )
+    assert given == {
+        "content-type": "application/json",
+        "x-request-id": "r",
+        "x-ratelimit-remaining": "5",
+        "transfer-encoding": "chunked",
+    }
+
+
+def test_each_event_of_a_stream_is_passed_on_at_once(proxy: RunningProxy, server: Server) -> None:
+    """The second event comes after the client has shown that it has the first."""
+    has_first = threading.Event()
+
+    class Waiting(float):
+        def __float__(self) -> float:
+            assert has_first.wait(60)
+            return 0.0
+
+    first, *rest = CHAT_STREAM
+    server.answers[:] = [stream(first, Waiting(), *rest)]
+    with httpx.stream("POST", proxy.url + PATH, content=BODY) as response:
+        chunks = response.iter_raw()
+        received = [next(chunks)]
+        has_first.set()
+        received += chunks
+    assert (received[0], b"".join(received)) == (first, b"".join(CHAT_STREAM))
+
+
+@pytest.mark.parametrize("status", [204, 301, 400, 401, 429, 500, 529])
+def test_a_status_passes_with_its_body(proxy: RunningProxy, server: Server, status: int) -> None:
+    """No redirect is followed, and nothing is tried again."""
+    body = b"" if status == 204 else b'{"error": {"message": "no"}}'
+    server.answers[:] = [Answer([body] if body else [], status, {"content-type": "application/json", "location": "/x"})]
+    response = httpx.post(proxy.url + PATH, content=BODY)
+    assert (response.status_code, response.content, len(server.requests)) == (status, body, 1)
+
+
+def test_other_requests_pass_and_are_not_recorded(proxy: RunningProxy, server: Server) -> None:
+    """A list of models, a count of tokens, and an upload that is sent while it is made."""
+    httpx.get(proxy.url + "/openai/v1/models?limit=2&after=a%2Fb")
+    httpx.post(proxy.url + "/openai/v1/messages/count_tokens", content=BODY)
+    httpx.post(proxy.url + "/openai/v1/files", content=iter([b"one,", b"two"]), headers={"content-length": "7"})
+    assert [(path, body) for path, _, body in server.requests] == [
+        ("/v1/models?limit=2&after=a%2Fb", b""),
+        ("/v1/messages/count_tokens", BODY),
+        ("/v1/files", b"one,two"),
+    ]
+    assert proxy.runs() == []
+
+
+def test_a_stream_that_breaks_breaks_for_the_program_too(proxy: RunningProxy, server: Server) -> None:
+    """It sees the exception that it sees without a proxy."""
+    server.answers[:] = [stream(CHAT_STREAM[0], DROP)]
+    with pytest.raises(httpx.RemoteProtocolError), httpx.stream("POST", proxy.url + PATH, content=BODY) as response:
+        response.read()
+    (call,) = proxy.runs()[0].llm_interactions
+    assert (call.complete, call.raw_stream) == (False, CHAT_STREAM[0].decode())
+
+
+def test_a_provider_that_cannot_be_reached_is_502(tmp_path: Path) -> None:
+    """Here nobody listens: the port is bound and nothing more."""
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        with proxying(tmp_path, {"openai": f"http://127.0.0.1:{closed.getsockname()[1]}"}) as proxy:
+            response = httpx.post(proxy.url + PATH, content=BODY)
+    (call,) = proxy.runs()[0].llm_interactions
+    assert (response.status_code, response.json()["error"]["type"]) == (502, "trace_recorder_proxy")
+    assert call.error is not None
+    assert (call.error.type, call.answered) == ("ConnectError", False)
+
+
+def test_a_client_that_goes_away_ends_its_call(proxy: RunningProxy, server: Server) -> None:
+    """What it had been given is on file, and the provider sees that nobody reads any more."""
+    server.answers[:] = [stream(CHAT_STREAM[0], SILENCE)]
+    with httpx.stream("POST", proxy.url + PATH, content=BODY) as response:
+        assert next(response.iter_raw()) == CHAT_STREAM[0]
+    _until(lambda: [call.answered and not call.complete for call in proxy.runs()[0].llm_interactions] == [True])
+    (call,) = proxy.runs()[0].llm_interactions
+    assert call.raw_stream == CHAT_STREAM[0].decode()
+
+
+def test_a_key_is_not_on_file(proxy: RunningProxy, tmp_path: Path) -> None:
+    """Neither in a header that passes, nor where the body repeats it."""
+    key = "mykey-verysecret-of-no-known-form"
+    httpx.post(proxy.url + PATH, headers={"authorization": f"Bearer {key}"}, json={"messages": [], "user": key})
+    proxy.sessions.end()
+    assert [path.name for path in tmp_path.iterdir() if key.encode() in path.read_bytes()] == []
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"host": "evil.example"}, 403),
+        ({"origin": "https://evil.example"}, 403),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({}, 200),
+    ],
+)
+def test_pages_of_browsers_cannot_use_it(
+    proxy: RunningProxy, server: Server, headers: dict[str, str], status: int
+) -> None:
+    response = httpx.post(proxy.url + PATH, headers=headers, content=BODY)
+    assert (response.status_code, len(server.requests)) == (status, status == 200)
+
+
+@pytest.mark.parametrize(("token", "status"), [("t0ken", 200), ("other", 403), (None, 403)])
+def test_beyond_this_machine_it_asks_for_a_token_that_goes_no_further(
+    server: Server, tmp_path: Path, token: str | None, status: int
+) -> None:
+    headers = {} if token is None else {"X-Trace-Recorder-Token": token}
+    with proxying(tmp_path, {"openai": server.url}, token="t0ken") as proxy:
+        response = httpx.post(proxy.url + PATH, headers=headers, content=BODY)
+    assert response.status_code == status
+    assert [headers.get("x-trace-recorder-token") for _, headers, _ in server.requests] == [None] * (status == 200)
+
+
+def test_an_unknown_upstream_is_refused_with_the_names_of_those_there_are(proxy: RunningProxy) -> None:
+    response = httpx.post(proxy.url + "/v1/chat/completions", content=BODY)
+    assert (response.status_code, response.json()["error"]["message"]) == (
+        404,
+        "the path has to begin with the name of an upstream: /openai",
+    )
+
+
+def test_a_failure_of_recording_fails_no_call(server: Server, tmp_path: Path) -> None:
+    """A file is where the directory of the runs has to be."""
+    (tmp_path / "runs").write_text("")
+    with proxying(tmp_path / "runs", {"openai": server.url}) as proxy:
+        response = httpx.post(proxy.url + PATH, content=BODY)
+    assert (response.json(), len(server.requests)) == (CHAT, 1)
+
+
+def _until(holds: Any) -> None:
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.01)

@@ -1,0 +1,168 @@
+"""Which run a request belongs to: by a header, by its path, by the program, or by the conversation it continues."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.capture.server import CHAT, Server, plain, serving
+from tests.proxy.running import RunningProxy, proxying
+from trace_recorder.values.trajectory import Trajectory
+
+CHAT_PATH = "openai/v1/chat/completions"
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving(plain(CHAT)) as server:
+        yield server
+
+
+@pytest.fixture
+def proxy(server: Server, tmp_path: Path) -> Iterator[RunningProxy]:
+    with proxying(tmp_path, {"openai": server.url}) as proxy:
+        yield proxy
+
+
+def ask(proxy: RunningProxy, *said: str, path: str = CHAT_PATH, **headers: str) -> None:
+    """Send a prompt whose messages are those of a user and of an assistant, in turn."""
+    roles = ["user", "assistant"] * len(said)
+    messages = [{"role": role, "content": text} for role, text in zip(roles, said, strict=False)]
+    sent = {name.replace("_", "-"): value for name, value in headers.items()}
+    assert httpx.post(f"{proxy.url}/{path}", headers=sent, json={"messages": messages}).status_code == 200
+
+
+def prompts(run: Trajectory) -> list[str]:
+    """The last message of each prompt of a run."""
+    return [str(call.input_messages[-1].content) for call in run.llm_interactions]
+
+
+@pytest.mark.parametrize("name", ["x_claude_code_session_id", "session_id", "thread_id"])
+def test_sessions_with_an_id_stay_apart(proxy: RunningProxy, name: str) -> None:
+    """Interleaved, each is one run, which says how it was known."""
+    for number in range(3):
+        for session in ("first", "second"):
+            ask(proxy, f"{session} {number}", **{name: session})
+    assert [prompts(run) for run in proxy.runs()] == [
+        [f"{session} {number}" for number in range(3)] for session in ("first", "second")
+    ]
+    assert [run.metadata for run in proxy.runs()] == [
+        {"session_from": "header", "session_header": name.replace("_", "-"), "session_id": session}
+        for session in ("first", "second")
+    ]
+
+
+def test_a_header_of_the_users_comes_before_the_known_ones(server: Server, tmp_path: Path) -> None:
+    with proxying(tmp_path, {"openai": server.url}, header="X-My-Session") as proxy:
+        ask(proxy, "one", x_my_session="a", session_id="s")
+        ask(proxy, "two", x_my_session="b", session_id="s")
+    assert [run.metadata["session_id"] for run in proxy.runs()] == ["a", "b"]
+
+
+def test_a_path_names_task_group_and_attempt(proxy: RunningProxy, server: Server) -> None:
+    """As trainers need it; the provider sees the path without them."""
+    ask(proxy, "one", path=f"run/fix%20it/g1/0/{CHAT_PATH}")
+    ask(proxy, "two", path=f"run/fix%20it/g1/1/{CHAT_PATH}")
+    ask(proxy, "three", path=f"run/fix%20it/g1/0/{CHAT_PATH}")
+    assert [(run.task, prompts(run), run.metadata) for run in proxy.runs()] == [
+        ("fix it", ["one", "three"], {"session_from": "path", "group": "g1", "attempt": "0"}),
+        ("fix it", ["two"], {"session_from": "path", "group": "g1", "attempt": "1"}),
+    ]
+    assert {path for path, _, _ in server.requests} == {"/v1/chat/completions"}
+
+
+def test_without_any_name_a_run_is_a_conversation(proxy: RunningProxy) -> None:
+    """A request that begins with an earlier one continues it; an equal first question is another conversation."""
+    ask(proxy, "a")
+    ask(proxy, "b")
+    ask(proxy, "a", "hi", "a2")
+    ask(proxy, "b", "hi", "b2")
+    ask(proxy, "a", "hi", "a2", "hi", "a3")
+    assert [prompts(run) for run in proxy.runs()] == [["a", "a2", "a3"], ["b", "b2"]]
+    assert {run.metadata["session_from"] for run in proxy.runs()} == {"conversation (inferred)"}
+
+
+def test_sub_agents_are_agents_of_the_run_with_their_parents(proxy: RunningProxy) -> None:
+    """As Claude Code and Codex say it in headers; the main agent of Codex is `/root`."""
+    claude = {"x_claude_code_session_id": "c"}
+    ask(proxy, "main", **claude)
+    ask(proxy, "child", **claude, x_claude_code_agent_id="a1")
+    ask(proxy, "grandchild", **claude, x_claude_code_agent_id="a2", x_claude_code_parent_agent_id="a1")
+    ask(proxy, "child again", **claude, x_claude_code_agent_id="a1")
+    for name in ("/root", "/root/look", "/root/look/deeper", "/root/look"):
+        ask(proxy, name, session_id="x", x_codex_turn_metadata=json.dumps({"agent_name": name}))
+    assert [
+        [(call.agent, call.agent_id, call.parent_agent_id) for call in run.llm_interactions] for run in proxy.runs()
+    ] == [
+        [
+            (None, None, None),
+            ("a1", "agent_1", None),
+            ("a2", "agent_2", "agent_1"),
+            ("a1", "agent_1", None),
+        ],
+        [
+            (None, None, None),
+            ("/root/look", "agent_1", None),
+            ("/root/look/deeper", "agent_2", "agent_1"),
+            ("/root/look", "agent_1", None),
+        ],
+    ]
+
+
+@pytest.mark.parametrize("turn", ["", "{", "[]", '{"agent_name": 3}', '{"agent_name": ""}'])
+def test_a_header_that_says_nothing_of_agents_is_the_main_agents(proxy: RunningProxy, turn: str) -> None:
+    ask(proxy, "one", session_id="x", x_codex_turn_metadata=turn)
+    assert [call.agent for call in proxy.runs()[0].llm_interactions] == [None]
+
+
+def test_a_session_that_comes_back_after_its_end_names_the_earlier_run(server: Server, tmp_path: Path) -> None:
+    """Whether it had been idle for too long, or the proxy was started again."""
+    with proxying(tmp_path, {"openai": server.url}, idle_seconds=0.01) as proxy:
+        ask(proxy, "one", session_id="s/1")
+        time.sleep(0.02)
+        proxy.sessions.end_idle()
+        time.sleep(1.1)  # files are named by the second
+        ask(proxy, "two", session_id="s/1")
+    time.sleep(1.1)
+    with proxying(tmp_path, {"openai": server.url}) as again:
+        ask(again, "three", session_id="s/1")
+        ask(again, "another", session_id="s-1")
+    first, second, third, other = (*proxy.runs(), *again.runs())
+    assert [run.metadata.get("resumed_from", {}).get("trajectory_id") for run in (first, second, third, other)] == [
+        None,
+        first.trajectory_id,
+        second.trajectory_id,
+        None,
+    ]
+    assert (first.status, first.success, first.annotations) == (
+        "completed",
+        None,
+        {"ended_by_proxy": "after 0.01 s without a request; whether it succeeded is unknown"},
+    )
+
+
+def test_idle_runs_are_ended_before_descriptors_run_out(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that was idle for longest makes room; none is lost."""
+    monkeypatch.setattr("trace_recorder.proxy.sessions._max_open_runs", lambda: 2)
+    with proxying(tmp_path, {"openai": server.url}) as proxy:
+        for session in "abac":
+            ask(proxy, session, session_id=session)
+        ended = [run.annotations.get("ended_by_proxy") for run in proxy.runs()]
+    assert ended == [None, "to make room for another run; whether it succeeded is unknown", None]
+    assert [prompts(run) for run in proxy.runs()] == [["a", "a"], ["b"], ["c"]]
+
+
+def test_what_is_no_json_is_forwarded_and_on_file(proxy: RunningProxy, server: Server) -> None:
+    """No conversation can be told from it, so each is one."""
+    for body in (b"{", b"{"):
+        httpx.post(f"{proxy.url}/{CHAT_PATH}", content=body)
+    calls: list[Any] = [run.llm_interactions for run in proxy.runs()]
+    assert ([len(one) for one in calls], [body for _, _, body in server.requests]) == ([1, 1], [b"{", b"{"])
