@@ -1,4 +1,4 @@
-.PHONY: demo test test-viewer bench clean
+.PHONY: demo test test-viewer test-programs bench clean
 
 demo: ## a small agent on the real SDKs, recorded, then shown
 	@scripts/setup
@@ -11,6 +11,10 @@ test: ## every check
 test-viewer: ## the viewer's page in a headless browser
 	@scripts/setup
 	@scripts/test-viewer
+
+test-programs: ## curl and Node's SDKs, recorded by the proxy
+	@scripts/setup
+	@scripts/test-programs
 
 bench: ## overhead against the alternatives, as ratios of one run: ROUNDS= WORKLOADS= CONTENDERS= QUICK=1 PEERS=1
 	@scripts/setup

@@ -8,6 +8,7 @@
     nox -fb uv                             # with uv, where that is installed: a tenth of the time
     nox -s readers                         # the real readers of the views' formats, each in an environment of its own
     nox -s readers -- atif trl             # some of them
+    nox -s programs                        # coding agents and SDKs of Node through the proxy: docs/proxy.md
     nox -s suite                           # every test, on each Python that is at hand: ten minutes each
 
 Each session of the matrix adds its line to `.venv-nox/results.md`, or to `frameworks.md` next to it; `docs/versions.md`
@@ -23,6 +24,10 @@ from shutil import rmtree
 import nox
 
 PYTHONS = ("3.11", "3.12", "3.13")
+PROGRAMS = (
+    *("openai@6", "@anthropic-ai/sdk@1", "@anthropic-ai/claude-code", "@openai/codex", "@google/gemini-cli"),
+    *("@qwen-code/qwen-code", "opencode-ai"),
+)
 OLDEST = {
     "openai 1.17": ("openai==1.17.0", "httpx<0.28"),  # until 1.55 it makes httpx clients with `proxies=`
     "anthropic 0.16": ("anthropic==0.16.0", "httpx<0.28"),  # likewise until 0.40
@@ -150,3 +155,14 @@ def readers(session: nox.Session) -> None:
     """Have the real readers of our views' formats read runs of every shape: tests/readers/ says how."""
     session.install("--quiet", "-e.[all]", "httpx", "httpx2", "hypothesis", "pytest>=9.0")
     session.run("python", "-m", "tests.readers", *session.posargs)
+
+
+@nox.session(venv_backend="venv")
+def programs(session: nox.Session) -> None:
+    """Run coding agents and SDKs of Node with and without the proxy: tests/proxy/programs.py says what is compared."""
+    session.install("--quiet", "-e.[all]", "httpx", "hypothesis", "pytest>=9.0")
+    tools = Path(session.create_tmp())
+    session.run(
+        "npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(tools), *PROGRAMS, external=True
+    )
+    session.run("python", "-m", "tests.proxy.programs", str(tools))

@@ -19,7 +19,7 @@ _GRACE_SECONDS = 2
 def listening(host: str = HOST, port: int = 0) -> socket.socket:
     """Return a socket that listens; port 0 is a free one. Raises OSError where the port cannot be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio sends without delay only by that
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))

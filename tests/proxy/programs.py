@@ -1,0 +1,267 @@
+"""Real programs of other languages, with and without the proxy, against a provider that says what is written here.
+
+    python -m tests.proxy.programs DIRECTORY        # the directory has node_modules; `nox -s programs` makes one
+
+Of each program: its exit code and what it prints are as without the proxy; what the provider got and answered is on
+file, byte for byte; how many runs, calls and sub-agents there are.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from examples.demo.dialects.exchange import Exchange
+from examples.demo.policy import Action, Call
+from tests.frameworks import provider as scripted
+from tests.local_server import LocalServer, running
+from tests.processes import ROOT
+from trace_recorder import load
+
+VOLATILE = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|\b\d{9,}\b|\d{4}-\d\d-\d\dT[\d:.]+Z?|\d+(?:\.\d+)?\s?m?s\b|/tmp/\S+")
+"""What differs between two runs of one program: ids, times, durations, temporary directories."""
+DONE = Action("Done.", "It is sunny in Tokyo.")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program: its command, what the model says to a request of it, and its variables."""
+
+    name: str
+    command: Sequence[str]
+    says: Callable[[str, dict[str, Any]], Action]
+    environment: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    """What is in its home directory."""
+    without_proxy: Sequence[str] | None = None
+    """The command that leads it to the provider, if its environment does not."""
+
+
+def _calls(*calls: Call) -> Callable[[str, dict[str, Any]], Action]:
+    """The model calls tools at its first turn, and then has done."""
+
+    def says(_: str, body: dict[str, Any]) -> Action:
+        text = json.dumps(body)
+        answered = any(mark in text for mark in ('"tool_result"', '"function_call_output"', '"functionResponse"'))
+        if answered or '"role": "tool"' in text or not body.get("tools"):
+            return DONE
+        return Action("I look.", "Let me look.", calls)
+
+    return says
+
+
+def _claude(_: str, body: dict[str, Any]) -> Action:
+    """Claude Code: two commands, then a sub-agent, which has done at once."""
+    text = json.dumps(body.get("messages", []))
+    tools = {tool.get("name") for tool in body.get("tools", [])}
+    if "Bash" not in tools or "Weather in Tokyo?" in json.dumps(body["messages"][0]):
+        return DONE
+    results = text.count('"tool_result"')
+    if results == 0:
+        return Action("I look.", "Let me look.", (Call("Bash", {"command": "echo sunny", "description": "look"}),))
+    if results == 1:
+        agent = "Task" if "Task" in tools else "Agent"
+        about = {"description": "Look", "prompt": "Weather in Tokyo?", "subagent_type": "general-purpose"}
+        return Action("Again.", "And another.", (Call(agent, about),))
+    return DONE
+
+
+NODE_OPENAI = """
+import OpenAI from "openai"
+const client = new OpenAI()
+const messages = [{role: "user", content: "Weather?"}]
+const tools = [{type: "function", function: {name: "get_weather", parameters: {type: "object"}}}]
+const first = await client.chat.completions.create({model: "m", messages, tools})
+const message = first.choices[0].message
+messages.push(message, ...message.tool_calls.map(call => ({role: "tool", tool_call_id: call.id, content: "sunny"})))
+for await (const chunk of await client.chat.completions.create({model: "m", messages, tools, stream: true}))
+  process.stdout.write(chunk.choices[0]?.delta?.content ?? "")
+"""
+NODE_ANTHROPIC = """
+import Anthropic from "@anthropic-ai/sdk"
+const client = new Anthropic()
+const tools = [{name: "get_weather", input_schema: {type: "object"}}]
+const messages = [{role: "user", content: "Weather?"}]
+const first = await client.messages.create({model: "m", max_tokens: 100, messages, tools})
+const results = first.content.filter(part => part.type == "tool_use").map(
+  part => ({type: "tool_result", tool_use_id: part.id, content: "sunny"}))
+messages.push({role: "assistant", content: first.content}, {role: "user", content: results})
+const stream = client.messages.stream({model: "m", max_tokens: 100, messages, tools})
+stream.on("text", text => process.stdout.write(text))
+await stream.finalMessage()
+"""
+CURL = """curl -sS "$OPENAI_BASE_URL/chat/completions" -H "Authorization: Bearer $OPENAI_API_KEY" \
+-H "Content-Type: application/json" -d '{"model":"m","messages":[{"role":"user","content":"Weather?"}]}'"""
+
+
+def programs(tools: Path, place: Path) -> Iterator[Program]:
+    """Yield the programs that are installed."""
+    weather = _calls(Call("get_weather", {"city": "Tokyo"}))
+    (place / "openai.mjs").write_text(NODE_OPENAI)
+    (place / "anthropic.mjs").write_text(NODE_ANTHROPIC)
+    (place / "node_modules").symlink_to(tools / "node_modules")
+    quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
+    found = {
+        name: str(tools / "node_modules" / ".bin" / name) for name in ("claude", "codex", "gemini", "opencode", "qwen")
+    }
+    codex = ("exec", "--skip-git-repo-check", "-m", "gpt-5", "What is the weather?")
+    local = 'model_providers.local={name="local",base_url="{openai}",wire_api="responses",env_key="OPENAI_API_KEY"}'
+    opencode = {
+        "OPENCODE_CONFIG_CONTENT": json.dumps(
+            {
+                "model": "openai/gpt-4o",
+                "small_model": "openai/gpt-4o",
+                "provider": {"openai": {"options": {"baseURL": "{env:OPENAI_BASE_URL}", "apiKey": "k"}}},
+            }
+        )
+    }
+    yield Program("curl", ("sh", "-c", CURL), weather)
+    yield Program("openai, Node", ("node", "openai.mjs"), weather)
+    yield Program("anthropic, Node", ("node", "anthropic.mjs"), weather)
+    yield Program(
+        "Claude Code",
+        (found["claude"], "-p", "What is the weather?", "--allowedTools", "Bash", "Agent", "Task"),
+        _claude,
+        quiet,
+    )
+    yield Program(
+        "Codex",
+        (found["codex"], *codex),
+        _calls(Call("exec_command", {"cmd": "echo sunny"})),
+        without_proxy=(found["codex"], "-c", "model_provider=local", "-c", local, *codex),
+    )
+    yield Program(
+        "Gemini CLI",
+        (found["gemini"], "-p", "What is the weather?", "--yolo", "--skip-trust", "-m", "gemini-2.5-flash"),
+        _calls(Call("run_shell_command", {"command": "echo sunny"})),
+        files={".gemini/settings.json": '{"security": {"auth": {"selectedType": "gemini-api-key"}}}'},
+    )
+    yield Program(
+        "Qwen Code",
+        (found["qwen"], "-p", "What is the weather?", "--yolo", "--auth-type", "openai", "-m", "m"),
+        _calls(Call("run_shell_command", {"command": "echo sunny", "is_background": False})),
+    )
+    yield Program(
+        "opencode",
+        (found["opencode"], "run", "What is the weather?"),
+        _calls(Call("bash", {"command": "echo sunny", "description": "look"})),
+        opencode,
+    )
+
+
+class _Scripted(scripted.Provider):
+    """A provider whose answers depend on the request."""
+
+    says: Callable[[str, dict[str, Any]], Action]
+
+    def answer(self, path: str, names: set[str], body: Any) -> tuple[int, str, bytes]:
+        """Answer in the dialect of the request."""
+        if path.endswith("count_tokens"):
+            return 200, "application/json", b'{"input_tokens": 10}'
+        action = self.says(path, body)
+        dialect = next(one for one in scripted.DIALECTS if one.owns(path, names))
+        media, data = scripted._written(dialect, Exchange(len(self.sent) + 1, path, body, action))
+        self.sent.append(scripted.Sent(path, body, data, streamed=media != "application/json"))
+        return 200, media, data
+
+
+class _Handler(scripted._Handler):
+    def do_GET(self) -> None:  # noqa: N802 the name that http.server asks for
+        self.send_response(404)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    do_HEAD = do_GET  # noqa: N815 the name that http.server asks for
+
+
+@contextmanager
+def _providing(says: Callable[[str, dict[str, Any]], Action]) -> Iterator[_Scripted]:
+    http = LocalServer(_Handler)
+    provider = _Scripted(http.url, ())
+    provider.says = says
+    http.state = provider  # type: ignore[attr-defined]
+    with running(http):
+        yield provider
+
+
+def _run(program: Program, provider: _Scripted, place: Path, prefix: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    home = Path(tempfile.mkdtemp(dir=place))
+    environment = {**os.environ, **provider.addresses(), **program.environment, "HOME": str(home)}
+    for name, text in program.files.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(text)
+    environment |= {"PYTHONPATH": str(ROOT), "CODEX_HOME": str(home), "XDG_DATA_HOME": str(home), "NO_COLOR": "1"}
+    command = program.command if prefix else program.without_proxy or program.command
+    words = [word.replace("{openai}", f"{provider.url}/v1") for word in command]
+    return subprocess.run(
+        [*prefix, *words],
+        cwd=place,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+
+
+def compare(program: Program, place: Path) -> str:
+    """Run a program with and without the proxy; return what was compared. Raises AssertionError where it differs."""
+    with _providing(program.says) as provider:
+        plain = _run(program, provider, place, ())
+        without = len(provider.sent)
+    runs = Path(tempfile.mkdtemp(dir=place))
+    prefix = (sys.executable, "-m", "trace_recorder", "proxy", "--quiet", "--directory", str(runs), "--")
+    with _providing(program.says) as provider:
+        recorded = _run(program, provider, place, prefix)
+    assert provider.sent, f"{program.name} asked no model: {plain.stderr[-500:]} {recorded.stderr[-500:]}"
+    assert recorded.returncode == plain.returncode, (recorded.returncode, plain.returncode, recorded.stderr[-500:])
+    assert VOLATILE.sub("*", recorded.stdout) == VOLATILE.sub("*", plain.stdout), (recorded.stdout, plain.stdout)
+    trajectories = [load(path) for path in sorted(runs.glob("*.json"))]
+    calls = [call for trajectory in trajectories for call in trajectory.llm_interactions]
+    assert sorted(map(_key, _on_file(calls))) == sorted(_key((sent.body, sent.answer)) for sent in provider.sent)
+    agents = {call.agent_id for call in calls} - {None}
+    versions = f"{len(trajectories)} run, {len(calls)} calls ({without} without the proxy), {len(agents)} sub-agents"
+    return f"{versions}, exit code {recorded.returncode}"
+
+
+def _on_file(calls: Sequence[Any]) -> Iterator[tuple[Any, bytes]]:
+    for call in calls:
+        answer = call.raw_stream or json.dumps(call.raw_response)
+        yield call.raw_request, answer.encode()
+
+
+def _key(pair: tuple[Any, bytes]) -> tuple[str, str]:
+    body, answer = pair
+    return json.dumps(body, sort_keys=True), answer.decode()
+
+
+def main(tools: Path) -> int:
+    """Compare all programs; print a line for each."""
+    failed = 0
+    with tempfile.TemporaryDirectory() as directory:
+        place = Path(directory)
+        for program in programs(tools.absolute(), place):
+            if shutil.which(program.command[0]) is None:
+                print(f"- {program.name}: not installed")
+                continue
+            try:
+                print(f"- {program.name}: {compare(program, place)}", flush=True)
+            except (AssertionError, subprocess.TimeoutExpired) as error:
+                failed += 1
+                print(f"- {program.name}: DIFFERS: {str(error)[:2000]}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
