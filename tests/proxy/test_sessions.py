@@ -147,12 +147,9 @@ def test_a_session_that_comes_back_after_its_end_names_the_earlier_run(server: S
     )
 
 
-def test_idle_runs_are_ended_before_descriptors_run_out(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_idle_runs_are_ended_before_descriptors_run_out(server: Server, tmp_path: Path) -> None:
     """The one that was idle for longest makes room; none is lost."""
-    monkeypatch.setattr("trace_recorder.proxy.sessions._max_open_runs", lambda: 2)
-    with proxying(tmp_path, {"openai": server.url}) as proxy:
+    with proxying(tmp_path, {"openai": server.url}, max_open=2) as proxy:
         for session in "abac":
             ask(proxy, session, session_id=session)
         ended = [run.annotations.get("ended_by_proxy") for run in proxy.runs()]

@@ -105,7 +105,8 @@ class SessionRequest:
 class Sessions:
     """The open sessions of a proxy. Their runs are written to a directory.
 
-    `command` is the program that the proxy runs, if any; `header` is one more header with the id of a session.
+    `command` is the program that the proxy runs, if any; `header` is one more header with the id of a session. At most
+    `max_open` runs are open at once while one is idle, by default as many as the descriptors of this process allow.
     """
 
     def __init__(
@@ -116,6 +117,7 @@ class Sessions:
         task: str | None = None,
         header: str | None = None,
         idle_seconds: float = IDLE_SECONDS,
+        max_open: int | None = None,
     ) -> None:
         self._directory = directory
         self._command = command
@@ -124,7 +126,7 @@ class Sessions:
         self._idle_seconds = idle_seconds
         self._open: dict[tuple[SessionSource, str], Session] = {}
         self._conversations = _Conversations()
-        self._max_open = _max_open_runs()
+        self._max_open = max_open or _max_open_runs()
         self.documents: list[Path] = []
         """The document of each run, in the order in which they began."""
 
