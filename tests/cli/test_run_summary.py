@@ -193,8 +193,8 @@ def test_what_was_not_reached_is_said_with_what_may_be_why(command: list[str], p
     done = place.run("--", *(python if part == "PYTHON" else part for part in command))
 
     assert (done.returncode, done.stderr.count("\n")) == (3, 1)
-    assert done.stderr.startswith("trace-recorder: nothing was recorded: no Python process in it used an HTTP library")
-    for reason in ("requests", "aiohttp", "-I", "-S", "environment"):
+    assert done.stderr.startswith("trace-recorder: nothing was recorded: no Python process in it used httpx")
+    for reason in ("requests", "aiohttp", "-I", "-S", "environment", "`trace-recorder proxy`"):
         assert reason in done.stderr
 
 

@@ -91,8 +91,8 @@ def _reason(ended: CommandResult, command: Sequence[str]) -> str:
     if option:
         return f"Python was started with -{option}, under which it does not load what records it"
     return (
-        "no Python process in it used an HTTP library that can be recorded. It may start Python with -I, -S or -E or "
-        "in an environment of its own, call no model, or be no Python program: `trace-recorder proxy` records any"
+        "no Python process in it used httpx, httpx2, aiohttp, requests or urllib3. It may start Python with -I, -S or "
+        "-E or in an environment of its own, call no model, or be no Python program: `trace-recorder proxy` records any"
     )
 
 
