@@ -123,6 +123,13 @@ def test_a_request_without_an_answer_is_a_call_without_a_response(tmp_path: Path
     )
 
 
+def test_a_request_that_stands_twice_is_one_call(tmp_path: Path) -> None:
+    last = [_blob("b4", "user", "More?"), _request("r3", 8, ["b4"], base="r2", keep=3)]
+    once = load(_written(tmp_path / "s-1.jsonl", _SESSION + last)).llm_interactions
+    twice = load(_written(tmp_path / "s-2.jsonl", _SESSION + last + last)).llm_interactions
+    assert len(twice) == len(once)
+
+
 def test_a_failure_after_a_later_answer_is_not_of_the_request_before_it(tmp_path: Path) -> None:
     """The session went on after a request that has no answer; the request that failed then is not in the file."""
     lines = [
@@ -217,6 +224,30 @@ def test_a_result_that_was_too_large_is_read_from_its_file(tmp_path: Path) -> No
     assert run.llm_interactions[1].input_messages[-1].content == shown
     assert [(one.call_id, one.result) for one in run.agent_steps[0].tool_results] == [("t1", "1\n2\n3\n")]
     assert run.gaps == ()
+
+
+@pytest.mark.parametrize("link", ["tool-results/b1.txt", "tool-results", "subagents/agent-x.jsonl", "subagents"])
+def test_a_link_out_of_the_directory_of_a_session_is_not_followed(link: str, tmp_path: Path) -> None:
+    """A session that came from somewhere else could make an import read any file. A link inside it is followed."""
+    shown = "<persisted-output>\nFull output saved to: /home/user/s-1/tool-results/b1.txt\n\nPreview:\n1"
+    lines = [*_SESSION[:1], _message("a", 3, "u", "assistant", [_USE])]
+    lines += [_message("v", 4, "a", "user", [{**_RESULT, "content": shown}]), _message("b", 5, "v", "assistant", "ok")]
+    path = _written(tmp_path / "sessions" / "s-1.jsonl", lines)
+    for root in (tmp_path / "elsewhere", tmp_path / "sessions" / "s-1" / "other"):
+        (root / "tool-results").mkdir(parents=True)
+        (root / "subagents").mkdir()
+        (root / "tool-results" / "b1.txt").write_text("private")
+        _written(root / "subagents" / "agent-x.jsonl", [_message("x", 1, None, "user", "private")])
+    at = tmp_path / "sessions" / "s-1" / link
+    at.parent.mkdir(exist_ok=True)
+    at.symlink_to(tmp_path / "elsewhere" / link)
+    run = load(path)
+    assert "private" not in "".join(f"{event}" for [one] in [runs_of(path)] for event in one.events)
+    kind = "to read agent-x.jsonl" if link.startswith("subagents") else "the whole result in tool-results/b1.txt"
+    assert kind in [gap.what for gap in run.gaps]
+    at.unlink()
+    at.symlink_to(tmp_path / "sessions" / "s-1" / "other" / link)
+    assert kind not in [gap.what for gap in load(path).gaps]
 
 
 def test_results_that_many_lines_repeat_are_read_within_a_limit(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from tests.local_server import running
 from trace_recorder import TrajectoryFormatError, load, replay
 from trace_recorder.imports.foreign import wire
 from trace_recorder.imports.foreign.formats import Source, read_runs
+from trace_recorder.imports.foreign.wire import without_encoding
 from trace_recorder.recording.imported_runs import import_file
 from trace_recorder.rerun.recorded import Recording
 from trace_recorder.rerun.serving import ReplayServer
@@ -220,6 +221,19 @@ def test_a_body_that_is_still_compressed_is_read_within_a_limit(tmp_path: Path) 
     assert (len(cut), why) == (67_108_864, "it decompresses to more than 67108864 bytes")
 
 
+def test_a_compressed_body_of_several_members_is_read_whole() -> None:
+    """Some servers compress each part of a response by itself. What follows the last member is no part of it."""
+    headers = [(b"content-encoding", b"gzip")]
+    parts = gzip.compress(b"one, ") + gzip.compress(b"two")
+    assert without_encoding(parts + b"junk", headers) == (b"one, two", None)
+    assert without_encoding(parts[:-3], headers) == (b"one, two", "its compressed data is not complete")
+    many = gzip.compress(b"") * 101
+    assert without_encoding(many, headers) == (b"", "its compressed data has more than 100 members")
+    filled = gzip.compress(b"x" * 67_108_864) + gzip.compress(b"y" * 1_000_000)
+    cut, why = without_encoding(filled, headers)
+    assert (len(cut) - 67_108_864, why) == (1, "it decompresses to more than 67108864 bytes")
+
+
 def test_compressed_bodies_are_read_within_a_limit_together(tmp_path: Path) -> None:
     headers = {"content-type": ["application/json"], "content-encoding": ["gzip"]}
     body = {"base64_string": base64.b64encode(gzip.compress(json.dumps(_answer("hi" * 10_000)).encode())).decode()}
@@ -275,6 +289,30 @@ def test_entries_of_a_har_file_in_the_order_in_which_they_began(tmp_path: Path) 
     assert third.error is not None
     assert (third.error.message, run.annotations) == ("net::ERR_ABORTED", {"other_requests": 1})
     assert "private" not in json.dumps(run.to_document())
+
+
+@pytest.mark.parametrize(
+    ("content", "gaps"),
+    [
+        ({"size": 0, "mimeType": "x-unknown"}, []),
+        ({"size": 0, "text": ""}, []),
+        ({"size": 9}, ["the response of entry 1"]),
+    ],
+)
+def test_an_error_without_a_body_has_failed(content: Any, gaps: list[str], tmp_path: Path) -> None:
+    """The same request after it is the next attempt, although nothing is known of the error but its status."""
+    entry = _entry("2026-01-01T00:00:01Z", _answer())
+    failed = {**entry, "response": {"status": 429, "headers": [], "content": content}}
+    path = tmp_path / "x.har"
+    path.write_text(json.dumps({"log": {"version": "1.2", "entries": [failed, entry]}}))
+    run = load(path)
+    [call] = run.llm_interactions
+    assert [attempt.error.status for attempt in call.attempts if attempt.error] == [429]
+    assert (call.response.content, [gap.what for gap in run.gaps]) == ("hi", gaps)
+    path.write_text(json.dumps({"log": {"version": "1.2", "entries": [failed]}}))
+    [call] = load(path).llm_interactions
+    assert call.error is not None
+    assert call.error.status == 429
 
 
 _NO_BODY = "it has no body, or one that is not base64 as it says"

@@ -77,6 +77,31 @@ def test_a_row_of_harbor_continues_any_row_before_it(tmp_path: Path) -> None:
     assert said_in(run) == [{"saw": 2, "text": "a"}, {"saw": 2, "text": "b"}, {"saw": 4, "text": "c"}]
 
 
+def test_answers_that_a_row_of_harbor_repeats_after_a_compaction_are_no_new_calls(tmp_path: Path) -> None:
+    """It begins anew with a summary and the last messages. Answers of rows that were left out are calls."""
+    first = [("user", "q"), ("assistant", "ok"), ("user", "r"), ("assistant", "b")]
+    compacted = [("user", "summary"), ("assistant", "b"), ("user", "s"), ("assistant", "ok"), ("user", "t")]
+    later = [*compacted, ("assistant", "ok"), ("user", "u"), ("assistant", "c")]
+    rows = [
+        {
+            "conversations": [{"role": role, "content": content} for role, content in messages],
+            "agent": "x",
+            "episode": f"episode-{number}",
+            "trial_name": "t",
+        }
+        for number, messages in enumerate([first, [*compacted, ("assistant", "ok")], later])
+    ]
+    path = tmp_path / "rows.json"
+    path.write_text(json.dumps(rows))
+    [run] = loaded(path)
+    assert said_in(run) == [
+        {"saw": 1, "text": "ok"},
+        {"saw": 3, "text": "b"},
+        {"saw": 5, "text": "ok"},
+        {"saw": 7, "text": "c"},
+    ]
+
+
 def test_a_document_may_be_a_list_of_rows(tmp_path: Path) -> None:
     rows: list[Any] = [
         {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": text}]} for text in "ab"

@@ -25,6 +25,7 @@ from trace_recorder.values.json_text import NotJsonError
 from trace_recorder.values.jsonable import dump_members, members_to_json, to_json
 from trace_recorder.values.messages import JoinedStream, without_none
 
+_NO_BODY = "its body is not in the file"
 _Key = tuple[str, int, int]
 
 
@@ -76,21 +77,23 @@ class ExchangeRecords:
         return [*item_records(encoded.new, masked), ("llm_request", request)]
 
     def _answer(self, exchange: Exchange, members: Members) -> Records:
-        if exchange.status is None or (exchange.response is None and exchange.answer is None):
+        has_failed = exchange.status is not None and exchange.status >= 400  # noqa: PLR2004 - of HTTP
+        if exchange.status is None or (exchange.response is None and exchange.answer is None and not has_failed):
             if exchange.error is None:
                 return []
             members = members | without_none(duration_seconds=exchange.duration_seconds)
             return [self._record("llm_error", members, members_to_json(exchange.error))]
         members = members | {"status": exchange.status} | without_none(duration_seconds=exchange.duration_seconds)
         kept: Members = {"headers": headers.kept(exchange.response_headers)}
-        if exchange.response is None:
+        if exchange.answer is not None and exchange.response is None:
             data = {**kept, "assembled": exchange.answer, "ended_by": None}
             return [self._record("llm_response", members | {"complete": True, "stream": True}, members_to_json(data))]
-        if _is_stream(exchange):
+        if exchange.response is not None and _is_stream(exchange):
             return self._stream(exchange, exchange.response, members, dump_members(kept))
         failure = None if exchange.error is None else str(exchange.error.get("message"))
+        failure = _NO_BODY if exchange.response is None else failure
         kept |= {"ended_by": failure} if failure else {}
-        body = body_member(exchange.response, self._redaction.mask_bytes)
+        body = body_member(exchange.response or b"", self._redaction.mask_bytes)
         members = members | {"complete": failure is None}
         return [self._record("llm_response", members, f"{dump_members(kept)},{body}")]
 

@@ -68,7 +68,7 @@ def _events(entry: Members, number: int) -> list[Event]:
         headers=_headers(request),
         status=status,
         response_headers=_headers(response),
-        response=_body(as_dict(response.get("content"))) if status else None,
+        response=_response_body(as_dict(response.get("content"))) if status else None,
         error=None if status else {"type": "no response", "message": as_text(response.get("_error")) or ""},
         duration_seconds=seconds,
         ended=later(time, seconds),
@@ -79,6 +79,11 @@ def _events(entry: Members, number: int) -> list[Event]:
 def _headers(message: Members) -> list[tuple[bytes, bytes]]:
     pairs = map(as_dict, as_list(message.get("headers")))
     return header_pairs((pair.get("name"), pair.get("value")) for pair in pairs)
+
+
+def _response_body(content: Members) -> bytes | None:
+    """Return the body of a response. Of an empty one, browsers write only its size."""
+    return b"" if "text" not in content and as_int(content.get("size")) == 0 else _body(content)
 
 
 def _body(content: Members) -> bytes | None:

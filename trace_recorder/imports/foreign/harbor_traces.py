@@ -7,6 +7,7 @@ of the user. `result` is a reward, or the name of the error that ended the trial
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
 from math import isfinite
@@ -20,6 +21,7 @@ from trace_recorder.imports.foreign.histories import Histories
 from trace_recorder.imports.foreign.run import Call, ForeignRun, Members, Missing, Score
 from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.imports.foreign.tagged_text import chat_answer, tools_in
+from trace_recorder.values.message_equality import says_key
 from trace_recorder.values.messages import Payload
 
 _ROW = {"conversations", "agent", "episode", "trial_name"}
@@ -53,25 +55,34 @@ def _run(trial: str, rows: list[tuple[str, Line]]) -> ForeignRun:
         start_time=stated_time(row.get("date")),
         source={key: value for key, value in row.items() if key not in _OF_THE_RUN and value is not None},
     )
-    histories = Histories()
+    histories, answered = Histories(), Counter[bytes]()
     for _, line in rows:
         if line.why is not None:
             run.events.append(Missing(what=f"line {line.number}", why=line.why))
         else:
-            _read_row(run, histories, as_dict(line.value))
+            _read_row(run, histories, answered, as_dict(line.value))
     _add_result(run, row.get("result"))
     return run
 
 
-def _read_row(run: ForeignRun, histories: Histories, row: Members) -> None:
-    """Add the calls of a row that no row before it has."""
+def _read_row(run: ForeignRun, histories: Histories, answered: Counter[bytes], row: Members) -> None:
+    """Add the calls of a row that no row before it has. `answered` has what calls of rows before it said.
+
+    After a compaction a row begins anew, and may repeat answers: only its last answer is surely a call of its own.
+    """
     sent = [_chat_message(as_dict(message)) for message in messages_of(row)]
-    numbered = number_messages(message for element in sent for message in read_message(element))
+    numbered = [*number_messages(message for element in sent for message in read_message(element))]
     messages = [message.to_document() for message in numbered]
     conversation, added = histories.add_counted(messages)
     known = len(messages) - added
+    repeated, last = answered.copy() if known < len(messages) - 1 else Counter[bytes](), len(messages) - 1
     for place, message in enumerate(messages[known:], start=known):
         if message["role"] == "assistant":
+            key = says_key(numbered[place])
+            if place != last and repeated[key] > 0:
+                repeated[key] -= 1
+                continue
+            answered[key] += 1
             call = Call(time="", conversation=conversation, length=place)
             call.response = {key: value for key, value in message.items() if key != "role"}
             call.tools, call.model, call.provider = tools_in(row.get("tool_definitions")), run.model, run.provider

@@ -18,6 +18,9 @@ from trace_recorder.values.messages import Payload
 
 OTHER_REQUESTS = "other_requests"
 """The annotation that says how many requests in a file went elsewhere."""
+_GZIP_MAGIC = b"\x1f\x8b"
+_MAX_MEMBERS = 100
+"""How many members of gzip a body may have one after another."""
 _GZIP = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
 
 
@@ -78,15 +81,23 @@ def without_encoding(data: bytes, headers: list[tuple[bytes, bytes]]) -> tuple[b
     """
     name = next((value.decode("latin-1") for key, value in headers if key.lower() == b"content-encoding"), "")
     bits = _GZIP.get(name.strip().lower())
-    if bits is None or not data or (bits == zlib.MAX_WBITS | 16 and not data.startswith(b"\x1f\x8b")):
+    if bits is None or not data or (bits == zlib.MAX_WBITS | 16 and not data.startswith(_GZIP_MAGIC)):
         known = name.strip().lower() in {"", "identity"} or bits is not None or data[:1] in b"{[ed:"
         return data, None if known else f"the encoding {name} is not read"
     limit = max(FREE_BYTES, MAX_RATIO * len(data))
-    decoder = zlib.decompressobj(bits)
-    try:
-        decoded = decoder.decompress(data, limit)
-    except zlib.error as error:
-        return data, None if bits == zlib.MAX_WBITS else f"it cannot be decompressed ({error})"
-    if decoder.unconsumed_tail:
-        return decoded, f"it decompresses to more than {limit} bytes"
-    return decoded, None if decoder.eof else "its compressed data is not complete"
+    parts: list[bytes] = []
+    remaining = data
+    for _ in range(_MAX_MEMBERS):
+        decoder = zlib.decompressobj(bits)
+        try:
+            remaining_limit = max(1, limit - sum(map(len, parts)))  # 0 would be no limit
+            parts.append(decoder.decompress(remaining, remaining_limit))
+        except zlib.error as error:
+            why = None if bits == zlib.MAX_WBITS else f"it cannot be decompressed ({error})"
+            return b"".join(parts) if parts else data, why
+        if decoder.unconsumed_tail:
+            return b"".join(parts), f"it decompresses to more than {limit} bytes"
+        remaining = decoder.unused_data
+        if not remaining.startswith(_GZIP_MAGIC):
+            return b"".join(parts), None if decoder.eof else "its compressed data is not complete"
+    return b"".join(parts), f"its compressed data has more than {_MAX_MEMBERS} members"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from os.path import realpath
 from pathlib import Path
 
 from trace_recorder.dialects.json_access import as_dict, as_int
@@ -25,10 +26,14 @@ _META = ".meta.json"
 
 @dataclass(slots=True)
 class SubAgentFile:
-    """The file of a sub-agent. `meta` is its meta file, which has its type and the call that started it."""
+    """The file of a sub-agent. `meta` is its meta file, which has its type and the call that started it.
+
+    `leads_out` says that it is a link to a file outside of the session's directory, which is not read.
+    """
 
     source: Source
     meta: Members
+    leads_out: bool
 
     @property
     def agent_id(self) -> str:
@@ -36,17 +41,26 @@ class SubAgentFile:
         return self.source.path.stem.removeprefix("agent-")
 
 
+def _leads_out(session: Source, path: Path) -> bool:
+    """Whether a path leads out of the directory of a session, by a link."""
+    place = Path(realpath(session.path.parent)) / session.path.stem
+    return not Path(realpath(path)).is_relative_to(place)
+
+
 def sub_agents(session: Source) -> list[SubAgentFile]:
     """Return the files of a session's sub-agents. An agent comes before the agents that it started."""
     place = session.path.parent / session.path.stem / "subagents"
     paths = sorted([*place.glob("agent-*.jsonl"), *place.glob("workflows/*/agent-*.jsonl")])
-    files = [SubAgentFile(session.neighbour(path), _meta(session, path.with_suffix(_META))) for path in paths]
-    session.read_too |= {path for path in paths if path.is_file()}
+    files = [
+        SubAgentFile(session.neighbour(path), _meta(session, path.with_suffix(_META)), _leads_out(session, path))
+        for path in paths
+    ]
+    session.read_too |= {path for path in paths if path.is_file() and not _leads_out(session, path)}
     return sorted(files, key=lambda file: as_int(file.meta.get("spawnDepth")) or 0)
 
 
 def _meta(session: Source, path: Path) -> Members:
-    if not path.is_file():
+    if not path.is_file() or _leads_out(session, path):
         return {}
     session.read_too.add(path)
     try:
@@ -69,6 +83,8 @@ def saved_results(session: Source, content: Payload) -> Iterator[tuple[str, str 
 
 
 def _text_of(session: Source, path: Path) -> str | None:
+    if _leads_out(session, path):
+        return None
     try:
         with opened(path) as file:
             data = file.read(session.max_line_bytes + 1)

@@ -75,6 +75,8 @@ def _behind_their_calls(events: list[Event], untimed: dict[str | None, ToolRun])
 
 
 def _entries_of(file: SubAgentFile) -> list[Entry]:
+    if file.leads_out:
+        return [Entry(0, {}, "it is a link that leads out of the directory of its session")]
     try:
         return entries(file.source)
     except (OSError, TrajectoryFormatError) as error:
@@ -248,6 +250,8 @@ class _Reading:
         """Add a request of which no line has an answer: it failed, or the session ends before one came."""
         if identity in self._answered:
             return
+        if identity:
+            self._answered.add(identity)  # a line that stands twice is one request
         call = history.failed_call(time, None)
         call.provider = "anthropic"
         self._waiting[id(history)] = call
