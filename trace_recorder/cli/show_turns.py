@@ -1,7 +1,7 @@
 """A run as ToolBrain's turns, for people: what the model saw and said, the results, and warnings.
 
-It shows what `export --format toolbrain` writes, and so what a reward function sees. What is no turn, such as a call
-that failed, is counted at the end.
+It shows what a reward function sees: what `export --format toolbrain` writes, and the turns that were replayed. What is
+no turn, such as a call that failed, is counted at the end.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ DEFAULT_PARSER = "calls"
 
 
 def turns_as_json(trajectory: Trajectory, parser: str) -> Payload:
-    """Return the turns as `export` writes them."""
-    return turns_one_by_one(trajectory, PARSERS[parser])
+    """Return the turns in the form in which `export` writes them."""
+    return turns_one_by_one(trajectory, PARSERS[parser], include_replayed=True)
 
 
 def lines(trajectory: Trajectory, parser: str, *, full: bool) -> Iterator[tuple[str, str]]:
     """Yield the lines of each turn with their styles, not shortened where `full`."""
-    turns, left_out = turns_one_by_one.with_report(trajectory, PARSERS[parser])
+    turns, left_out = turns_one_by_one.with_report(trajectory, PARSERS[parser], include_replayed=True)
     for line in format_turns(turns, sys.maxsize) if full else format_turns(turns):
         yield line, "yellow" if line.startswith("WARNING") else "bold" if line.startswith("===") else ""
     if left_out[UNANSWERED]:

@@ -115,6 +115,7 @@ def count_all_but(trajectory: Trajectory, left_out: LeftOut, *held: str) -> None
     count(trajectory, left_out, *(words for words in _COUNTS if words not in held))
 
 
+REPLAYED = "calls that were not made: a replay or a fork gave their answers"
 UNANSWERED = "calls that failed, are in flight, or whose prompt is damaged"
 CHANGED = "calls that saw a history that the agent had changed, shown as it was first"
 ARGUMENTS = "arguments that are no object, written as `input`"

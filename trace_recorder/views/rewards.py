@@ -190,4 +190,4 @@ def _accepted_arguments(parameters: list[inspect.Parameter], variables: dict[str
 
 
 def _turns_of(trajectory: Trajectory, parser: Parser) -> object:
-    return import_module("trace_recorder.views.toolbrain.turns").to_turns(trajectory, parser)
+    return import_module("trace_recorder.views.toolbrain.turns").to_turns(trajectory, parser, include_replayed=True)

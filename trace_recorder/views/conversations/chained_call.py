@@ -59,6 +59,11 @@ class Turn:
         return one.answered and not (one.error and _is_silent(one.response))
 
     @property
+    def was_made(self) -> bool:
+        """Whether a model was asked. It was not if a replay or a fork gave the answer."""
+        return self.interaction.replayed_from is None
+
+    @property
     def is_complete(self) -> bool:
         """Whether the prompt is known, and the answer came to its end."""
         one = self.interaction

@@ -20,6 +20,7 @@ from trace_recorder.views.conversations.call_chains import answer_of
 from trace_recorder.views.conversations.tool_results import AnsweredTurn, answered_turns
 from trace_recorder.views.left_out import (
     ARGUMENTS,
+    REPLAYED,
     SIDES,
     ContentSupport,
     FormatSupport,
@@ -52,7 +53,7 @@ class ToolBrainTurn(TypedDict):
 
 
 @view
-def to_turns(
+def to_turns(  # noqa: PLR0913 - each of its keywords stands by itself
     left_out: LeftOut,
     trajectory: Trajectory,
     parser: Parser = parse_tool_calls,
@@ -61,6 +62,7 @@ def to_turns(
     agent: str | None = None,
     action_output: Literal["object", "text"] = "object",
     template_variables: Mapping[str, Payload] | None = None,
+    include_replayed: bool = False,
 ) -> list[ToolBrainTurn]:
     """Return a run as a ToolBrain trace.
 
@@ -68,18 +70,32 @@ def to_turns(
     Hugging Face tokenizer: then prompts are the very strings. Without it they are everything that was sent, in a plain
     form. `agent` selects the turns of one agent, by its name or its id. `action_output` is the object that a tool
     returned where the agent recorded it, a list of them for several calls; "text" writes it as text, as toolbrain's
-    own type has it. Raises RenderingError where the template does not take the messages.
+    own type has it. Calls whose answers a replay or a fork gave are in the prompts of later turns only; with
+    `include_replayed` they are turns too. Raises RenderingError where the template does not take the messages.
     """
-    turns = _turns(left_out, trajectory, parser, chat_template, agent, template_variables)
+    chosen = _Chosen(agent, include_replayed=include_replayed)
+    turns = _turns(left_out, trajectory, parser, chat_template, chosen, template_variables)
     return [_texted(turn) for turn in turns] if action_output == "text" else [*turns]
 
 
 @view
 def turns_one_by_one(
-    left_out: LeftOut, trajectory: Trajectory, parser: Parser = parse_tool_calls
+    left_out: LeftOut, trajectory: Trajectory, parser: Parser = parse_tool_calls, *, include_replayed: bool = False
 ) -> Sequence[ToolBrainTurn]:
     """Return the same as a lazy sequence: each turn is made when it is read, since its prompt is the whole history."""
-    return _turns(left_out, trajectory, parser, None, None, None)
+    return _turns(left_out, trajectory, parser, None, _Chosen(include_replayed=include_replayed), None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """Which calls are turns: those of one agent, by its name or its id, or of all; those that were made, or all."""
+
+    agent: str | None = None
+    include_replayed: bool = False
+
+    def has(self, one: AnsweredTurn) -> bool:
+        is_of_agent = self.agent in {None, one.interaction.agent, one.interaction.agent_id}
+        return is_of_agent and (self.include_replayed or one.turn.was_made)
 
 
 def _turns(  # noqa: PLR0913, PLR0917 - those of `to_turns`
@@ -87,7 +103,7 @@ def _turns(  # noqa: PLR0913, PLR0917 - those of `to_turns`
     trajectory: Trajectory,
     parser: Parser,
     chat_template: str | Renderer | None,
-    agent: str | None,
+    chosen: _Chosen,
     variables: Mapping[str, Payload] | None,
 ) -> _LazyTurns:
     count_all_but(trajectory, left_out, ARGUMENTS)
@@ -95,9 +111,10 @@ def _turns(  # noqa: PLR0913, PLR0917 - those of `to_turns`
     whole = answered_turns(trajectory)
     carried = _IN_PLAIN_TEXT if chat_template is None else _IN_A_TEMPLATE
     count_unsupported_contents((one.turn for one in whole), left_out, carried)
-    answered = [one for one in whole if agent in {None, one.interaction.agent, one.interaction.agent_id}]
+    known = [one for one in whole if _is_known(one)]
+    left_out.add(REPLAYED, 0 if chosen.include_replayed else sum(not one.turn.was_made for one in known))
     chat = ChatMessages(shared=chat_template is None)
-    return _LazyTurns([*filter(_is_known, answered)], parser, renderer, chat, dict(variables or {}))
+    return _LazyTurns([*filter(chosen.has, known)], parser, renderer, chat, dict(variables or {}))
 
 
 @dataclass(frozen=True, slots=True)

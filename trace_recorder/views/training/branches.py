@@ -4,8 +4,9 @@ If each call extends the one before, the last call's messages and its answer hol
 and one row for the leaf covers all. If a history was rewritten, or was continued twice from one place, there are
 several leaves. A turn that two leaves hold is new in the first of them only, so that nothing is trained twice.
 
-An answer that is incomplete, was cut off, or is empty is not learnt from (`content/finish_reasons.py`): it is part of a
-row if the agent continued from it, and then it is context.
+An answer that is incomplete, was cut off, or is empty is not learnt from (`content/finish_reasons.py`), nor is one that
+a replay or a fork was given: another run has learnt it. Such an answer is part of a row if the agent continued from
+it, and then it is context.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from trace_recorder.views.content.openai_functions import function_of, is_functi
 from trace_recorder.views.conversations.call_chains import Turn
 from trace_recorder.views.conversations.chained_call import choice_of
 from trace_recorder.views.conversations.normalized_messages import MessageNormalizer
-from trace_recorder.views.left_out import CHOICES, EMBEDDINGS, UNREQUESTED_TOOLS, count
+from trace_recorder.views.left_out import CHOICES, EMBEDDINGS, REPLAYED, UNREQUESTED_TOOLS, count
 from trace_recorder.views.view import LeftOut
 
 NOT_WHOLE = "calls that failed, or whose answer or prompt is not whole"
@@ -82,7 +83,10 @@ class Branch:
 
 
 def branches(turns: Sequence[Turn], *, include_incomplete: bool = False) -> list[Branch]:
-    """Return the branches that turns make; with `include_incomplete`, every answer to a known prompt is a target."""
+    """Return the branches that turns make.
+
+    With `include_incomplete`, every answer to a known prompt is a target if the call was made.
+    """
     is_target = _is_known if include_incomplete else _is_faultless
     covered: set[Turn] = set()
     found: list[Branch] = []
@@ -102,11 +106,11 @@ def _leaves(turns: Sequence[Turn]) -> list[Turn]:
 
 
 def _is_known(turn: Turn, _: int = 0) -> bool:
-    return turn.answered and turn.interaction.source.has_request()
+    return turn.answered and turn.interaction.source.has_request() and turn.was_made
 
 
 def _is_faultless(turn: Turn, choice: int = 0) -> bool:
-    return turn.is_complete and fault_of_turn(turn, choice) is None
+    return fault_of_turn(turn, choice) is None
 
 
 def fault_of_turn(turn: Turn, choice: int = 0) -> str | None:
@@ -114,6 +118,8 @@ def fault_of_turn(turn: Turn, choice: int = 0) -> str | None:
 
     `choice` is the number of the answer that was taken.
     """
+    if not turn.was_made:
+        return REPLAYED
     return fault_of(choice_of(turn.interaction.response, choice)) if turn.is_complete else NOT_WHOLE
 
 

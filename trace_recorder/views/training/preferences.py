@@ -3,7 +3,7 @@
 Runs are compared if the model got the same request: the same messages and tools at the
 beginning. Of each such group the best run is paired with every one that is worse. A run with a rewritten history
 cannot be one answer to one prompt, nor one in which an answer was cut off, is incomplete or is empty: both are left
-out and counted.
+out and counted. Answers that a fork was given are part of its prompt, so that forks at one call are compared.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import dropwhile
 
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.conversations.call_chains import Turn, agent_key, turns_of
-from trace_recorder.views.left_out import count_unsupported_contents
+from trace_recorder.views.left_out import REPLAYED, count_unsupported_contents
 from trace_recorder.views.training.branches import Branch, branches, fault_of_turn, tools_of
 from trace_recorder.views.training.trl import SUPPORTED, Row, messages_of, rewards_of
 from trace_recorder.views.view import LeftOut, view
@@ -51,9 +52,13 @@ def preference_pairs(
         turns = turns_of(trajectory)
         branch = _only_branch(turns, include_incomplete=include_incomplete)
         if score is None or branch is None:
-            left_out.add("runs without the reward" if score is None else "runs that are no one answer to one prompt")
+            left_out.add("runs without the reward" if score is None else _why_no_branch(turns))
             continue
-        if not include_incomplete and _is_faulty(turns, branch):
+        faults = _faults(turns, branch)
+        if REPLAYED in faults:
+            left_out.add("runs with a replayed answer after one of their own")
+            continue
+        if faults and not include_incomplete:
             left_out.add("runs with an answer that was cut off, is incomplete or says nothing")
             continue
         count_unsupported_contents(turns, left_out, SUPPORTED)
@@ -82,11 +87,17 @@ def _pairs(asked: Row, runs: list[_Scored]) -> Iterator[Row]:
             }
 
 
-def _is_faulty(turns: Iterable[Turn], branch: Branch) -> bool:
-    """Whether the agent of a branch was given an answer that is none to learn from."""
+def _why_no_branch(turns: Sequence[Turn]) -> str:
+    is_replay = turns and not any(turn.was_made for turn in turns)
+    return "runs whose answers are all replayed" if is_replay else "runs that are no one answer to one prompt"
+
+
+def _faults(turns: Iterable[Turn], branch: Branch) -> set[str]:
+    """Return what is wrong with answers that the agent of a branch got, from the first that is the run's own on."""
     agent = agent_key(branch.leaf.interaction)
     own = (turn for turn in turns if turn.answered and agent_key(turn.interaction) == agent)
-    return any(fault_of_turn(turn) for turn in own if turn not in branch.targets)
+    answers = (turn for turn in dropwhile(lambda turn: not turn.was_made, own) if turn not in branch.targets)
+    return {fault for turn in answers if (fault := fault_of_turn(turn))}
 
 
 def _only_branch(turns: Sequence[Turn], *, include_incomplete: bool) -> Branch | None:
@@ -103,6 +114,6 @@ def _only_branch(turns: Sequence[Turn], *, include_incomplete: bool) -> Branch |
 
 def _cut(branch: Branch, left_out: LeftOut) -> tuple[Row, list[Row]]:
     lines = branch.lines()
-    first = next(place for place, line in enumerate(lines) if line.turn)
+    first = next(place for place, line in enumerate(lines) if line.turn and line.turn.was_made)
     messages, tools = messages_of(lines, left_out), tools_of(branch, left_out)
     return {"prompt": messages[:first], "tools": tools}, messages[first:]

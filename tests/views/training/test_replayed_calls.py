@@ -1,0 +1,137 @@
+"""Rows of replays and forks: what was given to them is context, and nothing is learnt twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.views.made import Payload, assistant, call, gave, run, use
+from trace_recorder import Trajectory
+from trace_recorder.views.left_out import REPLAYED
+from trace_recorder.views.toolbrain.turns import to_turns
+from trace_recorder.views.training.openai_finetuning import to_openai_finetuning
+from trace_recorder.views.training.preferences import preference_pairs
+from trace_recorder.views.training.trl import to_trl
+
+LS = use("c1", command="ls")
+GIVEN = {"replayed_from": {"trajectory_id": "parent", "interaction_id": "llm_1"}}
+BY_HAND = {"replayed_from": {"trajectory_id": "parent", "interaction_id": "llm_1", "by_hand": True}}
+Rows = list[Payload]
+
+
+def tokens(prompt: list[int], sampled: list[int]) -> Payload:
+    """A response with the token ids of its prompt and its answer."""
+    return {"choices": [{"index": 0, "extra": {"token_ids": sampled}}], "extra": {"prompt_token_ids": prompt}}
+
+
+def told(answer: str = "done", first: Payload = GIVEN, second: Payload | None = None, **root: Payload) -> Trajectory:
+    """A fork at its second call: the first, which calls a tool, was given; the second was made, unless it says so."""
+    question = ["q", assistant("look", LS), gave("c1", "a.py")]
+    calls = (
+        call(["q"], "look", LS, response=tokens([1], [2]), **first),
+        call(question, answer, response=tokens([1, 2, 3], [4]), **(second or {})),
+    )
+    return run(*calls, **root)
+
+
+def weights(trajectory: Trajectory, **options: Payload) -> Rows:
+    """What each answer weighs in OpenAI's rows."""
+    rows = to_openai_finetuning(trajectory, **options)
+    return [{one["content"]: one["weight"] for one in row["messages"] if "weight" in one} for row in rows]
+
+
+def completions(trajectory: Trajectory, **options: Payload) -> Rows:
+    """The roles of each prompt, and the text that is to be learnt."""
+    rows = to_trl(trajectory, "prompt_completion", **options)
+    return [("".join(one["role"][0] for one in row["prompt"]), row["completion"][0]["content"]) for row in rows]
+
+
+def masked(trajectory: Trajectory, **options: Payload) -> Rows:
+    return [(row["input_ids"], row["assistant_masks"]) for row in to_trl(trajectory, "tokens", **options)]
+
+
+def texts(trajectory: Trajectory, **options: Payload) -> Rows:
+    return [[one["content"] for one in row["messages"]] for row in to_trl(trajectory, **options)]
+
+
+def turns(trajectory: Trajectory) -> Rows:
+    """Of each turn whether its prompt has the answer that was given, and its completion."""
+    return [("look" in turn["prompt_for_model"], turn["model_completion"]) for turn in to_turns(trajectory)]
+
+
+FORK: dict[Callable[..., Rows], Rows] = {
+    weights: [{"look": 0, "done": 1}],
+    completions: [("uat", "done")],
+    masked: [([1, 2, 3, 4], [0, 0, 0, 1])],
+    texts: [],
+    turns: [(True, "done")],
+}
+"""What each format learns of a fork. Rows of messages cannot mask an answer, so they have none."""
+
+
+@pytest.mark.parametrize("first", [GIVEN, BY_HAND])
+@pytest.mark.parametrize("rows", FORK)
+def test_a_fork_is_learnt_from_its_own_calls(rows: Callable[..., Rows], first: Payload) -> None:
+    """An answer of the parent, or one that a person wrote, is context."""
+    assert rows(told(first=first)) == FORK[rows]
+
+
+@pytest.mark.parametrize("rows", FORK)
+def test_a_replay_gives_no_rows(rows: Callable[..., Rows]) -> None:
+    """The run that it repeats gives them."""
+    assert rows(told(second=GIVEN)) == []
+
+
+@pytest.mark.parametrize("rows", [weights, completions, masked, texts])
+def test_answers_that_are_incomplete_may_be_learnt_and_replayed_ones_may_not(rows: Callable[..., Rows]) -> None:
+    """`include_incomplete` is for what is wrong with an answer, and says nothing of whose it is."""
+    assert rows(told(), include_incomplete=True) == FORK[rows]
+    assert rows(told(second=GIVEN), include_incomplete=True) == []
+
+
+def test_a_call_that_a_replay_made_is_learnt() -> None:
+    """What a replay gave after it is no part of the row."""
+    asked = ["q", assistant("new"), "more?"]
+    made = run(call(["q"], "new"), call(asked, "old", **GIVEN))
+
+    assert weights(made) == [{"new": 1}]
+
+
+@pytest.mark.parametrize("view", [to_openai_finetuning, to_trl, to_turns])
+def test_calls_that_were_replayed_are_counted(view: Payload) -> None:
+    """The report says that there are calls that no row learns from."""
+    _, left_out = view.with_report(told(second=GIVEN))
+
+    assert left_out[REPLAYED] == 2
+
+
+def test_a_reward_is_given_every_turn() -> None:
+    """A score judges what the agent did, whoever answered it."""
+    assert [turn["model_completion"] for turn in to_turns(told(second=GIVEN), include_replayed=True)][1:] == ["done"]
+    assert len(to_turns(told(), include_replayed=True)) == 2
+
+
+def scored(answer: str, value: float, **more: Payload) -> Trajectory:
+    return told(answer, rewards=[{"name": "tests", "value": value}], trajectory_id=answer, **more)
+
+
+def test_forks_at_one_call_are_paired_behind_what_they_were_given() -> None:
+    """Both were given the same, which is the prompt: the pair is about what each of them did."""
+    [pair] = preference_pairs([scored("bad", 0.0), scored("good", 1.0)], "tests")
+
+    assert [one["content"] for one in pair["prompt"]] == ["q", "look", "a.py"]
+    assert [[one["content"] for one in pair[name]] for name in ("chosen", "rejected")] == [["good"], ["bad"]]
+
+
+def test_runs_with_replayed_answers_make_no_other_pairs() -> None:
+    """Neither a replay of a run, nor one whose answers came from both in turn."""
+    mixed = scored("mixed", 0.5, first={}, second=GIVEN)
+    runs = [scored("replay", 0.0, second=GIVEN), mixed, scored("good", 1.0)]
+
+    pairs, left_out = preference_pairs.with_report(runs, "tests")
+
+    assert (list(pairs), dict(left_out)) == (
+        [],
+        {"runs whose answers are all replayed": 1, "runs with a replayed answer after one of their own": 1},
+    )
