@@ -40,6 +40,7 @@ from trace_recorder.views.left_out import (
     count_unsupported_contents,
     other_part_as_text,
 )
+from trace_recorder.views.replayed_calls import origin_of, without_usage
 from trace_recorder.views.view import LeftOut, view
 
 VERSION = 3
@@ -204,12 +205,13 @@ def _about(one: LLMInteraction) -> dict[str, Payload]:
         stopped = "toolUse"
     return {
         **without_none(api=one.api, provider=one.provider, model=response.model or one.model),
-        **without_none(usage=_usage(one), responseId=response.id),
+        **without_none(usage=_usage(without_usage(one)), responseId=response.id),
         "stopReason": stopped,
         **without_none(
             finishReason=reason, errorMessage=f"{one.error.type}: {one.error.message}" if one.error else one.ended_by
         ),
         **without_none(durationSeconds=one.duration_seconds, interactionId=one.interaction_id),
+        **without_none(replayedFrom=origin_of(one, _usage(one))),
     }
 
 

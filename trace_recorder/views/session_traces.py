@@ -29,6 +29,7 @@ from trace_recorder.views.left_out import (
     count_unsupported_contents,
 )
 from trace_recorder.views.pi_sessions import HARNESS, milliseconds, session_identity
+from trace_recorder.views.replayed_calls import origin_of
 from trace_recorder.views.view import LeftOut, view
 
 _SUPPORTED: FormatSupport = {"answers": ContentSupport.of(THOUGHTS)}
@@ -79,6 +80,7 @@ def _message(line: ConversationLine) -> dict[str, Payload]:
             toolCallId=said.call_id if role == "tool" else None,
             timestamp=milliseconds(one.timestamp),
             model=(one.response.model or one.model) if line.answer else None,
+            replayedFrom=origin_of(one) if line.answer else None,
         ),
     }
 

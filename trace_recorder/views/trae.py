@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from trace_recorder.dialects.json_access import as_dict, as_list
 from trace_recorder.values.messages import Payload
-from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.conversations.call_chains import turns_of
 from trace_recorder.views.left_out import (
     ARGUMENTS,
@@ -25,6 +25,7 @@ from trace_recorder.views.left_out import (
     count_all_but,
     count_unsupported_contents,
 )
+from trace_recorder.views.replayed_calls import REPLAYED_FROM
 from trace_recorder.views.shared_document import SharedMessages, interaction_documents
 from trace_recorder.views.view import LeftOut, view
 
@@ -58,7 +59,7 @@ def to_trae(left_out: LeftOut, trajectory: Trajectory) -> dict[str, Payload]:
     messages = SharedMessages(lambda message: [*_messages(message.to_document())])
     kept["llm_interactions"] = [_interaction(one, left_out) for one in interaction_documents(trajectory, messages)]
     count_unsupported_contents(turns_of(trajectory), left_out, _SUPPORTED)
-    kept["agent_steps"] = [_step(step.to_document()) for step in trajectory.agent_steps]
+    kept["agent_steps"] = [_step(step) for step in trajectory.agent_steps]
     count_all_but(trajectory, left_out, UNANSWERED, ARGUMENTS, EMBEDDINGS, STEP_NOTES, UNREQUESTED_TOOLS)
     return kept
 
@@ -72,6 +73,9 @@ def _interaction(one: Mapping[str, Payload], left_out: LeftOut) -> dict[str, Pay
     kept = _only(one, _INTERACTION)
     kept["input_messages"] = one.get("input_messages", [])
     kept["response"] = _response(one["response"]) if one["response"] else {}
+    if REPLAYED_FROM in one:
+        kept["response"].pop("usage", None)
+        left_out.add("marks of calls that were not made, and what their answers took")
     return kept
 
 
@@ -107,10 +111,13 @@ def _text(content: Payload) -> Payload:
     return content if content is None or isinstance(content, str | list) else json.dumps(content, ensure_ascii=False)
 
 
-def _step(step: Mapping[str, Payload]) -> dict[str, Payload]:
+def _step(recorded: AgentStep) -> dict[str, Payload]:
+    step = recorded.to_document()
     kept = _only(step, _STEP)
     if step.get("llm_response"):
         kept["llm_response"] = _response(step["llm_response"])
+        if recorded.interaction is not None and recorded.interaction.replayed_from is not None:
+            kept["llm_response"].pop("usage", None)
     kept["llm_messages"] = [one for message in step.get("llm_messages") or () for one in _messages(message)] or None
     kept["tool_calls"] = _each_only(step.get("tool_calls"), _CALL)
     kept["tool_results"] = _each_only(step.get("tool_results"), _RESULT)

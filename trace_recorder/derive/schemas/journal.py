@@ -165,6 +165,7 @@ class LLMInteraction(Itemized, StepContext):
     stream: bool = ABSENT
     complete: bool = ABSENT
     ended_by: str = ABSENT
+    replayed_from: ReplayedCall = ABSENT
 
 
 class StepStart(StepContext):

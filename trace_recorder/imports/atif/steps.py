@@ -25,6 +25,7 @@ from trace_recorder.values.messages import (
     ToolResult,
     without_none,
 )
+from trace_recorder.values.replayed_from import ReplayedFrom, read_replayed_from
 
 _ROLES = {"system": "system", "user": "user", "agent": "assistant"}
 
@@ -89,9 +90,9 @@ class TrajectoryReader:
         tools = [manual.read_tool(tool) for tool in _tools(self.document["agent"])]
         called = False
         for step, follows in _with_next_request(self._steps()):
-            if called and step.get("is_copied_context"):  # the history was rewritten, and is repeated from here
+            before, called = called, _is_call(step)
+            if before and step.get("is_copied_context") and not called:  # the history was rewritten, and is repeated
                 self.messages = self.messages[:0]
-            called = _is_call(step)
             message = _message(step, follows)
             results = _observations(step)
             if called:
@@ -197,6 +198,7 @@ class TrajectoryReader:
             attempts=tuple(map(_attempt, extra.get("attempts") or ())),
             stream=extra.get("stream") is True,
             complete=extra.get("complete") is not False,
+            replayed_from=_origin(step),
         )
 
     def _requested_model(self, step: Mapping[str, Payload], extra: Mapping[str, Payload]) -> Payload:
@@ -223,8 +225,17 @@ def _observations(step: Mapping[str, Payload]) -> Sequence[Mapping[str, Payload]
 
 
 def _is_call(step: Mapping[str, Payload]) -> bool:
-    """Whether a step is a call to a model, not a copy of one and not an action of the agent itself."""
-    return step["source"] == "agent" and not step.get("is_copied_context") and step.get("llm_call_count") != 0
+    """Whether a step is a call to a model, not a copy of one and not an action of the agent itself.
+
+    An answer that a replay or a fork gave is marked as a copy too, but its call is one of this run.
+    """
+    is_copy = step.get("is_copied_context") and _origin(step) is None
+    return step["source"] == "agent" and not is_copy and step.get("llm_call_count") != 0
+
+
+def _origin(step: Mapping[str, Payload]) -> ReplayedFrom | None:
+    """Return where the answer of a step is from, if our view marked its call as one that was not made."""
+    return read_replayed_from(members.written_by_view(_extra(step)).get("replayed_from"))
 
 
 def _with_next_request(steps: Sequence[Mapping[str, Payload]]) -> list[tuple[Mapping[str, Payload], str | None]]:

@@ -168,6 +168,7 @@ class _Layout:
                 stream=call.stream,
                 complete=None if call.complete else False,
                 ended_by=call.ended_by,
+                replayed_from=call.replayed_from and call.replayed_from.to_document(),
             ),
             call.time,
         )

@@ -17,6 +17,7 @@ from trace_recorder.imports.foreign.clocks import stated_time
 from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.messages import Message, Payload, Usage, without_none
+from trace_recorder.values.replayed_from import read_replayed_from
 from trace_recorder.values.structs import replace
 
 _ENTRIES = {
@@ -32,6 +33,8 @@ _ROLES = {"user", "assistant", "toolResult", "bashExecution", "custom"}
 _MAX_COPIES = 8
 """How many messages compactions may copy, for each line."""
 _BROKEN = {"aborted", "error"}
+ORIGIN = "replayedFrom"
+"""The member with which our own export marks an answer whose call was not made. It has the usage, too."""
 _ABOUT = ("version", "cwd", "branchedFrom", "parentSession")
 
 
@@ -155,24 +158,25 @@ class _Reading:
     def _read_answer(self, message: Members, time: str, number: int) -> None:
         stop = as_text(message.get("stopReason"))
         failed = as_text(message.get("errorMessage")) or stop or ""
+        origin = read_replayed_from(message.get(ORIGIN))
+        usage = _usage(as_dict(as_dict(message[ORIGIN] if origin else message).get("usage")))
         self.run.status = "unknown" if stop not in _BROKEN else "interrupted" if stop == "aborted" else "failed"
         self.run.error = {"type": "error", "message": failed} if stop == "error" else None
         blocks = [_block(block) for block in as_list(message.get("content"))]
         body = {"role": "assistant", "content": blocks, "stop_reason": stop, "model": message.get("model")}
         if stop in _BROKEN and not blocks:
             call = self.history.failed_call(time, {"type": stop, "message": failed})
-            usage = _usage(as_dict(message.get("usage")))
             call.response = {"content": None, "usage": usage.to_document()} if _is_counted(usage) else None
         else:
             response = anthropic_messages.read_response(body, self.history.made_up_ids)
             said = anthropic_messages.read_message({"role": "assistant", "content": blocks})
-            usage = _usage(as_dict(message.get("usage")))
             call = self.history.call(time, replace(response, usage=usage), said[-1] if said else None)
             call.complete = stop not in _BROKEN
             call.ended_by = failed if stop in _BROKEN else None
             self._note_source(number)
         call.provider, call.model = as_text(message.get("provider")), as_text(message.get("model"))
         call.parameters = without_none(api=as_text(message.get("api")))
+        call.replayed_from = origin
         self.run.model = self.run.model or call.model
         self.run.provider = self.run.provider or call.provider
 

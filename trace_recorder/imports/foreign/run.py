@@ -22,6 +22,7 @@ from itertools import chain
 
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.replayed_from import ReplayedFrom
 from trace_recorder.values.trajectory import Status
 
 Members = dict[str, Payload]
@@ -99,6 +100,7 @@ class Call:
     `response` is None if there was none. `time` is when it was requested, or if the source knows only when it was
     answered, that; durations are in seconds. A call without any known history has `conversation` None. `api` is the
     dialect that the source states for it; None is a call recorded by hand, "" stands for the name of the format.
+    `replayed_from` is where the answer of a call is from that was not made.
     """
 
     time: str
@@ -118,6 +120,7 @@ class Call:
     stream: bool | None = None
     complete: bool = True
     ended_by: str | None = None
+    replayed_from: ReplayedFrom | None = None
 
 
 @dataclass(slots=True, kw_only=True)

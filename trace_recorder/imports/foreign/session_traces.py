@@ -13,13 +13,15 @@ from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.dialects.openai_chat import read_message
 from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.pi_session import ORIGIN
 from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members
 from trace_recorder.imports.foreign.session_lines import session_lines
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.messages import LLMResponse, without_none
+from trace_recorder.values.replayed_from import read_replayed_from
 
 _NAMES = {"reasoningContent": "reasoning_content", "toolCalls": "tool_calls", "toolCallId": "tool_call_id"}
-_OF_A_LINE = {"timestamp", "model"}
+_OF_A_LINE = {"timestamp", "model", ORIGIN}
 
 
 def recognizes(source: Source) -> bool:
@@ -62,4 +64,5 @@ def _read_message(run: ForeignRun, history: AgentHistory, members: Members) -> N
         call = history.call(time, response)
         if call.response is not None:
             call.response |= without_none(extra=message.extra or None)
+        call.replayed_from = read_replayed_from(members.get(ORIGIN))
         run.model = run.model or model

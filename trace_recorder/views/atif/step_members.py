@@ -13,6 +13,7 @@ from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import AgentStep
 from trace_recorder.views.content.openai_functions import arguments_of, result_text
 from trace_recorder.views.conversations.call_chains import Turn
+from trace_recorder.views.replayed_calls import REPLAYED_FROM
 from trace_recorder.views.tokens import tokens_of
 
 _SAMPLED = frozenset({"token_ids", "logprobs", "logprobsResult"})
@@ -69,9 +70,11 @@ def model_members(turn: Turn) -> dict[str, Payload]:
 
 
 def call_step_members(turn: Turn, told: Iterable[AgentStep]) -> dict[str, Payload]:
-    """Return the metrics of a call, and in `extra` everything that ATIF has no member for."""
+    """Return the metrics of a call, and in `extra` everything that ATIF has no member for.
+
+    A call that was not made is copied context, and its mark has the metrics.
+    """
     one = turn.interaction
-    made = one.answered or one.api is not None
     kept = kept_in(one.response.extra)
     metrics = metrics_of_call(one)
     if "metrics_extra" in kept:
@@ -79,8 +82,12 @@ def call_step_members(turn: Turn, told: Iterable[AgentStep]) -> dict[str, Payloa
     extra = _extra_of_call(turn) | without_none(
         agent_steps=[_agent_step(step) for step in told if not step.derived] or None
     )
-    count = kept.get("llm_call_count", 1 if made else None)
-    return without_none(metrics=metrics or None, llm_call_count=count) | {"extra": extra | kept.get("extra", {})}
+    extra |= kept.get("extra", {})
+    if one.replayed_from is not None:
+        origin = one.replayed_from.to_document() | without_none(metrics=metrics or None)
+        return {"is_copied_context": True, "extra": extra | {REPLAYED_FROM: origin}}
+    count = kept.get("llm_call_count", 1 if one.answered or one.api is not None else None)
+    return without_none(metrics=metrics or None, llm_call_count=count) | {"extra": extra}
 
 
 def metrics_of_call(one: LLMInteraction) -> dict[str, Payload]:

@@ -2,7 +2,7 @@
 
 What the model line is an agent step. The result of a tool is in the observation of the step that called it. Every other
 message is a user step or a system step. Messages that were copied from an earlier conversation, and answers that the
-model did not give in this run, are `is_copied_context`.
+model did not give in this run, replayed ones among them, are `is_copied_context`.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ from trace_recorder.views.left_out import (
     count_changed_histories,
     count_unsupported_contents,
 )
+from trace_recorder.views.replayed_calls import made_calls
 from trace_recorder.views.tokens import sum_known
 from trace_recorder.views.view import LeftOut, view
 
@@ -164,7 +165,7 @@ def _tool_metrics(messages: Sequence[Mapping[str, Payload]]) -> dict[str, Payloa
 
 
 def _token_counts(trajectory: Trajectory) -> list[Counts]:
-    return [found for one in trajectory.llm_interactions if (found := counts_of(one)) is not None]
+    return [found for one in made_calls(trajectory.llm_interactions) if (found := counts_of(one)) is not None]
 
 
 def _execution(trajectory: Trajectory, turns: Sequence[AnsweredTurn]) -> dict[str, Payload]:
@@ -175,7 +176,7 @@ def _execution(trajectory: Trajectory, turns: Sequence[AnsweredTurn]) -> dict[st
     results = (result for step in trajectory.agent_steps for result in step.tool_results)
     return {
         "env_time": sum_known(result.duration_seconds for result in results),
-        "llm_time": sum_known(one.duration_seconds for one in trajectory.llm_interactions),
+        "llm_time": sum_known(one.duration_seconds for one in made_calls(trajectory.llm_interactions)),
         "total_time": total,
         "termination_reason": _termination(trajectory, turns),
     }

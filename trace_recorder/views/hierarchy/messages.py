@@ -16,6 +16,7 @@ from trace_recorder.views.content.openai_functions import arguments_of, result_t
 from trace_recorder.views.content.parts import chat_part
 from trace_recorder.views.conversations.call_chains import Turn, answer_of
 from trace_recorder.views.conversations.tool_results import AnsweredTurn
+from trace_recorder.views.replayed_calls import origin_of
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 """The form's four roles. Any other is a user, with its name in `metadata.original_role`."""
@@ -93,7 +94,8 @@ def _said(one: AnsweredTurn) -> list[dict[str, Payload]]:
     response = one.response
     calls, results = _calls_and_results(one)
     shown = {message.call_id for message in one.next_messages}
-    about = {"usage": _usage(one), "finish_reason": response.finish_reason}
+    usage = _usage(one) if one.turn.was_made else None
+    about = {"usage": usage, "finish_reason": response.finish_reason}
     answer = _message(answer_of(response), calls, results, **_about(one)) | about
     unseen = [message for message in one.tool_messages() if message.call_id not in shown]
     return [answer, *(_message(message, calls, results, shown_to_model=False) for message in unseen)]
@@ -192,4 +194,5 @@ def _about(one: AnsweredTurn) -> dict[str, Payload]:
         "duration_seconds": call.duration_seconds,
         "complete": None if call.complete else False,
         "other_answers": others or None,
+        "replayed_from": origin_of(call, _usage(one)),
     }

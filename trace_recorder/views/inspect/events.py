@@ -16,6 +16,7 @@ from trace_recorder.views.otlp.genai import parameter, text_of_value
 from trace_recorder.views.otlp.span import iso, nanoseconds
 from trace_recorder.views.otlp.tools import ToolRun
 from trace_recorder.views.otlp.tree import SpanTree
+from trace_recorder.views.replayed_calls import origin_of
 
 _CONFIG = {
     "temperature": (("temperature",), (int, float)),
@@ -98,8 +99,12 @@ class Events:
             "config": dict(_config(reading.parameters)),
             "output": output_of(one),
             "completed": iso(end or start),
-            "metadata": {"interaction_id": one.interaction_id, **without_none(api=one.api, provider=one.provider)},
+            "metadata": {
+                "interaction_id": one.interaction_id,
+                **without_none(api=one.api, provider=one.provider, replayed_from=origin_of(one)),
+            },
             **without_none(
+                cache=None if one.replayed_from is None else "read",
                 retries=len(one.attempts) - 1 if len(one.attempts) > 1 else None,
                 error=one.error and f"{one.error.type}: {one.error.message}",
                 working_time=one.attempts[-1].duration_seconds if one.attempts else one.duration_seconds,

@@ -26,6 +26,7 @@ from trace_recorder.views.left_out import ContentSupport, FormatSupport, count_u
 from trace_recorder.views.otlp.genai import text_of_value
 from trace_recorder.views.otlp.span import iso, nanoseconds
 from trace_recorder.views.otlp.tree import SpanTree
+from trace_recorder.views.replayed_calls import made_calls
 from trace_recorder.views.tokens import sum_known
 from trace_recorder.views.view import LeftOut, view
 
@@ -149,7 +150,7 @@ def _about(run: Trajectory) -> dict[str, Payload]:
 
 def _usage_by_model(run: Trajectory) -> dict[str, Payload]:
     by_model: dict[str, list[LLMInteraction]] = {}
-    for one in run.llm_interactions:
+    for one in made_calls(run.llm_interactions):
         by_model.setdefault(one.response.model or one.model or "unknown", []).append(one)
     return {model: usage_of(total) for model, calls in by_model.items() if (total := _total(calls)) is not None}
 

@@ -20,6 +20,7 @@ from trace_recorder.views.content.parts import chat_part
 from trace_recorder.views.conversations.call_chains import Turn, agent_key, answer_of
 from trace_recorder.views.conversations.tool_results import AnsweredTurn, answered_turns, message_of
 from trace_recorder.views.conversations.unrequested_tools import UnrequestedTools, unrequested_tools_of
+from trace_recorder.views.replayed_calls import origin_of
 
 _ROLES = {"developer": "system"}
 
@@ -108,13 +109,15 @@ class Events:
 def _about(one: AnsweredTurn) -> dict[str, Payload]:
     call, response = one.interaction, one.response
     others = [choice for number, choice in enumerate(response.choices) if number != one.choice]
+    usage = response.usage.to_document() or None
     return without_none(
         interaction_id=call.interaction_id,
         timestamp=call.timestamp,
         step_number=one.step.step_number if one.step else None,
         model=response.model or call.model,
         finish_reason=response.finish_reason,
-        usage=response.usage.to_document() or None,
+        usage=usage if one.turn.was_made else None,
+        replayed_from=origin_of(call, usage),
         duration_seconds=call.duration_seconds,
         complete=None if call.complete else False,
         other_answers=[choice.to_document() for choice in others] or None,

@@ -24,6 +24,8 @@ from trace_recorder.views.otlp.span import Value, after, iso, nanoseconds
 
 _OF = "langfuse.observation."
 INPUT, OUTPUT, TYPE, USAGE = f"{_OF}input", f"{_OF}output", f"{_OF}type", f"{_OF}usage_details"
+NOTHING_TAKEN = {"input": 0, "output": 0, "total": 0}
+"""The tokens of a call that was not made. The services estimate tokens and a cost where none are stated."""
 MODEL, PARAMETERS, TOOLS = f"{_OF}model.name", f"{_OF}model.parameters", f"{_OF}metadata.tools"
 
 
@@ -52,10 +54,11 @@ class ChatAttributes:
     def call(self, one: LLMInteraction, prompt: Prompt) -> dict[str, Value]:
         """Return the attributes of a call to a model."""
         made: dict[str, Value] = {TYPE: "embedding" if one.api == "embeddings" else "generation"}
-        model, usage = one.response.model or one.model, usage_of(one)
+        model, usage = one.response.model or one.model, usage_of(one) if one.replayed_from is None else NOTHING_TAKEN
         made |= without_none(**{MODEL: model, USAGE: json_of(usage) if usage else None})
-        if one.response.usage.cost is not None:
-            made[f"{_OF}cost_details"] = json_of({"total": one.response.usage.cost})
+        cost = one.response.usage.cost if one.replayed_from is None else 0
+        if cost is not None:
+            made[f"{_OF}cost_details"] = json_of({"total": cost})
         begun = nanoseconds(one.attempts[-1].timestamp if one.attempts else one.timestamp)
         if begun is not None and one.time_to_first_token_seconds is not None:
             made[f"{_OF}completion_start_time"] = json_of(iso(after(begun, one.time_to_first_token_seconds)))

@@ -15,11 +15,12 @@ from trace_recorder.values.trajectory import AgentStep, Reward, Trajectory
 from trace_recorder.views.otlp.agents import AgentRecords, times_of
 from trace_recorder.views.otlp.chat import ChatAttributes
 from trace_recorder.views.otlp.genai import GenAI, known, operation_of, text_of_value
-from trace_recorder.views.otlp.messages import encodable
+from trace_recorder.views.otlp.messages import encodable, json_of
 from trace_recorder.views.otlp.openinference import OpenInference
 from trace_recorder.views.otlp.prompts import Prompt
 from trace_recorder.views.otlp.span import PARENT_CONTEXT, Span, SpanEvent, SpanIds, Value, after, nanoseconds
 from trace_recorder.views.otlp.tools import ToolRun
+from trace_recorder.views.replayed_calls import counted_usage, origin_of, without_usage
 
 Conventions = Literal["genai", "genai-0.1", "openinference", "both", "langfuse"]
 _WRITERS: Mapping[Conventions, Sequence[Callable[[bool], Writer]]] = {
@@ -105,8 +106,10 @@ class SpanMaker:
 
     def call(self, span_id: str, parent: str, one: LLMInteraction, prompt: Prompt) -> Span:
         """Make the span of a call to a model: from its first attempt to the end of its last."""
-        made = _merged(writer.call(one, prompt) for writer in self.writers)
+        billed, origin = without_usage(one), origin_of(one, counted_usage(one) or None)
+        made = _merged(writer.call(billed, prompt) for writer in self.writers)
         made |= known(
+            trace_recorder__replayed_from=None if origin is None else json_of(origin),
             trace_recorder__interaction_id=one.interaction_id,
             trace_recorder__api=one.api,
             http__request__resend_count=len(one.attempts) - 1 if len(one.attempts) > 1 else None,

@@ -1,7 +1,8 @@
-"""What spans say of a run as a whole, beyond its calls and tools: scores, and what our own export says.
+"""What spans say beyond calls and tools: scores, and what our own export says.
 
-Scores are events named `gen_ai.evaluation.result`, as the GenAI conventions have them. `trace_recorder.*` on the root
-span is what `views/otlp/made.py` writes: the task, the status, the success, the metadata and the annotations.
+Scores are events named `gen_ai.evaluation.result`, as the GenAI conventions have them. `trace_recorder.*` is what
+`views/otlp/made.py` writes: on the root span the task, the status, the success, the metadata and the annotations; on
+the span of a call that was not made, where its answer is from and what that took.
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import get_args
 
-from trace_recorder.dialects.json_access import as_int, as_number, as_text
+from trace_recorder.dialects.json_access import as_dict, as_int, as_number, as_text
+from trace_recorder.dialects.manual import read_usage
 from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Score
 from trace_recorder.imports.foreign.spans.span import Span, parsed
+from trace_recorder.values.messages import Usage
+from trace_recorder.values.replayed_from import ReplayedFrom, read_replayed_from
 from trace_recorder.values.trajectory import Status
 
 _OURS = "trace_recorder."
@@ -34,6 +38,13 @@ def scores(span: Span) -> Iterator[Score]:
             explanation=as_text(said.get(f"{_EVALUATION}explanation")),
             time=event.time,
         )
+
+
+def origin_of(span: Span) -> tuple[ReplayedFrom, Usage] | None:
+    """Return where the answer of a call is from, and what it took, if our own export says that it was not made."""
+    stated = span.take_json(f"{_OURS}replayed_from")
+    origin = read_replayed_from(stated)
+    return None if origin is None else (origin, read_usage(as_dict(as_dict(stated).get("usage"))))
 
 
 def add_own(run: ForeignRun, root: Span) -> None:

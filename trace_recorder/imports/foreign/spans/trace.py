@@ -12,7 +12,7 @@ from itertools import chain
 from trace_recorder.dialects.call_ids import number_calls
 from trace_recorder.imports.foreign.histories import Histories
 from trace_recorder.imports.foreign.run import Call, Event, ForeignRun, Kept, Members, Missing, ToolRun
-from trace_recorder.imports.foreign.spans.about_run import add_own, scores
+from trace_recorder.imports.foreign.spans.about_run import add_own, origin_of, scores
 from trace_recorder.imports.foreign.spans.payloads import read_input
 from trace_recorder.imports.foreign.spans.reading import Reading, merged
 from trace_recorder.imports.foreign.spans.span import Span
@@ -141,6 +141,7 @@ def _call(node: Node, tree: Tree, histories: Histories) -> Call:
     if reading.messages is not None:
         conversation, length = histories.add([message.to_document() for message in reading.messages])
     seconds = reading.first_token_seconds
+    origin, reading.usage = origin_of(span) or (None, reading.usage)
     return Call(
         time=span.start,
         conversation=conversation,
@@ -159,6 +160,7 @@ def _call(node: Node, tree: Tree, histories: Histories) -> Call:
         stream=reading.stream,
         complete=bool(span.end),
         ended_by=None if span.end else "the source has no end of it",
+        replayed_from=origin,
     )
 
 

@@ -1,0 +1,197 @@
+"""Every format that keeps all calls marks those that were not made, and counts what they took in no sum."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contents import shown_spans
+from tests.contents.comparing import NOT_CARRIED, READERS
+from tests.contents.script import Tokens
+from tests.views.made import assistant, call, gave, run, use
+from trace_recorder import Trajectory
+from trace_recorder.cli.formats import FORMATS, Source, outputs_of
+from trace_recorder.imports.loader import load_each
+from trace_recorder.views.otlp.spans import to_spans
+from trace_recorder.views.trae import to_trae
+
+Payload = Any
+LS = use("c1", command="ls")
+ORIGIN = {"trajectory_id": "parent", "interaction_id": "llm_7"}
+USAGE = {"input_tokens": 30, "output_tokens": 20, "cache_read_input_tokens": 10, "cost": 0.5}
+COUNTED = {"input_tokens": 40, "output_tokens": 20, "cache_read_input_tokens": 10, "cost": 0.5}
+"""What the given answer took, as Anthropic counts it, and with the cached tokens in the prompt."""
+LIVE = Tokens(7, 3)
+KEEPING = ["atif", "hierarchy", "inspect", "invariant", "otlp", "session-traces", "traces", "trae"]
+"""The formats that keep every call. The others are rows of training (`training/test_replayed_calls.py`)."""
+
+
+def told(origin: Payload = ORIGIN) -> Trajectory:
+    """A fork at its second call: an answer that called a tool was given, the next was made."""
+    given = {} if origin is None else {"replayed_from": origin}
+    sent = ["q", assistant("look", LS), gave("c1", "a.py")]
+    return run(
+        call(["q"], "look", LS, api="anthropic-messages", response={"usage": USAGE}, **given),
+        call(sent, "done", api="anthropic-messages", response={"usage": {"input_tokens": 7, "output_tokens": 3}}),
+    )
+
+
+def exported(name: str, trajectory: Trajectory, form: str | None = None) -> list[Payload]:
+    """What the export of a run consists of: documents, rows, sessions, or lines of OTLP."""
+    pieces, _ = outputs_of(name, FORMATS[name].view(form), trajectory, Source("run"))
+    contents = [content for _, content in pieces]
+    return [*contents[0]] if name == "otlp" else contents
+
+
+def conversations(name: str, trajectory: Trajectory) -> list[Payload]:
+    """What an export shows, read by the description of its format."""
+    return [*READERS[name](exported(name, trajectory), Path(), "anthropic")]
+
+
+def answers(name: str, trajectory: Trajectory) -> Iterator[Payload]:
+    shown = conversations(name, trajectory)
+    return (message for talk in shown for message in talk.messages if message.role == "assistant")
+
+
+@pytest.mark.parametrize("name", KEEPING)
+def test_a_format_keeps_the_calls_that_were_not_made(name: str) -> None:
+    """Messages, calls and results are those of the same run without marks."""
+
+    def said(trajectory: Trajectory) -> Payload:
+        return [[(one.role, one.text, one.calls) for one in talk.messages] for talk in conversations(name, trajectory)]
+
+    assert said(told()) == said(told(None))
+    assert "look" in str(said(told()))
+
+
+@pytest.mark.parametrize("name", [*(name for name in KEEPING if name != "inspect"), "otlp-openinference"])
+def test_tokens_are_stated_of_calls_that_were_made(name: str) -> None:
+    """A reader that sums the tokens of a document takes none twice. Inspect's reader leaves out what was cached."""
+    if name == "otlp-openinference":
+        talks = shown_spans.openinference(exported("otlp", told(), "openinference"), Path(), "anthropic")
+        tokens = [message.tokens for talk in talks for message in talk.messages]
+    else:
+        tokens = [message.tokens for message in answers(name, told())]
+
+    expected = [] if (name, "tokens") in NOT_CARRIED else [LIVE]
+    assert [one for one in tokens if one is not None] == expected
+
+
+def marks_in(value: Payload, name: str = "replayed_from") -> list[Payload]:
+    """All members of a name in a JSON value."""
+    if isinstance(value, list):
+        return [found for element in value for found in marks_in(element, name)]
+    if not isinstance(value, dict):
+        return []
+    own = [value[name]] if name in value else []
+    return own + [found for member in value.values() for found in marks_in(member, name)]
+
+
+def otlp_marks(lines: list[Payload]) -> list[Payload]:
+    marks = [said.get("trace_recorder.replayed_from") for _, said in shown_spans.spans_of(lines)]
+    return [json.loads(one) for one in marks if one is not None]
+
+
+PI_USAGE = {"input": 30, "output": 20, "cacheRead": 10, "totalTokens": 60, "cost": {"total": 0.5}}
+METRICS = {
+    "prompt_tokens": 40,
+    "completion_tokens": 20,
+    "cached_tokens": 10,
+    "cost_usd": 0.5,
+    "extra": {"usage": USAGE},
+}
+OF_SDK = {"prompt_tokens": 40, "completion_tokens": 20, "total_tokens": 60, "cache_read_tokens": 10}
+MARKS: dict[str, tuple[Callable[[list[Payload]], Payload], Payload]] = {
+    "atif": (marks_in, ORIGIN | {"metrics": METRICS}),
+    "hierarchy": (marks_in, ORIGIN | {"usage": OF_SDK}),
+    "inspect": (marks_in, ORIGIN),
+    "invariant": (marks_in, ORIGIN | {"usage": USAGE}),
+    "otlp": (otlp_marks, ORIGIN | {"usage": COUNTED}),
+    "session-traces": (lambda sessions: marks_in(sessions, "replayedFrom"), ORIGIN),
+    "traces": (lambda sessions: marks_in(sessions, "replayedFrom"), ORIGIN | {"usage": PI_USAGE}),
+}
+
+
+@pytest.mark.parametrize("name", MARKS)
+def test_a_format_marks_the_calls_that_were_not_made(name: str) -> None:
+    """The mark names the run and the call that the answer is from, and says what it took, in the format's own form."""
+    read, mark = MARKS[name]
+
+    assert read(exported(name, told())) == [mark]
+    assert read(exported(name, told(None))) == []
+
+
+def test_the_own_fields_of_formats_say_so_too() -> None:
+    """ATIF's copied context, which trains nobody, and Inspect's reads from a cache."""
+    [document], [log] = (exported(name, told()) for name in ("atif", "inspect"))
+
+    steps = [step for step in document["steps"] if step["source"] == "agent"]
+    events = [event for event in log["samples"][0]["events"] if event["event"] == "model"]
+    assert [(step.get("is_copied_context"), step.get("llm_call_count")) for step in steps] == [(True, None), (None, 1)]
+    assert [event.get("cache") for event in events] == ["read", None]
+
+
+def test_an_answer_by_hand_is_marked_as_such() -> None:
+    """Nobody takes it for the answer of a model."""
+    by_hand = ORIGIN | {"by_hand": True}
+
+    assert [read(exported(name, told(by_hand)))[0]["by_hand"] for name, (read, _) in MARKS.items()] == [True] * 7
+
+
+def test_sums_are_of_calls_that_were_made() -> None:
+    """Tokens, costs and the time of models, wherever a format states them of a whole run."""
+    [atif], [tree], [log] = (exported(name, told()) for name in ("atif", "hierarchy", "inspect"))
+
+    usage = {"m-1": {"input_tokens": 7, "output_tokens": 3, "total_tokens": 10}}
+    assert atif["final_metrics"] == {"total_prompt_tokens": 7, "total_completion_tokens": 3, "total_steps": 3}
+    assert (tree["task"]["total_tokens"], tree["task"]["total_cost"]) == (10, None)
+    assert (tree["metrics"]["tokens_generated"], tree["execution_metrics"]["llm_time"]) == (3, 0.25)
+    assert (log["stats"]["model_usage"], log["samples"][0]["model_usage"]) == (usage, usage)
+
+
+def test_services_are_told_that_nothing_was_taken() -> None:
+    """Langfuse and LangSmith estimate the tokens of a call that states none, and their cost."""
+    first, second = [span.attributes for span in to_spans(told(), "langfuse") if span.kind == "client"]
+
+    of = "langfuse.observation."
+    assert json.loads(str(first[f"{of}usage_details"])) == {"input": 0, "output": 0, "total": 0}
+    assert json.loads(str(first[f"{of}cost_details"])) == {"total": 0}
+    assert json.loads(str(second[f"{of}usage_details"])) == {"input": 7, "output": 3, "total": 10}
+    assert f"{of}cost_details" not in second
+
+
+def test_trae_has_no_place_for_a_mark() -> None:
+    """Its documents have the members that it writes, and no others: the mark and the usage are left out and counted."""
+    document, left_out = to_trae.with_report(told())
+
+    assert ["usage" in one["response"] for one in document["llm_interactions"]] == [False, True]
+    assert left_out["marks of calls that were not made, and what their answers took"] == 1
+
+
+READ_BACK = {"atif": True, "inspect": True, "otlp": True, "session-traces": False, "traces": True}
+"""The formats that are read again, and whether they state tokens."""
+
+
+@pytest.mark.parametrize("origin", [ORIGIN, ORIGIN | {"by_hand": True}, {}])
+@pytest.mark.parametrize("name", READ_BACK)
+def test_a_mark_is_read_again(name: str, origin: Payload, tmp_path: Path) -> None:
+    """The run that comes of an export says of the same calls that they were not made, and counts the others alone."""
+    [again] = read_again(name, exported(name, told(origin)), tmp_path)
+
+    marks = [one.replayed_from and one.replayed_from.to_document() for one in again.llm_interactions]
+    assert marks == [origin, None]
+    if READ_BACK[name]:
+        assert again.metrics["total_input_tokens"] == 7
+        given = again.llm_interactions[0].response.usage
+        assert (given.output_tokens, given.cache_read_input_tokens, given.cost) == (20, 10, 0.5)
+
+
+def read_again(name: str, contents: list[Payload], directory: Path) -> list[Trajectory]:
+    [*parts] = contents[0] if name in {"traces", "session-traces"} else contents
+    path = directory / "export.json"
+    path.write_text("".join(json.dumps(part) + "\n" for part in parts), encoding="utf-8")
+    return [*load_each(path)]

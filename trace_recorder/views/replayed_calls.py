@@ -1,0 +1,52 @@
+"""Calls that were not made, in formats that keep every call: a replay, or a fork up to its call, gave their answers.
+
+What such an answer took was spent in the run that it is from. So it is in the mark of the call, and never where readers
+of a format sum tokens and costs. `docs/views/replayed-calls.md` says what the mark is in each format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.messages import LLMResponse, Payload, Usage, without_none
+from trace_recorder.values.structs import replace
+from trace_recorder.values.token_counts import counts_of
+
+REPLAYED_FROM = "replayed_from"
+"""The member, next to those of a format, with the run and the call that gave an answer."""
+
+
+def made_calls(calls: Iterable[LLMInteraction]) -> list[LLMInteraction]:
+    """Return the calls for which a model was asked."""
+    return [one for one in calls if one.replayed_from is None]
+
+
+def without_usage(one: LLMInteraction) -> LLMInteraction:
+    """Return a call without what its answer took, if it was not made."""
+    if one.replayed_from is None:
+        return one
+    response: LLMResponse = replace(one.response, usage=Usage())
+    return replace(one, response=response)
+
+
+def origin_of(one: LLMInteraction, usage: Payload = None) -> dict[str, Payload] | None:
+    """Return the mark of a call that was not made: where its answer is from, and what that took; None for others."""
+    if one.replayed_from is None:
+        return None
+    return one.replayed_from.to_document() | without_none(usage=usage)
+
+
+def counted_usage(one: LLMInteraction) -> dict[str, Payload]:
+    """Return what an answer took under the names of `usage`, but counted in one way for all dialects."""
+    counts = counts_of(one)
+    if counts is None:
+        return {}
+    return without_none(
+        input_tokens=counts.prompt,
+        output_tokens=counts.completion,
+        cache_creation_input_tokens=counts.cache_write,
+        cache_read_input_tokens=counts.cache_read,
+        reasoning_tokens=counts.reasoning,
+        cost=one.response.usage.cost,
+    )
