@@ -54,6 +54,10 @@ READERS: dict[str, Shown] = {
     "trae": shown.trae,
     "document": shown.trae,
 }
+_KEEP_TOKENS = frozenset({"document", "inspect"})
+"""The exports that state what an answer took that a fork was given, next to a mark of their own."""
+_TRAINS = frozenset({"openai", "toolbrain", "trl", "trl-prompt_completion"})
+"""The exports that learn from calls that were made. Rows of messages cannot mask the others."""
 BY_EXCHANGE = frozenset({"trae", "document", "toolbrain", "otlp", "otlp-genai-0.1", "otlp-openinference", "inspect"})
 
 _TRAINING = "a row of training has no place for it"
@@ -109,14 +113,16 @@ class Outcome:
 
 def compare(run: str, export: str, payloads: list[Json], base: Path, shows: Shown | None = None) -> list[Outcome]:
     """Hold what an export has of a run against its script; `shows` reads what is in another form than the export's."""
-    script, dialect, _ = run.split(".")
+    script, dialect, way = run.split(".")
     found = (shows or READERS[export])(payloads, base, dialect)
     if export == "toolbrain":
-        turns = list(_turns(SCRIPTS[script]))
+        turns = list(_turns(SCRIPTS[script]))[-1 if way == "forked" else 0 :]
         views = {aspect: [_pair(aspect, *both) for both in zip(turns, found, strict=False)] for aspect in ASPECTS}
         counts = len(turns), len(found)
     else:
         wanted = list(expected(SCRIPTS[script], dialect, by_exchange=export in BY_EXCHANGE))
+        if way == "forked":
+            wanted = _of_fork(wanted, export)
         if export not in BY_EXCHANGE:
             found, wanted = sorted(found, key=_first), sorted(wanted, key=_first)
         pairs = list(zip(wanted, found, strict=False))
@@ -161,6 +167,16 @@ def expected(script: Script, dialect: str, *, by_exchange: bool) -> Iterator[Con
             for message in talk_then.messages:
                 message.tokens = message.tokens and replace(message.tokens, cached=0)
         yield talk_then
+
+
+def _of_fork(talks: list[Conversation], export: str) -> list[Conversation]:
+    """What is to be shown of a fork at the last call, whose answers but the last were given."""
+    if export in _TRAINS:
+        talks = [] if export == "trl" else talks[-1:]
+    answers = [message for talk in talks for message in talk.messages if message.tokens is not None]
+    for message in [] if export in _KEEP_TOKENS else answers[:-1]:
+        message.tokens = None
+    return talks
 
 
 def _until(talk: Talk, last: int, answers_counted: int) -> Conversation:

@@ -1,47 +1,70 @@
-"""Scripts recorded and exported: each in every dialect, answered at once and as a stream."""
+"""Scripts recorded and exported: each in every dialect, answered at once and as a stream, and some as forks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from itertools import groupby
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import httpx
 from typer.testing import CliRunner
 
 from tests.contents.comparing import EXPORTS
-from tests.contents.script import SCRIPTS, Talk
+from tests.contents.script import SCRIPTS, Script, Talk
 from tests.contents.wire import DIALECTS, request_of
-from trace_recorder import TrajectoryRecorder, http_client
+from trace_recorder import TrajectoryRecorder, fork, http_client
 from trace_recorder.cli.commands import app
+
+FORKED = frozenset({"anthropic", "openai-chat"})
+"""The dialects in which scripts are forked, too: all answers but the last are given from a recording."""
+MakeClient = Callable[..., Any]
 
 
 def names() -> Iterator[str]:
     """The names of all runs: script, dialect, and how it is answered."""
     for script in SCRIPTS:
         for dialect in DIALECTS:
-            yield from (f"{script}.{dialect}.{way}" for way in ("whole", "streamed"))
+            ways = ("whole", "streamed", "forked") if dialect in FORKED else ("whole", "streamed")
+            yield from (f"{script}.{dialect}.{way}" for way in ways)
 
 
 def record(name: str, directory: Path) -> Path:
     """Record one, and return its document."""
     script, dialect, way = name.split(".")
-    path = directory / f"{name}.json"
-    main = SCRIPTS[script].talks[0]
-    with TrajectoryRecorder(path, task=name, strict=True) as recorder, _agent(recorder, main):
-        for talk, exchanges in groupby(SCRIPTS[script].order(), key=lambda one: one[0]):
+    recorder = TrajectoryRecorder(directory / f"{name}.json", task=name, strict=True)
+    if way == "forked":
+        with TemporaryDirectory() as parents:
+            parent = record(f"{script}.{dialect}.whole", Path(parents))
+            last = len([*SCRIPTS[script].order()])
+            with fork(parent, at=f"llm_{last}", recorder=recorder) as branch:
+                _play(SCRIPTS[script], dialect, recorder, branch.http_client)
+    else:
+        with recorder:
+            make_client = partial(http_client, recorder=recorder)
+            _play(SCRIPTS[script], dialect, recorder, make_client, streams=way == "streamed")
+    return directory / f"{name}.json"
+
+
+def _play(
+    script: Script, dialect: str, recorder: TrajectoryRecorder, make_client: MakeClient, *, streams: bool = False
+) -> None:
+    main = script.talks[0]
+    with _agent(recorder, main):
+        for talk, exchanges in groupby(script.order(), key=lambda one: one[0]):
             with nullcontext() if talk is main else _agent(recorder, talk):
                 for _, number in exchanges:
-                    _exchange(recorder, dialect, talk, number, streams=way == "streamed")
-    return path
+                    _exchange(make_client, dialect, talk, number, streams=streams)
 
 
 def _agent(recorder: TrajectoryRecorder, talk: Talk) -> AbstractContextManager[object]:
     return recorder.agent(talk.agent) if talk.agent else nullcontext()
 
 
-def _exchange(recorder: TrajectoryRecorder, dialect: str, talk: Talk, number: int, *, streams: bool) -> None:
+def _exchange(make_client: MakeClient, dialect: str, talk: Talk, number: int, *, streams: bool) -> None:
     written, answer = DIALECTS[dialect], talk.rounds[number].answer
 
     def respond(_: httpx.Request) -> httpx.Response:
@@ -53,7 +76,7 @@ def _exchange(recorder: TrajectoryRecorder, dialect: str, talk: Talk, number: in
         return httpx.Response(200, json=written.answer(talk, f"r{number}", answer))
 
     transport = httpx.MockTransport(respond)
-    with http_client(recorder=recorder, library="httpx", transport=transport, trust_env=False) as client:
+    with make_client(library="httpx", transport=transport, trust_env=False) as client:
         client.post(written.url(streams), json=request_of(dialect, talk, number, streams=streams))
 
 

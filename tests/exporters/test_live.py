@@ -12,9 +12,12 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 
+from tests.capture.server import plain, serving
 from tests.cli.invoking import invoke
 from tests.exporters.sink import Sink, attributes, sink
-from trace_recorder import TrajectoryRecorder, load, otlp
+from tests.rerun.runs import ask, client
+from tests.views.sdk_conversations import spoken
+from trace_recorder import TrajectoryRecorder, fork, load, otlp
 from trace_recorder.attach.exporting import UNDELIVERED
 from trace_recorder.exporters.sink_session import MAX_ANSWER_BYTES, session
 from trace_recorder.recording.amend import append_annotation, append_rewards
@@ -213,3 +216,28 @@ def test_contents_can_be_left_out(tmp_path: Path) -> None:
         sent = b"".join(body for _, _, body in server.requests)
         assert [text for text in (b"How many", b"Three", b"path") if text in sent] == []
         assert b"gen_ai.usage.input_tokens" in sent
+
+
+def test_a_fork_is_sent_with_the_mark_of_what_it_was_given(tmp_path: Path) -> None:
+    """While it goes on, and once: the call that was not made has a mark in the place of its tokens."""
+    path = tmp_path / "fork.json"
+    with serving(*(plain(spoken(text)) for text in ("1", "2", "b"))) as provider, sink() as server:
+        parent = TrajectoryRecorder(tmp_path / "parent.json")
+        with parent:
+            parent_client = parent.wrap(client(f"{provider.url}/v1"))
+            first, second = (ask(parent_client, text) for text in ("one", "two"))
+        recorder = TrajectoryRecorder(path, exporters=[otlp(server.url, flush_seconds=20)])
+        with fork(tmp_path / "parent.json", at="llm_2", recorder=recorder) as branch:
+            answers = [ask(branch.wrap(client(f"{provider.url}/v1")), text) for text in ("one", "two")]
+
+        assert (first, second, answers) == ("1", "2", ["1", "b"])
+        spans = sorted(server.spans(), key=lambda one: one.start_time_unix_nano)
+        calls = [attributes(span) for span in spans if span.name == "chat m"]
+        marks = [json.loads(one.get("trace_recorder.replayed_from", "null")) for one in calls]
+        parent_id = load(tmp_path / "parent.json").trajectory_id
+        taken = {"input_tokens": 10, "output_tokens": 5}
+        assert marks == [{"trajectory_id": parent_id, "interaction_id": "llm_1", "usage": taken}, None]
+        assert [one.get("gen_ai.usage.input_tokens") for one in calls] == [None, 10]
+        sent = len(server.spans())
+        assert invoke("export", path, "-f", "otlp", "--endpoint", server.url, "--resume").exit_code == 0
+        assert len(server.spans()) == sent

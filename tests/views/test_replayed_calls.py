@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
+from tests.cli.invoking import invoke
 from tests.contents import shown_spans
 from tests.contents.comparing import NOT_CARRIED, READERS
 from tests.contents.script import Tokens
 from tests.views.made import assistant, call, gave, run, use
-from trace_recorder import Trajectory
+from trace_recorder import Trajectory, load
 from trace_recorder.cli.formats import FORMATS, Source, outputs_of
 from trace_recorder.imports.loader import load_each
+from trace_recorder.values.replayed_from import ReplayedFrom
 from trace_recorder.views.otlp.spans import to_spans
 from trace_recorder.views.trae import to_trae
 
@@ -188,6 +190,16 @@ def test_a_mark_is_read_again(name: str, origin: Payload, tmp_path: Path) -> Non
         assert again.metrics["total_input_tokens"] == 7
         given = again.llm_interactions[0].response.usage
         assert (given.output_tokens, given.cache_read_input_tokens, given.cost) == (20, 10, 0.5)
+
+
+def test_a_mark_is_in_the_journal_that_an_import_writes(tmp_path: Path) -> None:
+    """It is valid, and says the same as the file that it was read from."""
+    read_again("otlp", exported("otlp", told()), tmp_path)
+    imported = invoke("import", tmp_path / "export.json", "-o", tmp_path / "runs")
+    [path] = (tmp_path / "runs").glob("*.jsonl")
+
+    assert (imported.exit_code, invoke("validate", path).exit_code) == (0, 0)
+    assert [one.replayed_from for one in load(path).llm_interactions] == [ReplayedFrom(**ORIGIN), None]
 
 
 def read_again(name: str, contents: list[Payload], directory: Path) -> list[Trajectory]:

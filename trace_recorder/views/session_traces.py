@@ -33,6 +33,7 @@ from trace_recorder.views.replayed_calls import origin_of
 from trace_recorder.views.view import LeftOut, view
 
 _SUPPORTED: FormatSupport = {"answers": ContentSupport.of(THOUGHTS)}
+_BESIDE_WHAT_IS_SAID = {"role", "content", "timestamp", "model", "replayedFrom"}
 _ROLES = {"developer": "system", "system": "system", "tool": "tool", "assistant": "assistant"}
 
 
@@ -60,7 +61,7 @@ def _header(trajectory: Trajectory, conversation: Conversation, number: int) -> 
 def _messages(conversation: Conversation, steps: Mapping[Turn, Sequence[AgentStep]]) -> Iterator[dict[str, Payload]]:
     for line in lines_with_results(conversation, steps):
         message = _message(line)
-        if message["content"] or message.keys() - {"role", "content", "timestamp", "model"} or not line.answer:
+        if message["content"] or message.keys() - _BESIDE_WHAT_IS_SAID or not line.answer:
             yield {"type": "message", "message": message}
 
 
