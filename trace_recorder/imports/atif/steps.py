@@ -25,7 +25,7 @@ from trace_recorder.values.messages import (
     ToolResult,
     without_none,
 )
-from trace_recorder.values.replayed_from import ReplayedFrom, read_replayed_from
+from trace_recorder.values.replayed_from import ReplayedFrom
 
 _ROLES = {"system": "system", "user": "user", "agent": "assistant"}
 
@@ -235,7 +235,7 @@ def _is_call(step: Mapping[str, Payload]) -> bool:
 
 def _origin(step: Mapping[str, Payload]) -> ReplayedFrom | None:
     """Return where the answer of a step is from, if our view marked its call as one that was not made."""
-    return read_replayed_from(members.written_by_view(_extra(step)).get("replayed_from"))
+    return ReplayedFrom.of_document(members.written_by_view(_extra(step)).get("replayed_from"))
 
 
 def _with_next_request(steps: Sequence[Mapping[str, Payload]]) -> list[tuple[Mapping[str, Payload], str | None]]:

@@ -17,7 +17,7 @@ from trace_recorder.imports.foreign.clocks import stated_time
 from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.messages import Message, Payload, Usage, without_none
-from trace_recorder.values.replayed_from import read_replayed_from
+from trace_recorder.values.replayed_from import ReplayedFrom
 from trace_recorder.values.structs import replace
 
 _ENTRIES = {
@@ -158,7 +158,7 @@ class _Reading:
     def _read_answer(self, message: Members, time: str, number: int) -> None:
         stop = as_text(message.get("stopReason"))
         failed = as_text(message.get("errorMessage")) or stop or ""
-        origin = read_replayed_from(message.get(ORIGIN))
+        origin = ReplayedFrom.of_document(message.get(ORIGIN))
         usage = _usage(as_dict(as_dict(message[ORIGIN] if origin else message).get("usage")))
         self.run.status = "unknown" if stop not in _BROKEN else "interrupted" if stop == "aborted" else "failed"
         self.run.error = {"type": "error", "message": failed} if stop == "error" else None

@@ -18,7 +18,7 @@ from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members
 from trace_recorder.imports.foreign.session_lines import session_lines
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.messages import LLMResponse, without_none
-from trace_recorder.values.replayed_from import read_replayed_from
+from trace_recorder.values.replayed_from import ReplayedFrom
 
 _NAMES = {"reasoningContent": "reasoning_content", "toolCalls": "tool_calls", "toolCallId": "tool_call_id"}
 _OF_A_LINE = {"timestamp", "model", ORIGIN}
@@ -64,5 +64,5 @@ def _read_message(run: ForeignRun, history: AgentHistory, members: Members) -> N
         call = history.call(time, response)
         if call.response is not None:
             call.response |= without_none(extra=message.extra or None)
-        call.replayed_from = read_replayed_from(members.get(ORIGIN))
+        call.replayed_from = ReplayedFrom.of_document(members.get(ORIGIN))
         run.model = run.model or model

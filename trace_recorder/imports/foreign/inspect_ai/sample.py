@@ -18,7 +18,7 @@ from trace_recorder.imports.foreign.inspect_ai.attachments import Attachments
 from trace_recorder.imports.foreign.inspect_ai.prompts import Prompts
 from trace_recorder.imports.foreign.run import MAIN, Agent, Call, Conversation, Event, Kept, Members, Missing, ToolRun
 from trace_recorder.values.messages import Payload, without_none
-from trace_recorder.values.replayed_from import read_replayed_from
+from trace_recorder.values.replayed_from import ReplayedFrom
 
 _STRUCTURE = {"span_begin", "span_end", "step"}
 _AGENTS = {"agent", "scorer"}
@@ -146,7 +146,7 @@ class SampleReader:
             agent=self._agent(event),
             duration_seconds=as_number(output.get("time")) or as_number(event.get("working_time")),
             complete=event.get("pending") is not True,
-            replayed_from=read_replayed_from(as_dict(event.get("metadata")).get("replayed_from")),
+            replayed_from=ReplayedFrom.of_document(as_dict(event.get("metadata")).get("replayed_from")),
         )
 
     def _tool(self, event: Members, time: str, number: int) -> Iterator[Event]:

@@ -15,7 +15,7 @@ from trace_recorder.dialects.manual import read_usage
 from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Score
 from trace_recorder.imports.foreign.spans.span import Span, parsed
 from trace_recorder.values.messages import Usage
-from trace_recorder.values.replayed_from import ReplayedFrom, read_replayed_from
+from trace_recorder.values.replayed_from import ReplayedFrom
 from trace_recorder.values.trajectory import Status
 
 _OURS = "trace_recorder."
@@ -43,7 +43,7 @@ def scores(span: Span) -> Iterator[Score]:
 def origin_of(span: Span) -> tuple[ReplayedFrom, Usage] | None:
     """Return where the answer of a call is from, and what it took, if our own export says that it was not made."""
     stated = span.take_json(f"{_OURS}replayed_from")
-    origin = read_replayed_from(stated)
+    origin = ReplayedFrom.of_document(stated)
     return None if origin is None else (origin, read_usage(as_dict(as_dict(stated).get("usage"))))
 
 
