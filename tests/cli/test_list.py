@@ -72,7 +72,8 @@ def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def runs(tmp_path: Path) -> Path:
     """A directory with these runs."""
     for name, said in RUNS.items():
-        document = {**said, "llm_interactions": [], "agent_steps": []}
+        usage = {"cost": said["metrics"].get("cost")}
+        document = {**said, "llm_interactions": [{"timestamp": "", "response": {"usage": usage}}], "agent_steps": []}
         (tmp_path / name).write_text(json.dumps(document), encoding="utf-8")
     return tmp_path
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.chat_calls import Answer, asked, call, said
+from tests.cli.invoking import invoke
 from tests.viewer.serving import serving
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.values.messages import Payload
@@ -65,6 +66,33 @@ def test_a_run_costs_in_the_list_what_it_costs_on_its_page(answers: dict[str, Pa
     }
     assert [one["cost"] for one in calls[:2]] == [pytest.approx(0.0026), pytest.approx(0.000756)]
     assert calls[2]["cost"] is None
+
+
+def test_the_command_lists_the_same_costs(answers: dict[str, Payload], tmp_path: Path) -> None:
+    """`list` has the figures of the viewer's list, marks an estimate and a call without a price, and sorts by them."""
+    listed = json.loads(invoke("list", tmp_path, "--sort", "cost", "--json").output)["trajectories"]
+    lines = invoke("list", tmp_path, "--sort", "cost").output.splitlines()
+
+    costs_of_rows = {one["file"]: (one["cost"], one["cost_estimated"], one["calls_without_price"]) for one in listed}
+    assert costs_of_rows == costs(answers["second"])
+    assert [one["file"] for one in listed] == ["estimated.json", "stated.json", "unknown.json"]
+    assert "  ~0.0034 + ?  " in lines[1]
+    assert "  0.2500  " in lines[2]
+
+
+def test_a_run_whose_calls_cannot_be_read_has_no_cost(tmp_path: Path) -> None:
+    """Neither list repeats what the end of a damaged document states."""
+    record(tmp_path / "run.json", priced("gpt-4o", 1000, cost=0.25))
+    (tmp_path / "run.jsonl").unlink()
+    path = tmp_path / "run.json"
+    path.write_text(path.read_text().replace('"timestamp": "', '"timestamp": 7, "was": "'))
+    with serving(tmp_path) as client:
+        version = client.get("/api/runs").json()["version"]
+        listed = client.get("/api/runs", params={"since": version}).json()
+
+    assert costs(listed) == {"run.json": (None, None, 0)}
+    [row] = json.loads(invoke("list", tmp_path, "--json").output)["trajectories"]
+    assert (row["cost"], row["cost_estimated"]) == (None, None)
 
 
 def test_a_run_that_goes_on_is_not_read_for_its_costs(tmp_path: Path) -> None:

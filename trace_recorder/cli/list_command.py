@@ -98,7 +98,7 @@ def list_(  # noqa: PLR0913, PLR0917 - one argument an option
         limit,
     )
     paths = paths_or_default(runs)
-    found = listing(paths, select=select)
+    found = listing(paths, select=select, with_costs=True)
     if not (found.trajectories or found.others or select.selects):
         fail(no_runs_message(paths))
     named = {str(path) for path in paths if not is_directory(path)}

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 
 from trace_recorder.cli.arguments import no_runs_message, paths_or_default
@@ -21,6 +21,7 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import are_of_older_version, metrics_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.rewards import rewards_of
+from trace_recorder.views.run_costs import may_have_price, run_costs_or_unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +41,19 @@ class Row:
     execution_time: float | None
     agent_steps: int | None
     cost: float | None
+    """What the providers stated; in a listing with costs, with the estimates for the other calls."""
     failed_llm_calls: int | None
     failed_tool_calls: int | None
     rewards: dict[str, float]
     forked_from: str | None
     """The file of the run that this one continues, and the call from which it does."""
+    cost_estimated: bool | None = None
+    """Whether the cost has an estimate in it."""
+    calls_without_price: int | None = None
+    """How many calls the cost leaves out; None where the calls were not read."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Run:
     """A row, and what else runs are selected and sorted by."""
 
@@ -56,6 +62,16 @@ class Run:
     metrics: Mapping[str, Payload]
     metadata: Mapping[str, Payload]
     error: ErrorInfo | None
+
+    @cached_property
+    def row_with_costs(self) -> Row:
+        """The row with what all calls cost, as the viewer's list has it. The calls are read if one may have a price."""
+        row = self.row
+        if not may_have_price(row.status, row.input_tokens, row.output_tokens):
+            return replace(row, cost_estimated=None if row.cost is None else False)
+        costs = run_costs_or_unknown(self.path)
+        estimated = None if costs.amount is None else costs.estimated
+        return replace(row, cost=costs.amount, cost_estimated=estimated, calls_without_price=costs.calls_without_price)
 
     def tool_names(self) -> set[str]:
         """Read the run, and return the names of the tools that models asked for. Raises UnreadableError."""
@@ -94,7 +110,9 @@ def start_of(run: Run) -> tuple[str, str]:
     return str(run.row.start_time or ""), run.row.file
 
 
-def listing(paths: Sequence[Path], *, select: Select = oldest_first, load_run: Load = load) -> Listing:
+def listing(
+    paths: Sequence[Path], *, select: Select = oldest_first, load_run: Load = load, with_costs: bool = False
+) -> Listing:
     """Read the runs at these paths. Those of a single directory are listed without the directory.
 
     Raises UnreadableError where a directory cannot be read.
@@ -107,7 +125,7 @@ def listing(paths: Sequence[Path], *, select: Select = oldest_first, load_run: L
             runs.append(process(path, partial(_read_run, path, name, load_run)))
         except UnreadableError as error:
             others.append(Other(name, str(error)))
-    return Listing([run.row for run in select(runs)], others)
+    return Listing([run.row_with_costs if with_costs else run.row for run in select(runs)], others)
 
 
 def run_at(path: Path) -> Path:

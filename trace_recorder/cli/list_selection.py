@@ -117,7 +117,7 @@ def _figure(run: Run, sort: str) -> float | None:
     if sort == "duration":
         return _number(row.execution_time)
     if sort == "cost":
-        return _number(run.metrics.get("cost"))
+        return _number(run.row_with_costs.cost)
     if sort == "calls":
         return _number(row.llm_calls)
     counts = [count for count in (_number(row.input_tokens), _number(row.output_tokens)) if count is not None]

@@ -82,7 +82,9 @@ def _errors(row: Row) -> str:
 
 
 def _cost(row: Row) -> str:
-    return f"{row.cost:.4f}" if isinstance(row.cost, int | float) else text_of(row.cost)
+    """Return a cost as one cell, marked as `stats` does: an estimate, and calls that have no price."""
+    amount = f"{row.cost:.4f}" if isinstance(row.cost, int | float) else text_of(row.cost)
+    return f"{'~' if row.cost_estimated else ''}{amount}{' + ?' if amount and row.calls_without_price else ''}"
 
 
 def _model(row: Row) -> str:

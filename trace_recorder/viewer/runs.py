@@ -22,9 +22,10 @@ from trace_recorder.guard import try_call
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.messages import Payload
 from trace_recorder.viewer.parts import Json
-from trace_recorder.viewer.run_costs import costs_of, needs_estimate
+from trace_recorder.viewer.run_costs import costs_of
 from trace_recorder.viewer.run_summaries import summary_of
 from trace_recorder.views.cost import table_name
+from trace_recorder.views.run_costs import may_have_price
 
 State = tuple[int, int, int, int]
 """Time of the last change and size of a run's two files."""
@@ -45,7 +46,9 @@ class _Known:
     @property
     def needs_costs(self) -> bool:
         """Whether its calls are still to be read for what they cost."""
-        return self.costs is None and self.is_readable and needs_estimate(self.row)
+        row = self.row
+        tokens = row.get("total_input_tokens"), row.get("output_tokens")
+        return self.costs is None and self.is_readable and may_have_price(row.get("status"), *tokens)
 
     def to_json(self) -> Json:
         """Return the row with the costs of the run."""

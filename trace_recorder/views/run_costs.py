@@ -1,0 +1,110 @@
+"""What whole runs cost: the sum of the costs of their calls, as `list` and the viewer's list show it.
+
+Of an ended run the calls of its document are decoded, and of each call only the members on which its price depends.
+That takes a small part of the time of reading the run. Any other run, and a document that does not have this form, is
+loaded as a whole. What a call costs, and when that is an estimate, is decided in `cost.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import cast
+
+from msgspec import MsgspecError, Struct, json
+
+from trace_recorder.dialects.manual import read_usage
+from trace_recorder.guard import try_call
+from trace_recorder.values.llm_interaction import InteractionSource, LLMInteraction
+from trace_recorder.values.messages import LLMResponse, Payload
+from trace_recorder.values.replayed_from import ReplayedFrom
+from trace_recorder.views.cost import Costs, cost_of, table
+
+
+class RunCosts(Struct, frozen=True):
+    """What a run cost in US dollars, whether that has an estimate in it, and how many calls have no price."""
+
+    amount: float | None = None
+    estimated: bool = False
+    calls_without_price: int = 0
+
+
+class _AnswerInDocument(Struct):
+    model: str | None = None
+    usage: dict[str, Payload] | None = None
+
+
+class _CallInDocument(Struct):
+    """A call of a document: its other members are passed over."""
+
+    timestamp: str
+    provider: str | None = None
+    model: str | None = None
+    api: str | None = None
+    response: _AnswerInDocument | None = None
+    replayed_from: Payload = None
+
+    def to_interaction(self) -> LLMInteraction:
+        """Return an interaction that has what `cost_of` asks for."""
+        answer = self.response or _AnswerInDocument()
+        return LLMInteraction(
+            interaction_id="",
+            timestamp=self.timestamp,
+            provider=self.provider,
+            model=self.model,
+            source=cast(InteractionSource, None),  # what the call says is not read
+            api=self.api,
+            response=LLMResponse(model=answer.model, usage=read_usage(answer.usage or {})),
+            replayed_from=ReplayedFrom.of_document(self.replayed_from),
+        )
+
+
+class _EndedDocument(Struct):
+    status: str
+    llm_interactions: list[_CallInDocument]
+
+
+_DECODER = json.Decoder(_EndedDocument)
+
+
+def may_have_price(status: Payload, *tokens: Payload) -> bool:
+    """Whether calls of a run may have a price. A run that goes on is read when it has ended."""
+    return any(tokens) and status != "running" and table() is not None
+
+
+def run_costs_or_unknown(path: Path) -> RunCosts:
+    """Return what a run cost. That is unknown if the run cannot be read, whatever its end states."""
+    return try_call(lambda: run_costs(path), lambda _: RunCosts())
+
+
+def run_costs(path: Path) -> RunCosts:
+    """Return what a run cost. Raises what `load` raises."""
+    calls = _calls_of_document(path)
+    if calls is None:
+        from trace_recorder.imports.loader import load  # noqa: PLC0415 - `list` of ended runs does without it
+
+        calls = load(path).llm_interactions
+    return costs_of_calls(calls)
+
+
+def costs_of_calls(calls: Iterable[LLMInteraction]) -> RunCosts:
+    """Return what calls cost together."""
+    costs, without_price = Costs(), 0
+    for call in calls:
+        cost = cost_of(call)
+        costs.add(cost)
+        without_price += cost is None and call.response.usage.is_known
+    if not costs.stated_calls + costs.estimated_calls:
+        return RunCosts(calls_without_price=without_price)
+    return RunCosts(round(costs.stated + costs.estimated, 9), costs.estimated_calls > 0, without_price)
+
+
+def _calls_of_document(path: Path) -> Sequence[LLMInteraction] | None:
+    """Return the calls of an ended run's document; None for anything else."""
+    if path.suffix != ".json":
+        return None
+    try:
+        document = _DECODER.decode(path.read_bytes())
+    except (OSError, MsgspecError, RecursionError):
+        return None
+    return None if document.status == "running" else [call.to_interaction() for call in document.llm_interactions]
