@@ -30,7 +30,7 @@ def per_call(path: Path, few: int, many: int, *, growing: bool) -> float:
     return (counted[1] - counted[0]) / (many - few)
 
 
-@pytest.mark.parametrize(("growing", "limit"), [(False, 116), (True, 123)], ids=["short prompts", "conversation"])
+@pytest.mark.parametrize(("growing", "limit"), [(False, 80), (True, 80)], ids=["short prompts", "conversation"])
 def test_a_call_with_its_messages_takes_few_steps(tmp_path: Path, *, growing: bool, limit: int) -> None:
     """However many messages came before it."""
     assert per_call(tmp_path, 10, 60, growing=growing) <= limit

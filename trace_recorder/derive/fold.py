@@ -4,9 +4,8 @@ Every prefix of a journal folds. A record that cannot be read costs only the int
 so. Records of one interaction are joined by `interaction_id`; interactions are in the order in which they began. What
 went over the wire is interpreted by the readers in `dialects/`, so a corrected reader also improves old runs.
 
-`add` only files a record; `read_pending` reads what was added since, in the order of the records, and `match_tools`
-finds the calls of the tools in what was read. It makes no difference whether records are read one by one or all at
-once.
+`add_all` only files records; `read_pending` reads what was added since, in the order of the records, and `match_tools`
+finds the calls of the tools in what was read. It makes no difference whether records are read one by one or together.
 """
 
 from __future__ import annotations
@@ -71,6 +70,7 @@ class Fold:
     changed_steps: dict[str, None] = field(init=False)
     _request_reader: RequestReader = field(init=False)
     _step_reader: StepReader = field(init=False)
+    _adding: Record | None = None
     _pending: list[tuple[CallRecords | None, Record]] = field(default_factory=list)
     _unmatched: list[tuple[Any, ...]] = field(default_factory=list)
     _interactions: dict[str, LLMInteraction] = field(default_factory=dict)
@@ -84,14 +84,42 @@ class Fold:
     # ── adding records ───────────────────────────────────────────────────────────────────────────────────────────
 
     def add(self, record: Record | BadLine) -> None:
-        """Add one record. A record of an unknown kind is skipped: a later version wrote it."""
-        if isinstance(record, BadLine):
-            self.run.add_bad_line(record)
-            return
-        self.run.count(record)
-        handle = _HANDLERS.get(record.kind)
-        if handle is not None:
-            try_call(handle, partial(self.run.add_unusable, record), self, record)
+        """Add one record."""
+        self.add_all([record])
+
+    def add_all(self, records: Iterable[Record | BadLine]) -> None:
+        """Add records one after another. One of an unknown kind is skipped: a later version wrote it."""
+        left = iter(records)
+        while not try_call(self._add_usable, self._skip_unusable, left):
+            continue
+
+    def _add_usable(self, records: Iterator[Record | BadLine]) -> bool:
+        """Add records, up to one that cannot be used, which raises; return True after the last one."""
+        run = self.run
+        for record in records:
+            if isinstance(record, BadLine):
+                run.add_bad_line(record)
+                continue
+            self._adding = record
+            run.records += 1
+            if record.seq == run.last_seq + 1 and not run.damaged_since and "redacted" not in record.data:
+                run.last_seq += 1
+            else:
+                run.count(record)
+            if record.kind == "item":  # the most frequent kind
+                self.items.add_record(record)
+            elif (handle := _HANDLERS.get(record.kind)) is not None:
+                handle(self, record)
+            self._adding = None
+        return True
+
+    def _skip_unusable(self, error: Exception) -> bool:
+        """Add a gap for the record that is being added. An error between two records is one of their source."""
+        record, self._adding = self._adding, None
+        if record is None:
+            raise error
+        self.run.add_unusable(record, error)
+        return False
 
     def _add_to_call(self, record: Record) -> None:
         identity = record.data["interaction_id"]
@@ -307,17 +335,14 @@ class Fold:
 
     def derived_step(self, number: int, one: LLMInteraction) -> AgentStep:
         """Make the step that is derived from an interaction."""
-        answers = self.tools.answers.get(one.interaction_id, {})
-        return step_of(number, one, answers, self.tools.executions.get(one.interaction_id, ()))
+        identity = one.interaction_id
+        return step_of(number, one, self.tools.answers.get(identity, {}), self.tools.executions.get(identity, ()))
 
     def recorded_step(self, step: RecordedStep) -> AgentStep:
         """Make a step that the agent recorded, with the interactions and tools of its block."""
         calls = [self.calls[identity] for identity in step.interactions if identity in self.calls]
-        made = [
-            one
-            for call in calls
-            if (one := self.interaction(call)) is not None and (one.api is not None or not self.duplicates.has(one))
-        ]
+        read = [one for call in calls if (one := self.interaction(call)) is not None]
+        made = [one for one in read if one.api is not None or not self.duplicates.has(one)]
         attached = (execution for one in made for execution in self.tools.executions.get(one.interaction_id, ()))
         return step.step(made, self.tools.answers, [one for one in attached if one.requested_by])
 
@@ -356,7 +381,6 @@ def unreadable_gaps(interactions: Iterable[LLMInteraction]) -> list[Gap]:
 
 _HANDLERS: Mapping[str, Callable[[Fold, Record], object]] = {
     "start": lambda fold, record: fold.run.add_start(record),
-    "item": lambda fold, record: fold.items.add_record(record),
     "llm_request": Fold._add_to_call,
     "llm_stream": Fold._add_to_call,
     "llm_response": Fold._add_to_call,

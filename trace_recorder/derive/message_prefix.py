@@ -1,7 +1,7 @@
 """A conversation as far as its requests were read: what the next request of it need not read again.
 
-A prefix has the numbers of the elements of a history, and what was read of them. The live document only needs the
-messages as texts. Where a run is loaded, its messages are in a table, and a prefix has their numbers.
+A prefix has the numbers of the elements of a history, and the texts of their messages: the live document needs no more.
+`table_prompts.py` has the same for a loaded run, whose messages are in a table.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from itertools import takewhile
-from operator import is_
 
 from trace_recorder.dialects.call_ids import CallNumbering, count_made_up
 from trace_recorder.dialects.split_messages import MergeRule, MessageGroup
 from trace_recorder.signal_handlers import ours
-from trace_recorder.values.message_table import MessageTable, NumberedMessages
+from trace_recorder.values.message_table import NumberedMessages
 from trace_recorder.values.messages import Message, Payload, RequestReading, ToolResult
 from trace_recorder.values.structs import Struct
 
@@ -26,8 +25,6 @@ PREAMBLE = -1
 _MAX_SEARCHES = 16
 """In how many places the end of a history is searched for, if its first element is repeated."""
 _SEPARATOR = b", "
-_REFERENCE_BYTES = 64
-"""How much an element adds to a prefix of a table: its number, and those of its messages."""
 
 Render = Callable[[Message], bytes]
 Ranges = tuple[tuple[int, int], ...]
@@ -91,8 +88,7 @@ def _error_text(content: Payload) -> str:
 class MessagePrefix:
     """A conversation as far as it was read. Its lists only grow: all its requests share the beginning.
 
-    `keep` is the table that has the messages. Or it is a function that writes a message as JSON, and the texts are
-    kept. `size` is how many bytes a prefix takes, roughly.
+    `render` writes a message as JSON. `size` is how many bytes a prefix takes, roughly.
     """
 
     def __init__(
@@ -100,7 +96,7 @@ class MessagePrefix:
         key: str,
         offer: RequestReading,
         merge_rule: MergeRule | None,
-        keep: MessageTable | Render,
+        render: Render,
         *,
         numbered: bool,
     ) -> None:
@@ -110,11 +106,9 @@ class MessagePrefix:
         self.size = self._dropped_size = 0
         self.merge_rule = merge_rule
         self._offer = offer
-        self._table = keep if isinstance(keep, MessageTable) else None
-        self._keep = keep
+        self._render = render
         self._numbered = numbered
         self._last_message: Message | None = None
-        self._message_numbers = array("q")
         self._texts: list[bytes] = []
         self._without_text = 0
         self._ends = array("q", [0])
@@ -138,9 +132,7 @@ class MessagePrefix:
     def append_element(self, number: int, messages: list[Message]) -> None:
         """Append an element, and the messages that it reads as."""
         if self._numbered:
-            given, messages = messages, [self._numbering.number(message) for message in messages]
-            if self._table is not None and not all(map(is_, messages, given)):
-                messages = [*map(self._table.with_ids, given, messages)]
+            messages = [self._numbering.number(message) for message in messages]
         for message in messages:
             if message.role == "assistant":
                 self._results, self._last_assistant = [], len(self.numbers)
@@ -148,12 +140,7 @@ class MessagePrefix:
                 self._results.append(result_of(message))
             if message.tool_calls:
                 self._made_up += count_made_up(message.tool_calls)
-        text = b""
-        if isinstance(self._keep, MessageTable):
-            self._message_numbers.extend(map(self._keep.number_of, messages))
-            self.size += _REFERENCE_BYTES
-        else:
-            text = b"".join([_SEPARATOR + self._keep(message) for message in messages])
+        text = b"".join([_SEPARATOR + self._render(message) for message in messages])
         self._append_element(number, text, len(messages))
 
     def merges_with(self, group: MessageGroup) -> bool:
@@ -206,14 +193,13 @@ class MessagePrefix:
             self.interaction_id, self._last_is_hidden = interaction_id, False
         since = self._since if self._kept and self._since != interaction_id else None
         new = self._new if self._kept else 0
-        table = self._table
-        if table is None and self._without_text > (new if since else 0):
+        if self._without_text > (new if since else 0):
             return None
         return IncrementalReading(
             identity=interaction_id,
             offer=self._offer,
-            messages=None if table is None else NumberedMessages(table, self._message_numbers, 0, self._ends[-1]),
-            texts=self._texts if table is None else (),
+            messages=None,
+            texts=self._texts,
             count=len(self._texts),
             since=since,
             kept=self._kept,
@@ -231,6 +217,8 @@ class MessagePrefix:
         if (
             self.merge_rule
             or self._made_up
+            or self._numbering.has_added_ids
+            or self._numbering.has_open_calls
             or numbers[min((len(numbers) + 1) // 2, len(numbers) - 1)] not in self.numbers
         ):
             return []
@@ -268,14 +256,12 @@ class MessagePrefix:
 
         It has nothing that depends on their order.
         """
-        prefix = MessagePrefix(self.key, self._offer, self.merge_rule, self._keep, numbered=self._numbered)
+        prefix = MessagePrefix(self.key, self._offer, self.merge_rule, self._render, numbered=self._numbered)
         for position in positions:
             first, end = self._ends[position], self._ends[position + 1]
             prefix._append_element(self.numbers[position], self._texts[position], end - first)
             if 0 < position < self._without_text:
                 prefix._without_text = len(prefix.numbers)
-            prefix._message_numbers += self._message_numbers[first:end]
-            prefix.size += 0 if self._table is None else _REFERENCE_BYTES
         return prefix
 
     def all_messages(self) -> Ranges:

@@ -8,17 +8,18 @@ None and has to be read as a whole.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 
 from trace_recorder.derive.message_prefix import PREAMBLE, IncrementalReading, MessagePrefix, Render
+from trace_recorder.derive.table_prompts import ElementReadings, TablePrompts
 from trace_recorder.dialects.readers import ElementReader, element_reader_of, merge_rule_of, numbers_calls
-from trace_recorder.dialects.split_messages import MergeRule, MessageGroup, read_groups
+from trace_recorder.dialects.split_messages import MessageGroup, read_groups
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.message_table import MessageTable
-from trace_recorder.values.messages import Message, Payload, Tool
+from trace_recorder.values.messages import Message, Payload, RequestReading, Tool
 from trace_recorder.values.shared_sequence import SharedSequence
 from trace_recorder.values.structs import replace
 
@@ -30,33 +31,6 @@ MAX_PREFIX_BYTES = 16 * 1024 * 1024
 """Of a larger prefix no texts are kept."""
 MAX_OTHER_PREFIX_BYTES = 8 * 1024 * 1024
 """How many bytes all prefixes but the newest may take together."""
-
-
-class ElementReadings:
-    """What the elements of a dialect's histories read as. Each distinct element is read once, and merged once.
-
-    The elements are those of an `ItemTable`, which are kept: the same object is the same element.
-    """
-
-    def __init__(self, read: Callable[[Payload], list[Message]], merge_rule: MergeRule | None) -> None:
-        self._read_element = read
-        self._readings: dict[int, tuple[Payload, list[Message]]] = {}
-        self._merged: dict[tuple[int, ...], tuple[Sequence[Payload], Message]] = {}
-        self.merge_rule = merge_rule and MergeRule(merge_rule.continues, partial(self._merge, merge_rule))
-
-    def read(self, element: Payload) -> list[Message]:
-        """Return the messages of an element. The list is shared: do not change it."""
-        found = self._readings.get(id(element))
-        if found is None:
-            found = self._readings[id(element)] = element, self._read_element(element)
-        return found[1]
-
-    def _merge(self, rule: MergeRule, elements: Sequence[Payload], messages: Sequence[Message]) -> Message:
-        key = tuple(map(id, elements))
-        found = self._merged.get(key)
-        if found is None:
-            found = self._merged[key] = elements, rule.merge(elements, messages)
-        return found[1]
 
 
 class RequestReader:
@@ -80,10 +54,13 @@ class RequestReader:
         self.needs_all_texts = True
         self._max_prefixes = max_prefixes
         self._items = items
-        self._keep = keep
-        self._has_table = isinstance(keep, MessageTable)
+        self._render: Render | None = None
+        self._table_prompts: TablePrompts | None = None
+        if isinstance(keep, MessageTable):
+            self._table_prompts = TablePrompts(items, keep)
+        else:
+            self._render = keep
         self._prefixes: list[MessagePrefix] = []
-        self._beginnings: dict[str, MessagePrefix] = {}
         self.readings: dict[str, ElementReadings] = {} if readings is None else readings
         self._tools: Sequence[Tool] = ()
 
@@ -102,6 +79,10 @@ class RequestReader:
             return None
         numbers = _BEGINNING + self._items.numbers(history, items[history])
         request = _Request(dialect, reader, history, data["body"], items)
+        if self._table_prompts is not None:
+            readings = self.readings.get(dialect) or self._new_readings(request)
+            begin = partial(self._without_history, request)
+            return self._table_prompts.read(interaction_id, request.key, numbers, readings, begin)
         prefix = self._take_prefix(request.key, numbers) or self._new_prefix(request)
         while True:
             if not self._append_new(prefix, request, numbers):
@@ -129,30 +110,28 @@ class RequestReader:
         for prefix in same:
             if positions := prefix.matching_positions(numbers):
                 return prefix.sliced(positions)
-        beginning = same[0] if same else self._beginnings.get(key)
-        return None if beginning is None else beginning.copied()
+        return same[0].copied() if same else None
 
     def _new_prefix(self, request: _Request) -> MessagePrefix:
         """Make a prefix with only what comes before the history."""
+        offer, messages = self._without_history(request)
+        prefix = MessagePrefix(
+            request.key, offer, merge_rule_of(request.dialect), self._render, numbered=numbers_calls(request.dialect)
+        )
+        prefix.append([PREAMBLE], MessageGroup(1, messages))
+        return prefix
+
+    def _without_history(self, request: _Request) -> tuple[RequestReading, list[Message]]:
+        """Read a request without its history. Return the messages that come before it apart."""
         body = self._items.expand({"body": request.body, "items": request.other_items})
         base = request.reader.read_request(body | {request.history: []})
         self._tools = self._tools if self._tools == base.tools else SharedSequence.of(base.tools)
-        offer = replace(base, messages=SharedSequence(), tools=self._tools)
-        prefix = MessagePrefix(
-            request.key, offer, merge_rule_of(request.dialect), self._keep, numbered=numbers_calls(request.dialect)
-        )
-        prefix.append([PREAMBLE], MessageGroup(1, list(base.messages)))
-        if self._has_table:
-            self._beginnings[request.key] = prefix.copied()
-        return prefix
+        return replace(base, messages=SharedSequence(), tools=self._tools), [*base.messages]
 
     def _append_new(self, prefix: MessagePrefix, request: _Request, numbers: array[int]) -> bool:
         """Append the elements that a prefix does not have yet. False if the first one merges with its last message."""
         new = numbers[len(prefix.numbers) :]
         read, merge_rule = request.reader.read_message, prefix.merge_rule
-        if self._has_table:
-            readings = self._readings_of(request.dialect, read, merge_rule)
-            read, merge_rule = readings.read, readings.merge_rule
         if merge_rule is None:
             for number in new:
                 prefix.append_element(number, read(self._items.element(number)))
@@ -166,14 +145,13 @@ class RequestReader:
             place += group.size
         return True
 
-    def _readings_of(
-        self, dialect: str, read: Callable[[Payload], list[Message]], merge_rule: MergeRule | None
-    ) -> ElementReadings:
+    def _new_readings(self, request: _Request) -> ElementReadings:
         """Return the readings that all requests of a dialect share."""
-        readings = self.readings.get(dialect)
-        if readings is None:
-            readings = self.readings[dialect] = ElementReadings(read, merge_rule)
-        return readings
+        dialect = request.dialect
+        self.readings[dialect] = ElementReadings(
+            request.reader.read_message, merge_rule_of(dialect), makes_up_ids=numbers_calls(dialect)
+        )
+        return self.readings[dialect]
 
     def forget(self, interaction_id: str) -> None:
         """Forget the interaction that was read last: no later request is written as a delta to it."""
@@ -192,7 +170,8 @@ class _Request:
         self, dialect: str, reader: ElementReader, history: str, body: Payload, items: Mapping[str, Payload]
     ) -> None:
         self.dialect, self.reader, self.history, self.body = dialect, reader, history, body
-        self.other_items = {name: part for name, part in items.items() if name != history}
+        self.other_items = dict(items)
+        del self.other_items[history]
         self.key = _dump([dialect, body, self.other_items])
 
 

@@ -42,8 +42,9 @@ _FROM_INTERACTIONS = {"llm_interactions", "agent_steps", "metrics", "gaps"}
 class RunFacts:
     """The facts of one run, added record by record.
 
-    `torn` is a last line that was cut off, `records` how many records were read, and `redactions` how many secrets the
-    records say were masked in them. `summaries` are the summaries of steps, by the JSON of the step number.
+    `torn` is a last line that was cut off, and `records` how many records were read. `last_seq` is the number of the
+    newest record, and `damaged_since` how many damaged lines follow it. `redactions` is how many secrets the records
+    say were masked in them. `summaries` are the summaries of steps, by the JSON of the step number.
     """
 
     start: Record | None = None
@@ -54,10 +55,10 @@ class RunFacts:
     gaps: list[Gap] = field(default_factory=list)
     torn: BadLine | None = None
     records: int = 0
+    last_seq: int = 0
+    damaged_since: int = 0
     redactions: Tally = field(default_factory=lambda: Tally({"redactions": 0}))
     _annotated: dict[int, str] = field(default_factory=dict)
-    _last_seq: int = 0
-    _damaged_since: int = 0
     _reported_lines: int = 0
     _unreported_lines: int = 0
     _unreported_bytes: int = 0
@@ -65,21 +66,23 @@ class RunFacts:
     @property
     def ends_in_damage(self) -> bool:
         """Whether the newest line is damaged and not merely torn: a gap reports it already."""
-        return self._damaged_since > 0 and self.torn is None
+        return self.damaged_since > 0 and self.torn is None
 
     def count(self, record: Record) -> None:
-        """Count a record, the secrets masked in it, and the records that are missing before it."""
-        self.records += 1
+        """Count the secrets that were masked in a record, and the records that are missing before it.
+
+        A record that follows the last one, with nothing masked in it, need not be passed to this.
+        """
         if "redacted" in record.data and (redacted := as_int(record.data["redacted"])):
             self.redactions.exchange({}, {"redactions": redacted})
         if isinstance(record.seq, int):
-            if record.seq > self._last_seq + 1:
+            if record.seq > self.last_seq + 1:
                 self._report_missing(record)
-            self._last_seq, self._damaged_since = record.seq, 0
+            self.last_seq, self.damaged_since = record.seq, 0
 
     def _report_missing(self, record: Record) -> None:
         """Add a gap if more numbers are missing than there were damaged lines since the last record."""
-        last, damaged = self._last_seq, self._damaged_since
+        last, damaged = self.last_seq, self.damaged_since
         missing = record.seq - last - 1
         if missing > damaged:
             which = f"record {last + 1} is" if missing == 1 else f"records {last + 1} to {record.seq - 1} are"
@@ -87,7 +90,7 @@ class RunFacts:
 
     def add_bad_line(self, line: BadLine) -> None:
         """Add a line that is no record. A torn last line is no gap: the writer was killed in the middle of it."""
-        self._damaged_since += 1
+        self.damaged_since += 1
         if line.torn:
             self.torn = line
         elif self._reported_lines < MAX_REPORTED_LINES:

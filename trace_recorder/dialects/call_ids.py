@@ -45,13 +45,20 @@ class CallNumbering:
     """Makes up the missing ids of a conversation, message by message.
 
     A result without an id answers the first open call of the latest turn with the same name, or with any name if the
-    result has none. If there is no such call, the id stays None. Adjacent messages with calls are one turn.
+    result has none. If there is no such call, the id stays None. Adjacent messages with calls are one turn. `made_up`
+    counts the ids of calls that were made up; `has_added_ids` is whether any message got an id.
     """
 
     def __init__(self) -> None:
         self.made_up = 0
+        self.has_added_ids = False
         self._open_turns: list[list[ToolCall]] = []
         self._is_asking = False
+
+    @property
+    def has_open_calls(self) -> bool:
+        """Whether a call has no result yet: a result without an id may answer it."""
+        return any(self._open_turns)
 
     def number(self, message: Message) -> Message:
         """Return the next message with all ids. A message without calls ends the turn."""
@@ -68,8 +75,10 @@ class CallNumbering:
         if calls:
             self._open_turns[-1].extend(calls)
         self._is_asking = bool(calls)
-        same = calls == message.tool_calls and call_id == message.call_id
-        return message if same else replace(message, tool_calls=calls, call_id=call_id)
+        if calls == message.tool_calls and call_id == message.call_id:
+            return message
+        self.has_added_ids = True
+        return replace(message, tool_calls=calls, call_id=call_id)
 
     def _close(self, call_id: str | None, name: str | None) -> str | None:
         """Close the call that a result answers and return its id; the result's own id if there is no such call."""

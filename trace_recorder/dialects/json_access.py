@@ -170,7 +170,9 @@ class Members(dict[str, Payload]):
         """Return what was not taken, without nulls and without opened members that are empty now."""
         if not self:
             return {}
-        left = {key: value for key, value in self.items() if value is not None}
+        left = dict(self)
+        if None in left.values():
+            left = {key: value for key, value in left.items() if value is not None}
         for key, opened in self._opened.items():
             if key in left and not (rest := opened.rest()):
                 del left[key]

@@ -175,8 +175,12 @@ def join_stream(text: str) -> JoinedStream:
 def read_usage(usage: Payload) -> Usage:
     """Read the usage object of any of OpenAI's dialects."""
     members = Members(usage)
-    of_input = [members.nested(name) for name in _INPUT_DETAILS if name in members]
-    of_output = [members.nested(name) for name in _OUTPUT_DETAILS if name in members]
+    of_input: list[Members] = []
+    of_output: list[Members] = []
+    for details, names in ((of_input, _INPUT_DETAILS), (of_output, _OUTPUT_DETAILS)):
+        for name in names:
+            if name in members:
+                details.append(members.nested(name))
     cached = _first_integer(of_input, "cached_tokens") if of_input else None
     sent, answered, written, *read = members.first_integers(*(_COUNTS if cached is None else _COUNTS[:-1]))
     return Usage(

@@ -76,9 +76,9 @@ class GrowingJournal:
             raise ReplacedError(str(self.path))
         self._begin = self._begin or data[:64]
         end = len(data) if is_final else data.rfind(b"\n") + 1
-        for record in journal_reader.read(data[:end], self._offset):
-            self.fold.add(record)
-            self._is_torn = isinstance(record, journal_reader.BadLine) and record.torn
+        records = [*journal_reader.read(data[:end], self._offset)]
+        self.fold.add_all(records)
+        self._is_torn = bool(records) and isinstance(last := records[-1], journal_reader.BadLine) and last.torn
         self._offset += end
 
     def trajectory(self) -> Trajectory:

@@ -152,8 +152,7 @@ def load_lines(lines: Iterable[bytes], path: Path) -> Trajectory:
     fold = Fold()
     at = 0
     for line in lines:
-        for record in journal_reader.read(line, at):
-            fold.add(record)
+        fold.add_all(journal_reader.read(line, at))
         at += len(line)
     return _read_on_demand(fold, "unknown", path, path)
 
@@ -168,8 +167,7 @@ def fold_journal(path: Path, requested: Path | None = None) -> tuple[Trajectory,
         raise NotOwnError(_NO_JOURNAL.format(path))
     fold = Fold()
     data = path.read_bytes()
-    for record in journal_reader.read(data):
-        fold.add(record)
+    fold.add_all(journal_reader.read(data))
     refuse_others(fold, data, path)
     status = status_without_end(path, fold)
     fold.run.gaps += cut_off_gaps(path, fold)

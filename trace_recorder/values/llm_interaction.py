@@ -22,7 +22,7 @@ from trace_recorder.values.messages import (
     without_none,
 )
 from trace_recorder.values.replayed_from import ReplayedFrom
-from trace_recorder.values.shared_sequence import SharedSequence
+from trace_recorder.values.shared_sequence import ImmutableSequence, SharedSequence
 from trace_recorder.values.short_forms import call_repr, folded_rows, table
 from trace_recorder.values.structs import Struct, equal_but, field
 
@@ -220,7 +220,8 @@ class LLMInteraction(Struct, frozen=True, gc=False):
     @property
     def input_messages(self) -> Sequence[Message]:
         """Everything that the model saw, in order: an immutable sequence, which equals a list of the same messages."""
-        return SharedSequence.of(self.source.request().messages)
+        messages = self.source.request().messages
+        return messages if isinstance(messages, ImmutableSequence) else SharedSequence(messages)
 
     @property
     def tools(self) -> Sequence[Tool]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from bisect import insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
@@ -100,10 +100,7 @@ class Draft:
         size = self._limits.read_bytes
         while data := self.journal.read(size, self._offset):
             whole = data.rfind(b"\n") + 1
-            for number, record in enumerate(journal_reader.read(data[:whole], base=self._offset)):
-                if number % RECORDS_PER_YIELD == RECORDS_PER_YIELD - 1:
-                    yield_to_others()
-                self._add_record(record)
+            self._fold.add_all(self._followed(journal_reader.read(data[:whole], base=self._offset)))
             self._offset += whole
             elements = (*self._interactions.elements, *self._steps.elements.elements)
             self._size = sum([element.size for element in elements])
@@ -118,9 +115,17 @@ class Draft:
         if self._fold.changed:  # the file ended where a block did
             self._update(is_last=True)
 
-    def _add_record(self, record: Record | BadLine) -> None:
-        """Add one record. Raises StaleDraftError if it belongs to an interaction or a step that is settled."""
-        if isinstance(record, Record):
+    def _followed(self, records: Iterable[Record | BadLine]) -> Iterator[Record | BadLine]:
+        """Yield records to the fold, and take what each of them changes.
+
+        Raises StaleDraftError before a record of an interaction or a step that is settled.
+        """
+        for number, record in enumerate(records, start=1):
+            if number % RECORDS_PER_YIELD == 0:
+                yield_to_others()
+            if isinstance(record, BadLine):
+                yield record
+                continue
             if record.length > MAX_UNINTERRUPTED_CHARS or record.kind == "llm_stream":  # parts may make up a long text
                 self._texts.has_long_strings = True
             identity = record.data.get("interaction_id")
@@ -130,12 +135,12 @@ class Draft:
                 self._carry_over.reopen(identity)
             if record.data.get("step_id") in self._settled_step_ids:
                 self._carry_over.reopen(record.data["step_id"])
-        self._fold.add(record)
-        if isinstance(record, Record) and "lakeview_step" in record.data:
-            self._steps.summarise(record.data["lakeview_step"])
-        for step in self._fold.steps:
-            self._add_recorded_step(step)
-        self._fold.steps.clear()
+            yield record
+            if "lakeview_step" in record.data:
+                self._steps.summarise(record.data["lakeview_step"])
+            for step in self._fold.steps:
+                self._add_recorded_step(step)
+            self._fold.steps.clear()
 
     # ── interactions, and the steps derived from them ────────────────────────────────────────────────────────────
 

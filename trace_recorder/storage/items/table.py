@@ -87,11 +87,10 @@ class ItemTable:
 
     def add_base(self, seq: int, items: Mapping[str, Payload]) -> None:
         """Keep the full lists of the record `seq`, from its `items`: later lists may be relative to them."""
-        full = {
-            name: self._numbers(part, _NO_NUMBERS)
-            for name, part in items.items()
-            if isinstance(part, list) and len(part) > MAX_FULL_RANGES
-        }
+        full = {}
+        for name, part in items.items():
+            if isinstance(part, list) and len(part) > MAX_FULL_RANGES:
+                full[name] = self._numbers(part, _NO_NUMBERS)
         if full:
             self._bases[seq] = full
             if len(self._bases) > self._max_bases:

@@ -1,0 +1,283 @@
+"""Requests of a loaded run: prompts that are arrays of message numbers, over the table of the run.
+
+A prompt that goes on from an earlier one shares its array, and only the new elements of its history are read. If an
+earlier history was edited, the prompt is put together from pieces of its array, and only the elements at the edits are
+read. A history with tool calls or results that need made-up ids is read from its beginning, because each made-up id
+depends on all calls before it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import repeat
+from typing import NamedTuple, TypeAlias
+
+from trace_recorder.derive.message_prefix import PREAMBLE, IncrementalReading, newest_results, result_of
+from trace_recorder.dialects.call_ids import CallNumbering, count_made_up
+from trace_recorder.dialects.split_messages import MergeRule, read_groups
+from trace_recorder.storage.items.table import ItemTable
+from trace_recorder.values.message_table import MessageTable, NumberedMessages
+from trace_recorder.values.messages import Message, Payload, RequestReading, ToolResult
+from trace_recorder.values.prompt_changes import Numbers, changes_between
+
+MAX_PROMPTS = 64
+"""How many conversations are remembered. Agents that take turns need one each."""
+MIN_ELEMENTS = 16
+"""A shorter prompt is remembered only for the next request: to read it again costs no more than to look for it."""
+_Group: TypeAlias = "tuple[int, list[Message]]"
+
+
+class ElementReadings:
+    """What the elements of a dialect's histories read as. Each distinct element is read once, and merged once.
+
+    The elements are those of an `ItemTable`, which are kept: the same object is the same element.
+    """
+
+    def __init__(
+        self, read: Callable[[Payload], list[Message]], merge_rule: MergeRule | None, *, makes_up_ids: bool
+    ) -> None:
+        self.makes_up_ids = makes_up_ids
+        self._read_element = read
+        self._readings: dict[int, tuple[Payload, list[Message]]] = {}
+        self._merged: dict[tuple[int, ...], tuple[Sequence[Payload], Message]] = {}
+        self.merge_rule = merge_rule and MergeRule(merge_rule.continues, partial(self._merge, merge_rule))
+
+    def read(self, element: Payload) -> list[Message]:
+        """Return the messages of an element. The list is shared: do not change it."""
+        found = self._readings.get(id(element))
+        if found is None:
+            found = self._readings[id(element)] = element, self._read_element(element)
+        return found[1]
+
+    def groups(self, items: ItemTable, elements: Numbers) -> list[_Group]:
+        """Return the messages of elements, and of how many elements each group of messages was read."""
+        values = map(items.element, elements)
+        if self.merge_rule is None:
+            return [*zip(repeat(1), map(self.read, values))]
+        return [(group.size, group.messages) for group in read_groups(values, self.read, self.merge_rule)]
+
+    def _merge(self, rule: MergeRule, elements: Sequence[Payload], messages: Sequence[Message]) -> Message:
+        key = tuple(map(id, elements))
+        found = self._merged.get(key)
+        if found is None:
+            found = self._merged[key] = elements, rule.merge(elements, messages)
+        return found[1]
+
+
+@dataclass(slots=True, eq=False)
+class TablePrompt:
+    """A prompt as far as its conversation was read: its elements, how many messages each has, and their numbers.
+
+    Messages that were read of several elements are counted with the last of these. The requests of a conversation share
+    these arrays, which only grow. `results` are the tool results since the model last spoke. `numbering` makes up ids,
+    if a call or a result had none. Requests with the same `key` differ in their histories alone.
+    """
+
+    key: str
+    offer: RequestReading
+    elements: Numbers = field(default_factory=partial(array, "q"))
+    counts: Numbers = field(default_factory=partial(array, "q"))
+    messages: Numbers = field(default_factory=partial(array, "q"))
+    results: list[ToolResult] = field(default_factory=list)
+    numbering: CallNumbering | None = None
+    made_up: int = 0
+
+    def keep(self, other: TablePrompt, begin: int, end: int) -> None:
+        """Append elements of another prompt with their messages."""
+        first = sum(other.counts[:begin])
+        self.elements += other.elements[begin:end]
+        self.counts += other.counts[begin:end]
+        self.messages += other.messages[first : first + sum(other.counts[begin:end])]
+
+
+class TablePrompts:
+    """Reads the requests of one run into its table of messages."""
+
+    def __init__(self, items: ItemTable, table: MessageTable) -> None:
+        self._items = items
+        self._table = table
+        self._beginnings: dict[str, TablePrompt] = {}
+        self._prompts: list[TablePrompt] = []
+        """The newest prompt of each conversation, the newest first."""
+
+    def read(
+        self,
+        interaction_id: str,
+        key: str,
+        elements: Numbers,
+        readings: ElementReadings,
+        begin: Callable[[], tuple[RequestReading, list[Message]]],
+    ) -> IncrementalReading:
+        """Read a request with these elements, of which the first is the preamble.
+
+        `begin` reads all of the request but its history: what it offers, and the messages of the preamble. Raises
+        KeyError if a record that the request needs is missing.
+        """
+        prompt: TablePrompt | None
+        for prompt in self._prompts:
+            if prompt.key == key and elements[: len(prompt.elements)] == prompt.elements:
+                break
+        else:
+            prompt = None
+        if prompt is None or not self._extend(prompt, elements, readings):
+            prompt = self._edited(key, elements, readings) or self._whole(key, elements, readings, begin)
+        if not self._prompts or prompt is not self._prompts[0]:
+            self._remember(prompt)
+        messages = NumberedMessages(self._table, prompt.messages)
+        results = tuple(prompt.results)
+        return IncrementalReading(
+            interaction_id, prompt.offer, messages, (), len(elements), None, (), 0, results, prompt.made_up
+        )
+
+    def _whole(
+        self,
+        key: str,
+        elements: Numbers,
+        readings: ElementReadings,
+        begin: Callable[[], tuple[RequestReading, list[Message]]],
+    ) -> TablePrompt:
+        """Read all elements. A message that was read before costs little."""
+        beginning = self._beginnings.get(key)
+        if beginning is None:
+            offer, messages = begin()
+            beginning = TablePrompt(key, offer)
+            beginning.elements.append(PREAMBLE)
+            self._append(beginning, [(1, messages)], readings)
+            self._beginnings[key] = beginning
+        prompt = TablePrompt(key, beginning.offer, made_up=beginning.made_up)
+        prompt.keep(beginning, 0, 1)
+        self._extend(prompt, elements, readings)
+        return prompt
+
+    def _extend(self, prompt: TablePrompt, elements: Numbers, readings: ElementReadings) -> bool:
+        """Append the elements that a prompt lacks. Return False if the first one merges with its last message."""
+        new = elements[len(prompt.elements) :]
+        if not new:
+            return True
+        if readings.merge_rule is not None and self._merges(prompt, new, readings):
+            return False
+        self._append(prompt, readings.groups(self._items, new), readings)
+        prompt.elements += new
+        return True
+
+    def _merges(self, prompt: TablePrompt, new: Numbers, readings: ElementReadings) -> bool:
+        """Whether the first message of new elements is one message with the last of a prompt."""
+        read = readings.read
+        before = next(filter(None, map(read, map(self._items.element, reversed(prompt.elements[1:])))), None)
+        after = next(filter(None, map(read, map(self._items.element, new))), None)
+        rule = readings.merge_rule
+        return rule is not None and bool(before and after) and rule.continues(before[-1], after[0])
+
+    def _append(self, prompt: TablePrompt, groups: Iterable[_Group], readings: ElementReadings) -> None:
+        """Append the messages of elements that were read together."""
+        for size, messages in groups:
+            prompt.counts.extend([*repeat(0, size - 1), len(messages)])
+            for read in messages:
+                message, is_result = read, read.role == "tool"
+                if is_result or message.tool_calls or prompt.numbering is not None:
+                    message = self._with_ids(prompt, message, readings)
+                    prompt.made_up += count_made_up(message.tool_calls)
+                if is_result:
+                    prompt.results.append(result_of(message))
+                elif message.role == "assistant":
+                    prompt.results = []
+                prompt.messages.append(self._table.number_of(message))
+
+    def _with_ids(self, prompt: TablePrompt, message: Message, readings: ElementReadings) -> Message:
+        """Return a message with all ids. None is made up before the first one that is missing."""
+        if prompt.numbering is None:
+            if not readings.makes_up_ids or not _lacks_id(message):
+                return message
+            prompt.numbering = CallNumbering()
+            for number in prompt.messages:
+                prompt.numbering.number(self._table.messages[number])
+        return self._table.with_ids(message, prompt.numbering.number(message))
+
+    # ── edited histories ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _edited(self, key: str, elements: Numbers, readings: ElementReadings) -> TablePrompt | None:
+        """Put a prompt together from the newest one that has the element in its middle.
+
+        Return None if there is no such prompt, or if made-up ids depend on what was edited.
+        """
+        middle = elements[min((len(elements) + 1) // 2, len(elements) - 1)]
+        for before in self._prompts:
+            if before.key == key and middle in before.elements:
+                break
+        else:
+            return None
+        if before.numbering is not None or before.made_up:
+            return None
+        prompt, at = TablePrompt(key, before.offer), 0
+        for edit in _edits(before, elements, merges=readings.merge_rule is not None):
+            prompt.keep(before, at, edit.begin)
+            new = elements[edit.first : edit.last]
+            prompt.elements += new
+            self._append(prompt, readings.groups(self._items, new), readings)
+            at = edit.end
+        if prompt.numbering is not None or prompt.made_up:
+            return None
+        prompt.keep(before, at, len(before.elements))
+        prompt.results = newest_results(NumberedMessages(self._table, prompt.messages))
+        self._prompts.remove(before)
+        return prompt
+
+    def _remember(self, prompt: TablePrompt) -> None:
+        """Make a prompt the newest, unless it is, and forget a short one that was the newest."""
+        others = [one for one in self._prompts[1:] if one is not prompt]
+        long = [one for one in self._prompts[:1] if len(one.elements) >= MIN_ELEMENTS]
+        self._prompts = [prompt, *long, *others][:MAX_PROMPTS]
+
+
+class _Edit(NamedTuple):
+    """The elements from `begin` to `end` of an earlier prompt become those from `first` to `last` of the new."""
+
+    begin: int
+    end: int
+    first: int
+    last: int
+
+
+def _edits(before: TablePrompt, elements: Numbers, *, merges: bool) -> list[_Edit]:
+    """Return the edits that make a list of elements of an earlier prompt.
+
+    If elements merge, an edit includes the message before it and the message after it.
+    """
+    found: list[_Edit] = []
+    moved = 0
+    for change in changes_between(before.elements, elements):
+        begin, end = change.position, change.position + change.removed
+        first, last = begin + moved, begin + moved + len(change.inserted)
+        moved = last - end
+        if merges:
+            wide = _begin_of_message(before.counts, begin), _end_of_message(before.counts, end)
+            begin, first, end, last = wide[0], first - (begin - wide[0]), wide[1], last + (wide[1] - end)
+        if found and begin < found[-1].end:
+            begin, _, first, _ = found.pop()
+        found.append(_Edit(begin, end, first, last))
+    return found
+
+
+def _begin_of_message(counts: Numbers, position: int) -> int:
+    """Return the position of the first element of the message before a position. The preamble is not part of it."""
+    last = position - 1
+    while last > 0 and not counts[last]:
+        last -= 1
+    while last > 1 and not counts[last - 1]:
+        last -= 1
+    return max(1, min(last, position))
+
+
+def _end_of_message(counts: Numbers, position: int) -> int:
+    """Return the position after the last element of the message that begins at a position, or after it."""
+    while position < len(counts) and not counts[position]:
+        position += 1
+    return min(position + 1, len(counts))
+
+
+def _lacks_id(message: Message) -> bool:
+    """Whether an id of a message has to be made up."""
+    return (message.role == "tool" and not message.call_id) or not all(call.call_id for call in message.tool_calls)
