@@ -54,12 +54,11 @@ class RequestReader:
         self.needs_all_texts = True
         self._max_prefixes = max_prefixes
         self._items = items
-        self._render: Render | None = None
         self._table_prompts: TablePrompts | None = None
         if isinstance(keep, MessageTable):
             self._table_prompts = TablePrompts(items, keep)
         else:
-            self._render = keep
+            self._render: Render = keep
         self._prefixes: list[MessagePrefix] = []
         self.readings: dict[str, ElementReadings] = {} if readings is None else readings
         self._tools: Sequence[Tool] = ()

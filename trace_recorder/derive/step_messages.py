@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trace_recorder.derive.message_prefix import IncrementalReading, Render
-from trace_recorder.derive.requests import ElementReadings, RequestReader
+from trace_recorder.derive.requests import RequestReader
+from trace_recorder.derive.table_prompts import ElementReadings
 from trace_recorder.derive.tool_matching import RecordedStep
 from trace_recorder.dialects.manual import message_of
 from trace_recorder.dialects.readers import MANUAL

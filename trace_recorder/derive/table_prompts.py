@@ -169,7 +169,7 @@ class TablePrompts:
         before = next(filter(None, map(read, map(self._items.element, reversed(prompt.elements[1:])))), None)
         after = next(filter(None, map(read, map(self._items.element, new))), None)
         rule = readings.merge_rule
-        return rule is not None and bool(before and after) and rule.continues(before[-1], after[0])
+        return rule is not None and before is not None and after is not None and rule.continues(before[-1], after[0])
 
     def _append(self, prompt: TablePrompt, groups: Iterable[_Group], readings: ElementReadings) -> None:
         """Append the messages of elements that were read together."""

@@ -210,7 +210,7 @@ def _read_choice(element: Payload, position: int, made_up_ids: int) -> tuple[Cho
     plain = _plain_message(raw)
     message = next(iter(read_message(raw)), Message("assistant")) if plain is None else plain
     calls = number_calls(message.tool_calls, made_up_ids) if message.tool_calls else ()
-    content, interleaved = _read_answer(raw, calls) if plain is None else (message.content, ())
+    content, interleaved = _read_answer(raw, calls) if plain is None else (raw.get("content"), ())
     choice = Choice(
         position if index is None else index,
         members.text("text") if content is None else content,
