@@ -19,8 +19,8 @@ from trace_recorder.cli.list_runs import runs_of
 from trace_recorder.cli.output import print_json
 from trace_recorder.cli.read_files import UnreadableError, process_or_error, read
 from trace_recorder.cli.text_layout import compact, in_one_line, text_of
+from trace_recorder.values.message_table import MadeOnce
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall
-from trace_recorder.values.shared_sequence import ImmutableSequence, SharedSequence
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps_and_calls
 
@@ -149,7 +149,8 @@ class Texts:
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
-        self._last: ImmutableSequence[Message] = SharedSequence()
+        self._new: list[Message] = []
+        self._once = MadeOnce.by(self._new.append)
 
     def of(self, trajectory: Trajectory) -> Iterator[TextInRun]:
         """Yield the texts in the order of time."""
@@ -176,12 +177,10 @@ class Texts:
             yield "tools", "failed", text_of(result.error)
 
     def _new_messages(self, part: StepOrCall) -> Sequence[Message]:
-        """Return the messages of a prompt without those with which the prompt before begins too."""
-        given = part.call.input_messages if part.call else part.step.llm_messages if part.step else None
-        messages = SharedSequence.of(given or ())
-        new = messages[messages.shared_length(self._last) :]
-        self._last = messages or self._last
-        return new
+        """Return the messages of a prompt that no earlier prompt has."""
+        self._new.clear()
+        self._once.of((part.call.input_messages if part.call else part.step.llm_messages if part.step else None) or ())
+        return [*self._new]
 
 
 def _answer(response: LLMResponse) -> Iterator[tuple[Place, str, str]]:

@@ -3,8 +3,8 @@
 A message is in the table as it was read: in its dialect, with neighbours that are one message merged, and with made-up
 ids. Items in a journal have other numbers: elements merge into messages, and an element may be on file twice.
 
-`EqualMessages` gives equal messages equal numbers, by one of the equalities of `message_equality.py`. A digest is
-computed once for each message of a table, when it is first needed, however many prompts have the message.
+`EqualMessages` gives equal messages equal numbers, by one of the equalities of `message_equality.py`. `MadeOnce` keeps
+what a view makes of a message. Both do their work once for each message, however many prompts have it.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from __future__ import annotations
 from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import overload
+from typing import Generic, TypeVar, overload
 
 from trace_recorder.values.messages import Message
 from trace_recorder.values.prompt_changes import Numbers, equal_length
 from trace_recorder.values.shared_sequence import ImmutableSequence
 
+Made = TypeVar("Made")
 Key = Callable[[Message], bytes]
 """A function that gives equal messages equal keys."""
 
@@ -31,8 +32,8 @@ class MessageTable:
     def __init__(self, messages: Iterable[Message] = ()) -> None:
         self.messages: list[Message] = [*messages]
         self._numbers = {id(message): number for number, message in enumerate(self.messages)}
-        self._with_ids: dict[Hashable, tuple[Message, Message]] = {}
         self._keys: dict[Key, dict[int, bytes]] = {}
+        self._with_ids: dict[Hashable, tuple[Message, Message]] = {}
 
     def __reduce__(self) -> tuple[type[MessageTable], tuple[list[Message]]]:
         return MessageTable, (self.messages,)
@@ -57,7 +58,7 @@ class MessageTable:
         return NumberedMessages(self, array("q", map(self.number_of, messages)))
 
     def key_of(self, number: int, key: Key) -> bytes:
-        """Return the key of a message, computed once."""
+        """Return the key of a message, computed once for all that ask."""
         keys = self._keys.setdefault(key, {})
         message_key = keys.get(number)
         if message_key is None:
@@ -137,19 +138,53 @@ class NumberedMessages(ImmutableSequence[Message]):
         return equal_length(self.numbers, 0, other.numbers, 0)
 
 
+class MadeOnce(Generic[Made]):
+    """What is made of messages: of each message once, for however many prompts have it.
+
+    `make` is given a table and the number of a message in it. Messages of no table get numbers by their identity.
+    """
+
+    def __init__(self, make: Callable[[MessageTable, int], Made]) -> None:
+        self._make = make
+        self._made: dict[MessageTable, dict[int, Made]] = {}
+        self._others = MessageTable()
+
+    @classmethod
+    def by(cls, make: Callable[[Message], Made]) -> MadeOnce[Made]:
+        """Make something of the message alone."""
+        return cls(lambda table, number: make(table.messages[number]))
+
+    def of(self, messages: Sequence[Message]) -> list[Made]:
+        """Return what is made of some messages, in their order."""
+        numbered = self.numbered(messages)
+        numbers, table = numbered.numbers, numbered.table
+        made = self._made.setdefault(table, {})
+        missing = {*numbers} - made.keys()
+        for number in filter(missing.__contains__, numbers) if missing else ():
+            if number not in made:
+                made[number] = self._make(table, number)
+        return [*map(made.__getitem__, numbers)]
+
+    def numbered(self, messages: Sequence[Message]) -> NumberedMessages:
+        """Return messages with their numbers in a table."""
+        return messages if isinstance(messages, NumberedMessages) else self._others.prompt(messages)
+
+    def clear(self) -> None:
+        """Forget what was made, and the messages of no table."""
+        self._made, self._others = {}, MessageTable()
+
+
 class EqualMessages:
     """Numbers for messages: equal messages have equal numbers. They count from 0, in the order of their first use.
 
-    Messages of a table are found by their numbers there, any others by their identity. `messages` has the first of the
-    equal messages of each number.
+    `messages` has the first of the equal messages of each number.
     """
 
     def __init__(self, key: Key) -> None:
         self.messages: list[Message] = []
         self._key = key
         self._by_key: dict[bytes, int] = {}
-        self._others = MessageTable()
-        self._equal: dict[MessageTable, dict[int, int]] = {}
+        self._equal = MadeOnce(self._number)
         self._lists: OrderedDict[int, tuple[Numbers, Numbers]] = OrderedDict()
 
     def numbers_of(self, prompt: Sequence[Message]) -> Numbers:
@@ -157,11 +192,11 @@ class EqualMessages:
 
         The prompts of a conversation share an array, and the equal numbers of it. So only new messages cost work.
         """
-        messages = prompt if isinstance(prompt, NumberedMessages) else self._others.prompt(prompt)
+        messages = self._equal.numbered(prompt)
         numbers, start, stop = messages.place()
         _, equal = self._lists.pop(id(numbers), (numbers, array("q")))
         if len(equal) < stop:
-            equal.extend(self._equal_to(messages.table, numbers[len(equal) : stop]))
+            equal.extend(self._equal.of(NumberedMessages(messages.table, numbers, len(equal), stop)))
         self._lists[id(numbers)] = numbers, equal
         if len(self._lists) > MAX_LISTS:
             self._lists.popitem(last=False)
@@ -171,16 +206,8 @@ class EqualMessages:
         """Return the number of the messages with a key; None if no such message was given."""
         return self._by_key.get(key)
 
-    def _equal_to(self, table: MessageTable, numbers: Numbers) -> list[int]:
-        known = self._equal.setdefault(table, {})
-        if not known.keys() >= {*numbers}:
-            for number in numbers:
-                if number not in known:
-                    known[number] = self._number(table.key_of(number, self._key), table.messages[number])
-        return [*map(known.__getitem__, numbers)]
-
-    def _number(self, key: bytes, message: Message) -> int:
-        number = self._by_key.setdefault(key, len(self.messages))
-        if number == len(self.messages):
-            self.messages.append(message)
-        return number
+    def _number(self, table: MessageTable, number: int) -> int:
+        equal = self._by_key.setdefault(table.key_of(number, self._key), len(self.messages))
+        if equal == len(self.messages):
+            self.messages.append(table.messages[number])
+        return equal

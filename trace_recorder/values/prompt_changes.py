@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import compress, count, pairwise, repeat
+from operator import ne, sub
 from typing import NamedTuple, TypeAlias
 
 MAX_SMALL_CHANGE = 8
@@ -132,12 +134,8 @@ def applied(numbers: Numbers, changes: Iterable[Change]) -> Numbers:
     return made
 
 
-def ranges_of(numbers: Iterable[int]) -> Ranges:
-    """Return numbers as inclusive ranges, in their order."""
-    ranges: Ranges = []
-    for number in numbers:
-        if ranges and ranges[-1][1] == number - 1:
-            ranges[-1][1] = number
-        else:
-            ranges.append([number, number])
-    return ranges
+def ranges_of(numbers: Sequence[int]) -> Ranges:
+    """Return numbers as inclusive ranges, in their order. Python's own loop only goes over the ranges."""
+    steps = map(sub, numbers[1:], numbers)
+    begins = [*compress(count(1), map(ne, steps, repeat(1)))]
+    return [[numbers[begin], numbers[end - 1]] for begin, end in pairwise([0, *begins, len(numbers)]) if end]

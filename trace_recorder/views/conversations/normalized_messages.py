@@ -12,7 +12,7 @@ however many prompts repeat it.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
 
 from trace_recorder.values.message_equality import NormalizedContent, normalized_content
@@ -52,38 +52,37 @@ class NormalizedMessage:
         return self.content.digest, self.answered_call.content.identity, self.answered_call.call_index
 
 
-@dataclass(slots=True)
 class MessageNormalizer:
     """Normalizes the messages of a run, and keeps the content of each distinct one."""
 
-    _contents: dict[MessageTable, dict[tuple[int, ...], NormalizedContent | None]] = field(default_factory=dict)
-    _others: MessageTable = field(default_factory=MessageTable)
+    def __init__(self) -> None:
+        self._contents: dict[MessageTable, dict[tuple[int, ...], NormalizedContent | None]] = {}
+        self._others = MessageTable()
+        self._called_ids: set[str] = set()
 
     def normalize(
         self, messages: Sequence[Message], before: NormalizedContent | None = None
     ) -> list[NormalizedMessage]:
         """Normalize the messages of a prompt. `before` is the answer that came before it and is not repeated in it."""
-        calls: dict[str, AnsweredCall] = {}
-        if before is not None:
-            calls = {call.call_id: AnsweredCall(before, index, None) for index, call in enumerate(before.calls)}
-        return self.normalize_from(messages, 0, 0, calls)
+        return self.normalize_more(messages, 0, [], before)
 
-    def normalize_from(
-        self, messages: Sequence[Message], start: int, count: int, calls: dict[str, AnsweredCall]
+    def normalize_more(
+        self,
+        messages: Sequence[Message],
+        start: int,
+        known: Sequence[NormalizedMessage],
+        before: NormalizedContent | None = None,
     ) -> list[NormalizedMessage]:
-        """Normalize the messages of a prompt from one on; `count` is the number of normalized ones before it.
-
-        `calls` are the calls made so far, by their ids; those of these messages are added.
-        """
+        """Normalize the messages of a prompt from one on. `known` are the normalized ones before it."""
         found: list[NormalizedMessage] = []
         new = self._numbered(messages)[start:]
         for begin, end in _spans([*new]):
             content = self.content_of(new[begin:end])
             if content is None:
                 continue
-            answered = calls.get(new[begin].call_id or "") if content.role == "tool" else None
-            for index, call in enumerate(content.calls):
-                calls[call.call_id] = AnsweredCall(content, index, count + len(found))
+            answered, call_id = None, new[begin].call_id or ""
+            if content.role == "tool" and call_id in self._called_ids:
+                answered = _answered_call(call_id, known, found, before)
             found.append(NormalizedMessage(start + begin, start + end, content, answered))
         return found
 
@@ -93,11 +92,29 @@ class MessageNormalizer:
         contents = self._contents.setdefault(given.table, {})
         key = (*given.numbers,)
         if key not in contents:
-            contents[key] = normalized_content([*given])
+            content = contents[key] = normalized_content([*given])
+            self._called_ids.update(call.call_id for call in (content.calls if content else ()))
         return contents[key]
 
     def _numbered(self, messages: Sequence[Message]) -> NumberedMessages:
         return messages if isinstance(messages, NumberedMessages) else self._others.prompt(messages)
+
+
+def _answered_call(
+    call_id: str,
+    known: Sequence[NormalizedMessage],
+    found: Sequence[NormalizedMessage],
+    before: NormalizedContent | None,
+) -> AnsweredCall | None:
+    """Return the last call with an id before a result, which mostly follows it at once."""
+    for place in reversed(range(len(known) + len(found))):
+        content = (known[place] if place < len(known) else found[place - len(known)]).content
+        for index in reversed(range(len(content.calls))):
+            if content.calls[index].call_id == call_id:
+                return AnsweredCall(content, index, place)
+    calls = () if before is None else before.calls
+    index = max((index for index, call in enumerate(calls) if call.call_id == call_id), default=-1)
+    return None if before is None or index < 0 else AnsweredCall(before, index, None)
 
 
 def prefix_digests(messages: Sequence[NormalizedMessage], start: bytes = EMPTY_PREFIX) -> Iterator[bytes]:

@@ -14,7 +14,6 @@ from trace_recorder.values.messages import Message
 from trace_recorder.values.shared_sequence import ImmutableSequence, SharedSequence
 from trace_recorder.views.conversations.normalized_messages import (
     EMPTY_PREFIX,
-    AnsweredCall,
     MessageNormalizer,
     NormalizedMessage,
     prefix_digests,
@@ -28,14 +27,13 @@ MAX_PROMPTS = 8
 class NormalizedPrompt:
     """The normalized `messages` of a prompt. `own` is how many of them are instructions for it alone.
 
-    `digests` are the digests after each of the others. `calls` are the calls that its last results may answer.
+    `digests` are the digests after each of the others.
     """
 
     source: ImmutableSequence[Message]
     messages: SharedSequence[NormalizedMessage]
     own: int
     digests: SharedSequence[bytes]
-    calls: dict[str, AnsweredCall]
     has_instructions: bool
 
 
@@ -50,9 +48,9 @@ class PromptNormalizer:
         """Normalize a prompt. The first `instructions` messages are instructions for it alone."""
         source = SharedSequence.of(messages)
         before, kept = self._beginning(source)
-        kept, count, calls = _repeated(before, source, kept)
+        kept, count = _repeated(before, source, kept)
         found = before.messages[:count] if before else SharedSequence[NormalizedMessage]([])
-        new = self._normalizer.normalize_from(source, kept, count, calls)
+        new = self._normalizer.normalize_more(source, kept, found)
         found = found.extended(new)
         own = next((at for at, one in enumerate(found) if one.begin >= instructions), len(found))
         if before is not None and before.own == own <= count:
@@ -61,7 +59,7 @@ class PromptNormalizer:
         else:
             digests = SharedSequence([*prefix_digests(found[own:], EMPTY_PREFIX)])
         said = any(map(_is_instruction, source[kept:])) or (before.has_instructions if before and kept else False)
-        prompt = NormalizedPrompt(source, found, own, digests, calls, said)
+        prompt = NormalizedPrompt(source, found, own, digests, said)
         self._earlier.append(prompt)
         return prompt
 
@@ -81,28 +79,19 @@ class PromptNormalizer:
         return best
 
 
-def _repeated(
-    before: NormalizedPrompt | None, source: ImmutableSequence[Message], kept: int
-) -> tuple[int, int, dict[str, AnsweredCall]]:
-    """Return how many messages of a prompt are normalized already, in how many of an earlier one's, and their calls.
+def _repeated(before: NormalizedPrompt | None, source: ImmutableSequence[Message], kept: int) -> tuple[int, int]:
+    """Return how many messages of a prompt are normalized already, and in how many of an earlier one's.
 
     Messages of an assistant at the end of them are normalized together with those that follow.
     """
     if before is None:
-        return 0, 0, {}
+        return 0, 0
     count = len(before.messages)
     while kept and kept < len(source) and source[kept].role == source[kept - 1].role == "assistant":
         kept -= 1
     while count and before.messages[count - 1].end > kept:
         count -= 1
-    if kept == len(before.source):
-        return kept, count, before.calls
-    calls = {
-        call.call_id: AnsweredCall(one.content, index, place)
-        for place, one in enumerate(before.messages[:count])
-        for index, call in enumerate(one.content.calls)
-    }
-    return kept, count, calls
+    return kept, count
 
 
 def _is_instruction(message: Message) -> bool:

@@ -93,7 +93,7 @@ class Events:
             "event": "model",
             "model": one.model or "unknown",
             "input": [],
-            "input_refs": self.pool.references([*one.input_messages] if one.source.has_request() else []),
+            "input_refs": self.pool.references(one.input_messages if one.source.has_request() else ()),
             "tools": [*map(tool_of, one.tools)],
             "tool_choice": "auto",
             "config": dict(_config(reading.parameters)),

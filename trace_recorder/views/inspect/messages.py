@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from hashlib import blake2b
 
 from trace_recorder.dialects.json_access import as_list
 from trace_recorder.values.content_parts import Image, Part, Text, parts_of
 from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.message_equality import json_digest
+from trace_recorder.values.message_table import EqualMessages
 from trace_recorder.values.messages import Block, Choice, LLMResponse, Message, Payload, Tool, ToolCall, without_none
+from trace_recorder.values.prompt_changes import ranges_of
 from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.views.content.finish_reasons import Ending, ending_of
 from trace_recorder.views.content.openai_functions import arguments_of
@@ -30,33 +32,21 @@ class MessagePool:
     """The distinct messages of a run, which events refer to by their numbers."""
 
     def __init__(self) -> None:
-        self.messages: list[dict[str, Payload]] = []
-        self._numbers: dict[int, tuple[Message, int]] = {}
-        self._by_digest: dict[bytes, int] = {}
+        self._distinct = EqualMessages(_digest)
+
+    @property
+    def messages(self) -> list[dict[str, Payload]]:
+        """The messages by their numbers."""
+        distinct = enumerate(self._distinct.messages, start=1)
+        return [{"id": f"message_{number}", **message_of(message)} for number, message in distinct]
 
     def references(self, messages: Sequence[Message]) -> list[list[int]]:
         """Return messages as ranges of numbers, each without its end."""
-        ranges: list[list[int]] = []
-        for message in messages:
-            number = self._number(message)
-            if ranges and ranges[-1][1] == number:
-                ranges[-1][1] = number + 1
-            else:
-                ranges.append([number, number + 1])
-        return ranges
+        return [[first, last + 1] for first, last in ranges_of(self._distinct.numbers_of(messages))]
 
-    def _number(self, message: Message) -> int:
-        known = self._numbers.get(id(message))
-        if known is None:
-            known = self._numbers[id(message)] = message, self._number_of_text(message_of(message))
-        return known[1]
 
-    def _number_of_text(self, made: dict[str, Payload]) -> int:
-        digest = blake2b(json_of(made).encode(), digest_size=16).digest()
-        number = self._by_digest.setdefault(digest, len(self.messages))
-        if number == len(self.messages):
-            self.messages.append({"id": f"message_{number + 1}", **made})
-        return number
+def _digest(message: Message) -> bytes:
+    return json_digest(message_of(message))
 
 
 def message_of(message: Message) -> dict[str, Payload]:

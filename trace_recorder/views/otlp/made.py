@@ -10,6 +10,8 @@ from typing import Literal, Protocol
 from trace_recorder.dialects.json_access import as_number
 from trace_recorder.values.checked_types import number_or_text
 from trace_recorder.values.llm_interaction import Attempt, ErrorInfo, LLMInteraction
+from trace_recorder.values.message_equality import json_key
+from trace_recorder.values.message_table import EqualMessages
 from trace_recorder.values.messages import Payload, ToolCall, ToolResult
 from trace_recorder.values.trajectory import AgentStep, Reward, Trajectory
 from trace_recorder.views.otlp.agents import AgentRecords, times_of
@@ -60,6 +62,7 @@ class SpanMaker:
     content: bool
     trajectory: Trajectory = field(default_factory=Trajectory)
     ids: SpanIds = _NO_IDS
+    equal: EqualMessages = field(default_factory=partial(EqualMessages, json_key))
 
     @classmethod
     def of(cls, conventions: Conventions, *, content: bool) -> SpanMaker:

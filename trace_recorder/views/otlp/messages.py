@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from trace_recorder.values.content_parts import Image, Part, Text, parts_of
 from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.message_table import MadeOnce
 from trace_recorder.values.messages import Block, Choice, LLMResponse, Message, Payload, Tool, ToolCall, without_none
 from trace_recorder.views.content.finish_reasons import Ending, ending_of
 from trace_recorder.views.content.kinds import kind_of_part
@@ -47,33 +48,28 @@ class MessageTexts:
     """The JSON texts of messages, each made once for all calls that share it, as far as they are kept."""
 
     def __init__(self, max_characters: int = MAX_KEPT_CHARACTERS) -> None:
-        self._texts: dict[int, tuple[object, str]] = {}
+        self._texts = MadeOnce.by(self._text)
+        self._tools: tuple[Sequence[Tool], str] = (), "[]"
         self._kept = 0
         self._max_characters = max_characters
 
-    def array(self, messages: Iterable[Message]) -> str:
+    def array(self, messages: Sequence[Message]) -> str:
         """Return messages as one JSON array."""
-        return f"[{','.join(map(self._text, messages))}]"
+        text = f"[{','.join(self._texts.of(messages))}]"
+        if self._kept > self._max_characters:
+            self._texts.clear()
+            self._kept = 0
+        return text
 
     def tools(self, tools: Sequence[Tool]) -> str:
         """Return the definitions of tools."""
-        return f"[{','.join(map(self._tool, tools))}]"
+        if tools is not self._tools[0]:
+            self._tools = tools, json_of([*map(definition_of, tools)])
+        return self._tools[1]
 
     def _text(self, message: Message) -> str:
-        return self._once(message) or self._keep(message, json_of(message_of(message)))
-
-    def _tool(self, tool: Tool) -> str:
-        return self._once(tool) or self._keep(tool, json_of(definition_of(tool)))
-
-    def _once(self, value: object) -> str | None:
-        known = self._texts.get(id(value))
-        return known[1] if known is not None else None
-
-    def _keep(self, value: object, text: str) -> str:
+        text = json_of(message_of(message))
         self._kept += len(text)
-        if self._kept > self._max_characters:
-            self._texts, self._kept = {}, len(text)
-        self._texts[id(value)] = value, text  # the value is kept too, so that no other gets its id
         return text
 
 

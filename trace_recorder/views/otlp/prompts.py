@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.message_table import EqualMessages
 from trace_recorder.values.messages import Message, Tool
-from trace_recorder.values.shared_sequence import SharedSequence
+from trace_recorder.values.prompt_relation import compare
 from trace_recorder.views.otlp.messages import split_instructions
 
 
@@ -23,18 +24,17 @@ class Prompt:
     continues: str | None = None
 
 
-def prompt_of(one: LLMInteraction, before: LLMInteraction | None = None) -> Prompt:
+def prompt_of(one: LLMInteraction, before: LLMInteraction | None, messages: EqualMessages) -> Prompt:
     """Return the prompt of a call; with the agent's call `before` it, what is new since that.
 
-    What is new is found by the messages that calls share as objects, in a run that was read from its journal. Of any
-    other run, and where a history was changed, the prompt is complete.
+    `messages` numbers the messages of the run. Where a history was changed, the prompt is complete.
     """
     if not one.source.has_request():
         return Prompt(is_known=False)
-    messages, tools = SharedSequence.of(one.input_messages), one.tools
-    known = SharedSequence.of(before.input_messages) if before is not None else SharedSequence[Message]()
-    if before is not None and known and messages.shared_length(known) == len(known):
+    sent, tools = one.input_messages, one.tools
+    known = messages.numbers_of(before.input_messages) if before is not None else None
+    if before is not None and known and compare(known, messages.numbers_of(sent)).extends:
         is_same = len(tools) == len(before.tools) and tools == before.tools
-        return Prompt((), messages[len(known) :], () if is_same else tools, True, len(known), before.interaction_id)
-    apart = split_instructions(one, messages)
-    return Prompt(messages[:apart], messages[apart:], tools)
+        return Prompt((), sent[len(known) :], () if is_same else tools, True, len(known), before.interaction_id)
+    apart = split_instructions(one, sent)
+    return Prompt(sent[:apart], sent[apart:], tools)

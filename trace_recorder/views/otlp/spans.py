@@ -141,4 +141,5 @@ class _Plan:
 
     def _make_call(self, one: LLMInteraction, before: LLMInteraction | None) -> Span:
         tree = self.tree
-        return self.maker.call(tree.call_span(one), tree.parent_of_call(one), one, prompt_of(one, before))
+        prompt = prompt_of(one, before, self.maker.equal)
+        return self.maker.call(tree.call_span(one), tree.parent_of_call(one), one, prompt)

@@ -24,7 +24,7 @@ _REASONING = ("reasoning_content", "thinking", "reasoning")
 
 
 class Renderer(Protocol):
-    """What renders a conversation: a Hugging Face tokenizer, a `ChatTemplate`, a `PlainText`."""
+    """What renders a conversation: a Hugging Face tokenizer, or a `ChatTemplate`."""
 
     def apply_chat_template(
         self,

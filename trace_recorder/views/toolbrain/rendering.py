@@ -18,6 +18,7 @@ from trace_recorder.errors import RenderingError
 from trace_recorder.guard import try_call
 from trace_recorder.values.content_parts import Text, parts_of
 from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.message_table import MadeOnce
 from trace_recorder.values.messages import Message, Payload, Tool
 from trace_recorder.views.content.openai_functions import call_of
 from trace_recorder.views.content.parts import chat_part, text_of
@@ -31,34 +32,23 @@ _SENTINEL = "\ue000"
 class PlainText:
     """Writes a conversation as `<|ROLE|>` and what was said, with thinking, calls and tools as they were sent.
 
-    It keeps the text of each message, as conversations repeat the same ones.
+    It writes each message once, as conversations repeat the same ones.
     """
 
     def __init__(self) -> None:
-        self._blocks: dict[int, tuple[ChatMessage, str]] = {}
+        self._blocks = MadeOnce.by(self._block)
 
-    def apply_chat_template(
-        self,
-        conversation: list[ChatMessage],
-        tools: list[Payload] | None = None,
-        *,
-        add_generation_prompt: bool = False,
-        tokenize: bool = False,
-        **_: Payload,
+    def text(
+        self, prompt: Sequence[Message], more: Sequence[Message], tools: Sequence[Payload], *, begins_answer: bool
     ) -> str:
-        """Return the text of a conversation."""
-        if tokenize:
-            raise ValueError("PlainText gives text: it has no tokens. Leave tokenize=False.")
+        """Return the text of a prompt and of more messages after it."""
         blocks = ["<|TOOLS|>", *(f"{_json(tool)}\n" for tool in tools)] if tools else []
-        blocks += map(self._block, conversation)
-        return "".join(blocks) + ("<|ASSISTANT|>" if add_generation_prompt else "")
+        blocks += [*self._blocks.of(prompt), *map(self._block, more)]
+        return "".join(blocks) + ("<|ASSISTANT|>" if begins_answer else "")
 
-    def _block(self, message: ChatMessage) -> str:
-        known = self._blocks.get(id(message))
-        if known is None or known[0] is not message:
-            text = f"<|{_heading(message)}|>{self.words_of(message)}\n"
-            known = self._blocks[id(message)] = message, text
-        return known[1]
+    def _block(self, message: Message) -> str:
+        chat = _chat_message(message)
+        return f"<|{_heading(chat)}|>{self.words_of(chat)}\n"
 
     def words_of(self, message: ChatMessage) -> str:
         """Write what a message says, without its role."""
@@ -85,24 +75,6 @@ def _json(value: Payload) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-class ChatMessages:
-    """Writes messages in the form that chat templates know; with `shared`, each one once for all conversations."""
-
-    def __init__(self, *, shared: bool) -> None:
-        self._written: dict[int, tuple[Message, ChatMessage]] | None = {} if shared else None
-
-    def of(self, messages: Sequence[Message]) -> list[ChatMessage]:
-        """Return messages in that form."""
-        return chat_messages(messages) if self._written is None else [*map(self._shared, messages)]
-
-    def _shared(self, message: Message) -> ChatMessage:
-        assert self._written is not None  # noqa: S101 - for mypy
-        known = self._written.get(id(message))
-        if known is None:
-            known = self._written[id(message)] = message, _chat_message(message)
-        return known[1]
-
-
 @dataclass(frozen=True, slots=True)
 class Rendering:
     """Renders what one turn's model saw and said.
@@ -111,8 +83,7 @@ class Rendering:
     calls' arguments as they were sent; `variables` go to the template as they are.
     """
 
-    renderer: Renderer
-    chat: ChatMessages
+    renderer: Renderer | PlainText
     interaction: LLMInteraction
     at: datetime | None
     messages: Sequence[Message]
@@ -121,24 +92,24 @@ class Rendering:
     variables: dict[str, Payload]
 
     @classmethod
-    def of(cls, turn: Turn, renderer: Renderer, chat: ChatMessages, variables: dict[str, Payload]) -> Rendering:
+    def of(cls, turn: Turn, renderer: Renderer | PlainText, variables: dict[str, Payload]) -> Rendering:
         """Make the rendering of a turn."""
         one = turn.interaction
         request = one.source.request()
         messages = turn.messages() if turn.relation == "refers" else request.messages
         at = parse_time(one.timestamp)  # an imported run may have no times
         schemas = tool_schemas(request.tools)
-        return cls(renderer, chat, one, at, messages, schemas, request.parameters, variables)
+        return cls(renderer, one, at, messages, schemas, request.parameters, variables)
 
     def prompt(self) -> str:
         """The string that the model was given."""
         names = ("add_generation_prompt", "continue_final_message", "documents")
         wishes = {name: self.parameters[name] for name in names if self.parameters.get(name) is not None}
-        return self._render(self.chat.of(self.messages), **({"add_generation_prompt": True} | wishes))
+        return self._render(**({"add_generation_prompt": True} | wishes))
 
     def conversation(self, answer: Message, after: Sequence[Message]) -> str | None:
         """The conversation with the model's answer, and what came back to it; None where the template refuses it."""
-        return self._accepted([*self.chat.of(self.messages), *chat_messages([answer, *after])])
+        return self._accepted(answer, *after)
 
     def completion(self, prompt: str, answer: Message) -> str:
         """The string that the model gave.
@@ -152,23 +123,26 @@ class Rendering:
         [message] = chat_messages([answer])
         if isinstance(self.renderer, PlainText):
             return self.renderer.words_of(message)
-        before = self.chat.of(self.messages)
-        whole = self._accepted([*before, message])
+        whole = self._accepted(answer)
         if whole is None or not whole.startswith(prompt):
             return PlainText().words_of(message)
-        probe = self._accepted([*before, {"role": "assistant", "content": _SENTINEL}]) or ""
+        probe = self._accepted(Message("assistant", _SENTINEL)) or ""
         return whole[len(prompt) :].removesuffix(probe.rpartition(_SENTINEL)[2])
 
-    def _accepted(self, messages: list[ChatMessage]) -> str | None:
-        """Render what was in no prompt: some templates accept it only in another form, and refuse it."""
+    def _accepted(self, *more: Message) -> str | None:
+        """Render the prompt with messages that were in no prompt; None if the template accepts only another form."""
         try:
-            return self._render(messages)
+            return self._render(*more)
         except RenderingError:
             return None
 
-    def _render(self, messages: list[ChatMessage], **wishes: Payload) -> str:
+    def _render(self, *more: Message, **wishes: Payload) -> str:
         asked = self.parameters.get("chat_template_kwargs")
         variables = {**(asked if isinstance(asked, dict) else {}), **self.variables, **wishes}
+        if isinstance(self.renderer, PlainText):
+            begins_answer = bool(variables.get("add_generation_prompt"))
+            return self.renderer.text(self.messages, more, self.tools, begins_answer=begins_answer)
+        messages = chat_messages([*self.messages, *more])
         if isinstance(self.renderer, ChatTemplate):
             variables = {"at": self.at, **variables}
         apply = partial(self.renderer.apply_chat_template, tools=self.tools or None, tokenize=False, **variables)

@@ -29,7 +29,7 @@ from trace_recorder.views.left_out import (
 )
 from trace_recorder.views.toolbrain.chat_template import ChatTemplate, Renderer
 from trace_recorder.views.toolbrain.parsing import ParsedCompletion, Parser, observation_of, parse_tool_calls
-from trace_recorder.views.toolbrain.rendering import ChatMessages, PlainText, Rendering
+from trace_recorder.views.toolbrain.rendering import PlainText, Rendering
 from trace_recorder.views.view import LeftOut, view
 
 _IN_PLAIN_TEXT: FormatSupport = dict.fromkeys(SIDES, ContentSupport.of(THOUGHTS, NAMES, locations=("part", "images")))
@@ -113,8 +113,7 @@ def _turns(  # noqa: PLR0913, PLR0917 - those of `to_turns`
     count_unsupported_contents((one.turn for one in whole), left_out, carried)
     known = [one for one in whole if _is_known(one)]
     left_out.add(REPLAYED, 0 if chosen.include_replayed else sum(not one.turn.was_made for one in known))
-    chat = ChatMessages(shared=chat_template is None)
-    return _LazyTurns([*filter(chosen.has, known)], parser, renderer, chat, dict(variables or {}))
+    return _LazyTurns([*filter(chosen.has, known)], parser, renderer, dict(variables or {}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +122,7 @@ class _LazyTurns(Sequence[ToolBrainTurn]):
 
     answered: list[AnsweredTurn]
     parser: Parser
-    renderer: Renderer
-    chat: ChatMessages
+    renderer: Renderer | PlainText
     variables: dict[str, Payload]
 
     def __len__(self) -> int:
@@ -139,10 +137,10 @@ class _LazyTurns(Sequence[ToolBrainTurn]):
     def __getitem__(self, index: int | slice) -> ToolBrainTurn | Sequence[ToolBrainTurn]:
         if isinstance(index, slice):
             return replace(self, answered=self.answered[index])
-        return _turn(self.answered[index], self.parser, self.renderer, self.chat, self.variables)
+        return _turn(self.answered[index], self.parser, self.renderer, self.variables)
 
 
-def _renderer(chat_template: str | Renderer | None) -> Renderer:
+def _renderer(chat_template: str | Renderer | None) -> Renderer | PlainText:
     if chat_template is None:
         return PlainText()
     return ChatTemplate(chat_template) if isinstance(chat_template, str) else chat_template
@@ -153,9 +151,9 @@ def _is_known(one: AnsweredTurn) -> bool:
 
 
 def _turn(
-    one: AnsweredTurn, parser: Parser, renderer: Renderer, chat: ChatMessages, variables: dict[str, Payload]
+    one: AnsweredTurn, parser: Parser, renderer: Renderer | PlainText, variables: dict[str, Payload]
 ) -> ToolBrainTurn:
-    rendering = Rendering.of(one.turn, renderer, chat, variables)
+    rendering = Rendering.of(one.turn, renderer, variables)
     parsed = parser(one.response)
     answer, after = answer_of(one.response), _after(one, parsed)
     prompt = rendering.prompt()
