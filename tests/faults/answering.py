@@ -49,7 +49,12 @@ class _Handler(BaseHTTPRequestHandler):
         return
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        length = int(self.headers["content-length"])
+        data = self.rfile.read(length)
+        if len(data) < length:  # whoever asked was killed
+            self.close_connection = True
+            return
+        body = json.loads(data)
         question = body["messages"][-1]["content"]
         provider: Provider = self.server.provider  # type: ignore[attr-defined]
         provider.asked[self.path.split("/")[1]].append(question)
