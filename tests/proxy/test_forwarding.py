@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 import time
@@ -12,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.capture.compressing import compressed
 from tests.capture.server import CHAT, CHAT_STREAM, DROP, SILENCE, Answer, Server, plain, serving, stream
 from tests.proxy.running import RunningProxy, proxying
 
@@ -123,6 +125,21 @@ def test_a_client_that_goes_away_ends_its_call(proxy: RunningProxy, server: Serv
     _until(lambda: [call.answered and not call.complete for call in proxy.runs()[0].llm_interactions] == [True])
     (call,) = proxy.runs()[0].llm_interactions
     assert call.raw_stream == CHAT_STREAM[0].decode()
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd"])
+def test_compressed_bodies_pass_as_they_are_and_are_on_file_as_text(
+    proxy: RunningProxy, server: Server, encoding: str
+) -> None:
+    """Programs of other languages offer, and send, encodings that Python's libraries often do not."""
+    request, answer = compressed(BODY, encoding), compressed(json.dumps(CHAT).encode(), encoding)
+    headers = {"content-encoding": encoding, "content-type": "application/json"}
+    server.answers[:] = [Answer([answer], 200, headers)]
+    with httpx.stream("POST", proxy.url + PATH, content=request, headers=headers) as response:
+        assert b"".join(response.iter_raw()) == answer
+    assert [body for _, _, body in server.requests] == [request]
+    (call,) = proxy.runs()[0].llm_interactions
+    assert (call.raw_request, call.raw_response) == (json.loads(BODY), CHAT)
 
 
 def test_a_key_is_not_on_file(proxy: RunningProxy, tmp_path: Path) -> None:

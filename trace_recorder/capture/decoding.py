@@ -1,6 +1,7 @@
 """Content encodings, undone chunk by chunk: gzip, deflate, br and zstd, as far as their libraries are installed.
 
-An HTTP library offers an encoding to the server only where it can undo it itself, with these same libraries.
+An HTTP library offers an encoding to the server only where it can undo it itself, with these same libraries. Programs
+of other languages offer others to the proxy, whose extra therefore has the libraries for br and zstd.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from importlib import import_module
 
 from trace_recorder.dialects.event_stream import MEDIA_TYPE, FrameDecoder
+from trace_recorder.guard import try_call
 
 Decoder = Callable[[bytes], bytes]
 """Takes the next received bytes; returns what they decode to, which may be empty."""
@@ -32,6 +34,15 @@ def decoder_of(content_encoding: str, content_type: str = "") -> Decoder | None:
     if content_type.startswith(MEDIA_TYPE):
         decoders.append(FrameDecoder())
     return _chain(decoders) if decoders else None
+
+
+def plain_request(headers: list[tuple[bytes, bytes]], body: bytes) -> bytes:
+    """Return the body of a request without its encoding. What is not encoded, or cannot be decoded, stays as it is."""
+    if not body or body[:1] in b"{[":  # JSON, as nearly always
+        return body
+    encoding = next((value for name, value in headers if name.lower() == b"content-encoding"), b"")
+    decode = decoder_of(encoding.decode("latin-1"))
+    return body if decode is None else try_call(lambda: decode(body), lambda _: body)
 
 
 def _chain(decoders: list[Decoder]) -> Decoder:

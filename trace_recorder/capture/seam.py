@@ -20,6 +20,7 @@ from weakref import ref
 
 from trace_recorder.capture import background_responses
 from trace_recorder.capture.attempts import SentRequest
+from trace_recorder.capture.decoding import plain_request
 from trace_recorder.capture.event_loops import run_in_thread
 from trace_recorder.capture.exchange import Exchange
 from trace_recorder.capture.polled_exchange import PolledExchange
@@ -191,6 +192,8 @@ def _exchange(
     if binding.provider:
         endpoint = replace(endpoint, provider=binding.provider)
     body = b"".join(request.stream) if isinstance(request.stream, plain_body) else _content(request, run)
+    if body[:1] not in b"{[":  # it is no JSON, so it may be compressed
+        body = plain_request(request.headers.raw, body)
     return Exchange(run, SentRequest(endpoint, request.method, str(request.url), request.headers.raw, body))
 
 

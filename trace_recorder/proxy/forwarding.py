@@ -21,6 +21,7 @@ from urllib.parse import unquote, urlsplit
 import httpx
 
 from trace_recorder.attach.current import async_http_client
+from trace_recorder.capture.decoding import plain_request
 from trace_recorder.dialects.endpoints import endpoint_of, is_stream_type
 from trace_recorder.loopback import why_refused
 from trace_recorder.proxy.sessions import Session, SessionRequest, Sessions
@@ -143,7 +144,8 @@ class Proxy:
             content: bytes | AsyncIterator[bytes] | None = incoming.body() if incoming.has_body else None
         else:
             content = body = b"".join([chunk async for chunk in incoming.body()])
-            found = self._sessions.of(SessionRequest(route.chosen, incoming.header, endpoint.api, body))
+            said = plain_request(incoming.headers_to_send(), body)
+            found = self._sessions.of(SessionRequest(route.chosen, incoming.header, endpoint.api, said))
             session, context = found or (None, context)
         request = httpx.Request(incoming.method, route.url, headers=incoming.headers_to_send(), content=content)
         if session is not None:

@@ -27,8 +27,8 @@ from trace_recorder.attach.recorder import TrajectoryRecorder
 from trace_recorder.attach.subprocess.supervisor import record_exit
 from trace_recorder.dialects.readers import reader_of
 from trace_recorder.guard import Guard
-from trace_recorder.imports.loader import load
 from trace_recorder.signal_handlers import ours
+from trace_recorder.storage.journal_reader import Record, read
 from trace_recorder.storage.paths import default_name, journal_path_for
 from trace_recorder.values.message_equality import says_key
 
@@ -265,7 +265,10 @@ def _earlier_run(directory: Path, name: str) -> dict[str, str] | None:
     files = sorted(path for path in directory.glob(f"*{name}*.json") if journal_path_for(path).is_file())
     if not files:
         return None
-    return {"trajectory_id": load(files[-1]).trajectory_id or "", "file": files[-1].name}
+    with journal_path_for(files[-1]).open("rb") as journal:
+        first = next(read(journal.readline()), None)
+    identity = first.data.get("trajectory_id", "") if isinstance(first, Record) else ""
+    return {"trajectory_id": identity, "file": files[-1].name}
 
 
 def _max_open_runs() -> int:

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
+from trace_recorder.capture.decoding import plain_request
 from trace_recorder.dialects.background import polled_response
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.errors import ReplayMismatchError
@@ -141,7 +142,7 @@ class Replay:
         """Return the recorded answer to one request; None if it is to be sent. Raises ReplayMismatchError."""
         with self._lock:
             self._redaction.learn(secrets(headers)[0])
-            live = Live(endpoint, self._read(body))
+            live = Live(endpoint, self._read(plain_request(headers, body)))
             exchange = self._requests.take(live)
             if self.missing == "live" and (exchange is None or exchange.ending is None):
                 self.live_calls += 1

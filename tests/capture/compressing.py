@@ -1,0 +1,20 @@
+"""Bodies in the encodings of HTTP."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+
+import brotli
+import zstandard
+
+
+def compressed(data: bytes, encoding: str) -> bytes:
+    """Compress a body."""
+    encode = {
+        "gzip": gzip.compress,
+        "deflate": zlib.compress,
+        "br": brotli.compress,
+        "zstd": zstandard.ZstdCompressor().compress,
+    }
+    return bytes(encode[encoding](data))
