@@ -116,7 +116,8 @@ def test_the_list_for_machines_has_the_numbers(runs: Path) -> None:
     names = ["file", "start_time", "task", "status", "success", "provider", "model", "llm_calls", "input_tokens"]
 
     figures = ["agent_steps", "cost", "failed_llm_calls", "failed_tool_calls"]
-    assert list(first) == [*names, "output_tokens", "execution_time", *figures, "rewards", "forked_from"]
+    origins = ["forked_from", "replay_of", "replayed_llm_calls"]
+    assert list(first) == [*names, "output_tokens", "execution_time", *figures, "rewards", *origins]
     assert (first["file"], first["status"], first["success"], first["llm_calls"]) == ("alone.json", "unknown", None, 0)
 
 

@@ -79,6 +79,7 @@ def test_a_row_is_a_run(scored: Trajectory, run: Trajectory, library: Any) -> No
         "model": "claude",
         "steps": 2,
         "calls": 2,
+        "replayed_calls": 0,
         "failed_calls": 0,
         "tool_calls": 1,
         "failed_tool_calls": 1,

@@ -12,7 +12,6 @@ import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, TypeVar
 
@@ -28,27 +27,10 @@ from trace_recorder.recording.stand_ins import replay_in_progress
 from trace_recorder.storage.paths import RunPaths, is_wrong_argument
 from trace_recorder.storage.redaction.redactor import Redaction, Redactor
 from trace_recorder.values.final_status import FinalStatus, status_of_process
-from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.messages import Payload
+from trace_recorder.values.run_origin import ForkedFrom
 
 __records__ = True  # `guard.is_recording` looks for this name
-
-
-@dataclass(frozen=True, slots=True)
-class ForkedFrom:
-    """The run that another one continues, and its first call that is sent live."""
-
-    trajectory_id: str
-    file: str
-    interaction_id: str
-    step_number: int | None
-
-    def at(self) -> dict[str, Payload]:
-        """Return where the two diverge."""
-        return {"interaction_id": self.interaction_id, "step_number": self.step_number}
-
-    def as_metadata(self) -> dict[str, Payload]:
-        """Return the same with the run that is continued."""
-        return {"trajectory_id": self.trajectory_id, "file": self.file, **self.at()}
 
 
 def is_disabled(environment: Mapping[str, str]) -> bool:
@@ -126,11 +108,10 @@ class Lifecycle:
             named, parent = run.named(**about), self._parent
             forked, self._forked_from = self._forked_from, None
             if forked is not None:
-                named, parent = {**named, "forked_at": forked.at()}, forked.trajectory_id
-                said["metadata"] = {**self.metadata, "forked_from": forked.as_metadata()}
-            elif (replayed := replay_in_progress()) is not None:
-                named |= without_none(replay_of=replayed.trajectory_id)
-                said["metadata"] = {**self.metadata, "replay_of": replayed.as_metadata()}
+                parent = forked.trajectory_id
+            if (origin := forked or replay_in_progress()) is not None:
+                named |= origin.in_start()
+                said["metadata"] = {**self.metadata, **origin.in_metadata()}
             run.start(named, said, parent)
             self._exporting.begin(run, journal.path)
         process.run_began(run.trajectory_id, document)

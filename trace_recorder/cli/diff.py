@@ -16,7 +16,7 @@ from trace_recorder.cli.read_files import UnreadableError, is_directory, read
 from trace_recorder.cli.text_layout import compact, in_one_line, number, pluralize, seconds
 from trace_recorder.values.messages import Payload
 from trace_recorder.views.comparison.left_aside import Ignored
-from trace_recorder.views.comparison.trajectory_diff import DiffRun, DiffStep, TrajectoryDiff
+from trace_recorder.views.comparison.trajectory_diff import DiffRun, DiffSide, DiffStep, TrajectoryDiff
 from trace_recorder.views.comparison.trajectory_diff import diff as diff_of
 from trace_recorder.views.comparison.value_changes import ValueChange
 from trace_recorder.views.comparison.word_changes import marked_parts, shortened
@@ -115,9 +115,11 @@ def _run(run: DiffRun) -> str:
     figures = run.figures
     words = [
         f"{run.status}{outcome}",
+        str(run.origin or ""),
         run.model or "",
         pluralize(run.steps, "step"),
         pluralize(figures.calls, "call"),
+        pluralize(figures.replayed_calls, "replayed call") if figures.replayed_calls else "",
         f"{number(figures.input_tokens)} tokens in" if figures.input_tokens is not None else "",
         f"{number(figures.output_tokens)} out" if figures.output_tokens is not None else "",
         f"{'about ' if figures.estimated_cost else ''}{figures.cost:.6f} USD" if figures.cost is not None else "",
@@ -127,11 +129,16 @@ def _run(run: DiffRun) -> str:
 
 
 def _title(step: DiffStep) -> str:
-    sides = [f"{name} step {side.source.step_number}" for name, side in (("a", step.a), ("b", step.b)) if side]
+    sides = [_side(name, side) for name, side in (("a", step.a), ("b", step.b)) if side]
     kinds = ", ".join(one.kind.replace("_", " ") for one in step.differences)
     if step.a is None or step.b is None:
         return f"{sides[0]}: only in {sides[0][0]}"
     return f"{' | '.join(sides)}: {kinds}"
+
+
+def _side(name: str, side: DiffSide) -> str:
+    call = side.source.call
+    return f"{name} step {side.source.step_number}{' (replayed)' if call and call.is_replayed else ''}"
 
 
 def _step(step: DiffStep) -> Iterator[Line]:

@@ -19,6 +19,7 @@ from trace_recorder.imports.document_ends import document_ends
 from trace_recorder.values.llm_interaction import ErrorInfo
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import are_of_older_version, metrics_of
+from trace_recorder.values.run_origin import ForkedFrom, ReplayOf, name_of, run_origin_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.rewards import rewards_of
 from trace_recorder.views.run_costs import may_have_price, run_costs_or_unknown
@@ -47,6 +48,9 @@ class Row:
     rewards: dict[str, float]
     forked_from: str | None
     """The file of the run that this one continues, and the call from which it does."""
+    replay_of: str | None
+    """The file of the run that this one repeats."""
+    replayed_llm_calls: int | None
     cost_estimated: bool | None = None
     """Whether the cost has an estimate in it."""
     calls_without_price: int | None = None
@@ -183,6 +187,7 @@ def _ended(path: Path) -> Trajectory | None:
 
 
 def _row(file: str, run: Trajectory, metrics: Mapping[str, Payload]) -> Row:
+    origin = run_origin_of(run.metadata)
     return Row(
         file=file,
         start_time=run.start_time,
@@ -200,10 +205,7 @@ def _row(file: str, run: Trajectory, metrics: Mapping[str, Payload]) -> Row:
         failed_llm_calls=metrics.get("failed_llm_calls"),
         failed_tool_calls=metrics.get("failed_tool_calls"),
         rewards=rewards_of(run),
-        forked_from=_origin_of(run),
+        forked_from=f"{origin.file} {origin.interaction_id}" if isinstance(origin, ForkedFrom) else None,
+        replay_of=name_of(origin) if isinstance(origin, ReplayOf) else None,
+        replayed_llm_calls=metrics.get("replayed_llm_calls"),
     )
-
-
-def _origin_of(run: Trajectory) -> str | None:
-    origin = run.metadata.get("forked_from")
-    return f"{origin.get('file')} {origin.get('interaction_id')}" if isinstance(origin, dict) else None

@@ -117,6 +117,7 @@ _COLUMNS = (
     _Column("model", 10, lambda one: _model(one.row)),
     _Column("rewards", 9, lambda one: _rewards(one.row), if_empty=False),
     _Column("forked from", 12, lambda one: one.origin, if_empty=False),
+    _Column("replay of", 13, lambda one: text_of(one.row.replay_of), if_empty=False),
 )
 
 

@@ -1,4 +1,4 @@
-"""Forks below the runs that they continue, as `list` draws them where runs are in the order of time."""
+"""Forks and replays below their runs, as `list` draws them where runs are in the order of time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def as_list(rows: Sequence[Row]) -> list[Branch]:
 
 
 def as_tree(rows: Sequence[Row]) -> list[Branch]:
-    """Return the rows, each fork after the run that it continues and indented; the order is else that of the rows."""
+    """Return the rows, each fork or replay after its run and indented; otherwise the order is that of the rows."""
     by_name = {_name(row.file): row for row in rows}
     forks: dict[str, list[Row]] = {}
     roots = []
@@ -55,8 +55,8 @@ def _drawn(roots: Sequence[Row], forks: dict[str, list[Row]]) -> Iterator[Branch
 
 
 def _origin(row: Row) -> str:
-    """Return the name of the run that a fork continues, which is in the same directory."""
-    file = (row.forked_from or "").rpartition(" ")[0]
+    """Return the name of the run that a fork continues or a replay repeats, which is in the same directory."""
+    file = (row.forked_from or "").rpartition(" ")[0] or row.replay_of or ""
     return _name(str(PurePath(row.file).with_name(PurePath(file).name))) if PurePath(file).name else ""
 
 

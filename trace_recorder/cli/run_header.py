@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from trace_recorder.cli.text_layout import Entry, heading, local_time, number, pluralize, seconds, text_of
 from trace_recorder.dialects.stream_usage import USAGE_ADVICE
-from trace_recorder.values.llm_interaction import ErrorInfo
+from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import metrics_of
+from trace_recorder.values.run_origin import RunOrigin, name_of, run_origin_of
 from trace_recorder.values.trajectory import Gap, Reward, Trajectory
 from trace_recorder.views.tokens import is_usage_left_out
 
@@ -22,17 +23,21 @@ _SUCCESS = {True: ", success", False: ", no success"}
 def head(trajectory: Trajectory, name: str) -> Iterator[Entry]:
     """Yield what is known of a run as a whole."""
     metrics = trajectory.metrics or metrics_of(trajectory.llm_interactions, trajectory.agent_steps)
+    origin = run_origin_of(trajectory.metadata)
+    in_origin = origin.in_metadata() if origin else {}
     yield heading(name)
     yield Entry("task", text_of(trajectory.task))
     yield Entry("status", status_of(trajectory), style="" if trajectory.success is not False else "red")
     yield Entry("error", error_of(trajectory.error), style="red")
     yield Entry("result", text_of(trajectory.final_result))
+    yield Entry("origin", "" if origin is None else str(origin))
     yield from (Entry("model", model) for model in _models(trajectory))
     yield Entry("time", _time(trajectory))
     yield Entry("calls", _calls(metrics))
     yield Entry("tokens", ", ".join(filter(None, (tokens_of(metrics), _not_stated(trajectory)))))
     yield Entry("masked", pluralize(metrics["redactions"], "secret") if metrics.get("redactions") else "")
-    yield from (Entry("metadata", f"{key}: {text_of(value)}") for key, value in trajectory.metadata.items())
+    metadata = {key: value for key, value in trajectory.metadata.items() if key not in in_origin}
+    yield from (Entry("metadata", f"{key}: {text_of(value)}") for key, value in metadata.items())
     yield from (Entry("annotation", f"{key}: {text_of(value)}") for key, value in trajectory.annotations.items())
     yield from (Entry("reward", _reward(reward)) for reward in trajectory.rewards)
     yield from _gaps(trajectory.gaps)
@@ -63,6 +68,17 @@ def error_of(error: ErrorInfo | None) -> str:
     return f"{status}{error.type}" + (f": {said}" if (said := text_of(error.message)) else "")
 
 
+def replayed_text(call: LLMInteraction, origin: RunOrigin | None) -> str:
+    """Say which recorded call gave the answer; `origin` is the run that this one repeats or continues."""
+    source = call.replayed_from
+    if source is None:
+        return ""
+    is_of_origin = origin is not None and origin.trajectory_id == source.trajectory_id
+    run = name_of(origin) if origin is not None and is_of_origin else source.trajectory_id
+    recorded = " of ".join(filter(None, (source.interaction_id, run))) or "another run"
+    return f"answered by hand, in place of {recorded}" if source.by_hand else f"from {recorded}"
+
+
 def tokens_of(counts: Mapping[str, Payload]) -> str:
     """Describe the known tokens, and the cost that the provider stated; of the details, those that are not 0."""
     parts = [f"{number(counts[name])} {word}" for name, word in _TOKENS if counts.get(name) is not None]
@@ -84,16 +100,21 @@ def _time(trajectory: Trajectory) -> str:
 
 
 def _calls(metrics: Mapping[str, Payload]) -> str:
-    """Describe how much was done: 9 LLM calls (1 failed, 10 attempts, 8.10 s), 8 tool calls (1 failed), 9 steps."""
+    """Describe how much was done: 9 LLM calls (1 failed, 10 attempts, 8.10 s), 8 tool calls (1 failed), 9 steps.
+
+    Calls that were answered from a recording follow those that were made.
+    """
     calls, attempts, spent = metrics.get("llm_calls", 0), metrics.get("attempts", 0), metrics.get("llm_seconds")
     about_calls = [_failed(metrics.get("failed_llm_calls")), f"{attempts} attempts" if attempts > calls else ""]
+    replayed = metrics.get("replayed_llm_calls")
     words = (
         pluralize(calls, "LLM call") + _in_brackets([*about_calls, seconds(spent) if spent else ""]),
+        pluralize(replayed, "replayed LLM call") if replayed else "",
         pluralize(metrics.get("tool_calls", 0), "tool call")
         + _in_brackets([_failed(metrics.get("failed_tool_calls"))]),
         pluralize(metrics.get("agent_steps", 0), "step"),
     )
-    return ", ".join(words)
+    return ", ".join(filter(None, words))
 
 
 def _not_stated(trajectory: Trajectory) -> str:

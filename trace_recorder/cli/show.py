@@ -10,11 +10,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
 from trace_recorder.cli.new_messages import NewMessages, ShownPrompts
-from trace_recorder.cli.run_header import error_of, tokens_of
+from trace_recorder.cli.run_header import error_of, replayed_text, tokens_of
 from trace_recorder.cli.text_layout import Entry, compact, heading, local_time, seconds, text_of
 from trace_recorder.dialects.stream_usage import USAGE_ADVICE
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction, pause_between
 from trace_recorder.values.messages import LLMResponse, Payload, ToolCall, ToolResult
+from trace_recorder.values.run_origin import run_origin_of
 from trace_recorder.values.structs import asdict
 from trace_recorder.values.token_counts import prompt_tokens
 from trace_recorder.values.trajectory import AgentStep, Trajectory
@@ -52,6 +53,7 @@ class Show:
     def update(self, trajectory: Trajectory) -> None:
         """Take the run as it is now. What has been shown stays known."""
         self._running = trajectory.status == "running"
+        self._origin = run_origin_of(trajectory.metadata)
         self._shared_names = _shared_names(trajectory)
 
     def part(self, part: StepOrCall) -> Iterator[Entry]:
@@ -86,6 +88,7 @@ class Show:
     def _call(self, call: LLMInteraction) -> Iterator[Entry]:
         response = call.response
         yield Entry("call", _about(call))
+        yield Entry("replayed", replayed_text(call, self._origin), style="cyan")
         if len(call.attempts) > 1:
             pairs = zip(call.attempts, [None, *call.attempts], strict=False)
             yield from (Entry("attempt", _attempt(attempt, before)) for attempt, before in pairs)

@@ -43,6 +43,7 @@ def _summary(figures: Mapping[str, Payload]) -> Iterator[str]:
     yield f"runs    {_runs(figures['runs'])}"
     more = [f"{number(llm[name])} {name}" for name in ("failed", "incomplete") if llm[name]]
     more += [pluralize(llm["retries"], "retry")] if llm["retries"] else []
+    more += [f"{number(llm['replayed'])} replayed"] if "replayed" in llm else []
     yield f"calls   {', '.join([pluralize(llm['calls'], 'LLM call'), *more])}"
     yield f"tokens  {_tokens(llm['tokens'])}"
     yield f"cost    {_cost(llm['cost'])}"
@@ -60,7 +61,8 @@ def _runs(runs: Mapping[str, Payload]) -> str:
     statuses = [f"{runs[name]} {name}" for name in names if name in runs]
     if not statuses:
         return "none"
-    return f"{pluralize(runs.get('runs', 0), 'run')}: {', '.join(statuses)}; {_outcome(runs)}"
+    replays = f", of them {pluralize(runs['replays'], 'replay')}" if runs.get("replays") else ""
+    return f"{pluralize(runs.get('runs', 0), 'run')}: {', '.join(statuses)}{replays}; {_outcome(runs)}"
 
 
 def _outcome(runs: Mapping[str, Payload]) -> str:

@@ -22,6 +22,7 @@ from trace_recorder.dialects.background import goes_on
 from trace_recorder.imports.growing_journal import GrowingJournal, ReplacedError
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.run_origin import run_origin_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.conversations.call_chains import CallChains, Turn
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps_and_calls
@@ -126,7 +127,9 @@ class _FollowedRun:
         self.trajectory = follower.read()
         self._shown = ShownSteps(self.trajectory, full=printer.full)
         entries = [*self._shown.settled(self.trajectory)]
-        printer.line(follower.path, f"{follower.path}: {pluralize(len(entries), 'step')} so far")
+        origin = run_origin_of(self.trajectory.metadata)
+        words = [*([str(origin)] if origin else []), f"{pluralize(len(entries), 'step')} so far"]
+        printer.line(follower.path, f"{follower.path}: {', '.join(words)}")
         self._print(entries[max(0, len(entries) - last) :])
 
     @property

@@ -14,7 +14,8 @@ from typing import Any
 
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.signal_handlers import suppress
-from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.messages import Payload
+from trace_recorder.values.run_origin import ReplayOf
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +31,6 @@ class Outcome:
         if self.error is not None:
             raise self.error
         return self.result
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayOf:
-    """The run that a replay repeats, and the name of its journal."""
-
-    trajectory_id: str | None
-    file: str
-
-    def as_metadata(self) -> dict[str, Payload]:
-        """Render for a run's metadata."""
-        return without_none(trajectory_id=self.trajectory_id, file=self.file)
 
 
 StandIn = Callable[[str, Mapping[str, object]], Outcome | None]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from trace_recorder.attach.lifecycle import ForkedFrom
 from trace_recorder.imports.loader import load
 from trace_recorder.rerun.recorded import RecordedExchange, RecordedTool, Recording
+from trace_recorder.values.run_origin import ForkedFrom
 from trace_recorder.values.trajectory import Trajectory
 
 
@@ -43,7 +43,7 @@ class ForkPoint:
         return one.ending is not None and one.ending.seq < self._seq
 
     def __str__(self) -> str:
-        return self.origin.interaction_id
+        return self.exchange.interaction_id
 
 
 def _named(calls: Sequence[str], steps: Mapping[str, int]) -> str:

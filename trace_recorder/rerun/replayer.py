@@ -24,7 +24,7 @@ from trace_recorder.capture.decoding import plain_request
 from trace_recorder.dialects.background import polled_response
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.errors import ReplayMismatchError
-from trace_recorder.recording.stand_ins import Outcome, ReplayOf, run_it, stand_in_for_tools
+from trace_recorder.recording.stand_ins import Outcome, run_it, stand_in_for_tools
 from trace_recorder.rerun.clients import Installed
 from trace_recorder.rerun.differences import explained
 from trace_recorder.rerun.matching import Live, Match, Requests
@@ -38,6 +38,7 @@ from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.json_text import NotJsonError, parse
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.replayed_from import ReplayedFrom
+from trace_recorder.values.run_origin import ReplayOf
 
 Client = TypeVar("Client")
 Tools = Literal["recorded", "live"]

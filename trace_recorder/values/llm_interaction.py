@@ -173,6 +173,11 @@ class LLMInteraction(Struct, frozen=True, gc=False):
     parent_execution_id: str | None = None
     replayed_from: ReplayedFrom | None = None
 
+    @property
+    def is_replayed(self) -> bool:
+        """Whether a recording gave the answer, so that no call was made. Figures leave such a call out."""
+        return self.replayed_from is not None
+
     def __eq__(self, other: object) -> bool:
         return type(other) is LLMInteraction and equal_but(self, other, "source")
 

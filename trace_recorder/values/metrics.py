@@ -57,7 +57,7 @@ def are_of_older_version(metrics: Mapping[str, object]) -> bool:
 
 def interaction_counts(one: LLMInteraction) -> Counts:
     """Return what one interaction adds to the metrics. A replayed call costs nothing, and is counted apart."""
-    if one.replayed_from is not None:
+    if one.is_replayed:
         return {"replayed_llm_calls": 1}
     counts = {"llm_calls": 1, "attempts": len(one.attempts)}
     if one.error is not None:

@@ -17,7 +17,7 @@ from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.viewer.agents import Agents
 from trace_recorder.viewer.parts import CUT, Json, Limits, excerpt, first_argument, value_parts
 from trace_recorder.viewer.prompts import Prompt
-from trace_recorder.viewer.run_summaries import fork_origin
+from trace_recorder.viewer.run_summaries import origin_members
 from trace_recorder.views.conversations.chained_call import agent_key
 from trace_recorder.views.cost import Price, cost_of
 from trace_recorder.views.incomplete_calls import incomplete_reason
@@ -38,7 +38,7 @@ def run_facts(trajectory: Trajectory, limits: Limits = CUT) -> Json:
         "start_time": trajectory.start_time,
         "end_time": trajectory.end_time,
         "execution_time_seconds": trajectory.execution_time,
-        "forked_from": fork_origin(trajectory.metadata),
+        **origin_members(trajectory.metadata),
         "metadata": trajectory.metadata,
         "annotations": trajectory.annotations,
         "rewards": [reward.to_document() for reward in trajectory.rewards],
@@ -95,6 +95,7 @@ def interaction_entry(one: LLMInteraction, refers: References, clock: Clock, pri
         "complete": one.complete,
         "ended_by": one.ended_by,
         "incomplete": incomplete_reason(one, is_running=refers.is_running),
+        "replayed_from": one.replayed_from and one.replayed_from.to_document(),
         "error": one.error and one.error.to_document(),
         "attempts": [_attempt(attempt, clock) for attempt in one.attempts],
         **_usage_members(one, price),
@@ -111,9 +112,14 @@ def interaction_entry(one: LLMInteraction, refers: References, clock: Clock, pri
 
 
 def _usage_members(one: LLMInteraction, price: Price | None) -> Json:
-    """Return what an interaction took, as the provider states it and as providers can be compared."""
-    counts, cost = counts_of(one), cost_of(one, price)
-    usage = {name: value for name, value in one.response.usage.to_document().items() if name != "extra"}
+    """Return what an interaction took, as the provider states it and as providers can be compared.
+
+    A replayed call took nothing. What its answer states is in the response (`details.py`).
+    """
+    stated, counts, cost = (
+        ({}, None, None) if one.is_replayed else (one.response.usage.to_document(), counts_of(one), cost_of(one, price))
+    )
+    usage = {name: value for name, value in stated.items() if name != "extra"}
     return {
         "usage": usage or None,
         "prompt_tokens": counts and counts.prompt,

@@ -19,6 +19,7 @@ from trace_recorder.storage.journal_reader import Record
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import are_of_older_version, metrics_of
+from trace_recorder.values.run_origin import run_origin_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.parts import Json
 from trace_recorder.viewer.run_costs import stated_costs
@@ -26,7 +27,7 @@ from trace_recorder.viewer.run_costs import stated_costs
 TAIL_BYTES = 8192
 """How much of the beginning and the end of a journal is read first."""
 _FIGURES = (
-    *("llm_calls", "failed_llm_calls", "tool_calls", "failed_tool_calls"),
+    *("llm_calls", "failed_llm_calls", "replayed_llm_calls", "tool_calls", "failed_tool_calls"),
     *("total_input_tokens", "output_tokens", "cached_input_tokens"),
 )
 
@@ -110,7 +111,7 @@ def _row(found: Mapping[str, Payload], name: str) -> Json:
         **stated_costs(figures.get("cost")),
         "rewards": _rewards(found.get("rewards")),
         "error": _error(found.get("error")),
-        "forked_from": fork_origin(found.get("metadata")),
+        **origin_members(found.get("metadata")),
     }
 
 
@@ -119,10 +120,10 @@ def _figures_of(found: Mapping[str, Payload]) -> Mapping[str, Payload]:
     return metrics if isinstance(metrics, dict) else {}
 
 
-def fork_origin(metadata: Payload) -> Payload:
-    """Return which run, and from which of its calls, a run with this metadata continues; None if it is not a fork."""
-    origin = metadata.get("forked_from") if isinstance(metadata, dict) else None
-    return origin if isinstance(origin, dict) else None
+def origin_members(metadata: Payload) -> Json:
+    """Return which run, and from which of its calls, a run with this metadata continues; and which run it repeats."""
+    origin = run_origin_of(metadata)
+    return {"forked_from": None, "replay_of": None} | (origin.in_metadata() if origin else {})
 
 
 def _rewards(rewards: Payload) -> dict[str, Payload]:

@@ -20,7 +20,6 @@ from secrets import token_hex
 from trace_recorder.errors import TraceRecorderError
 from trace_recorder.guard import try_call
 from trace_recorder.storage.paths import journal_path_for
-from trace_recorder.values.messages import Payload
 from trace_recorder.viewer.parts import Json
 from trace_recorder.viewer.run_costs import costs_of
 from trace_recorder.viewer.run_summaries import summary_of
@@ -30,6 +29,8 @@ from trace_recorder.views.run_costs import may_have_price
 State = tuple[int, int, int, int]
 """Time of the last change and size of a run's two files."""
 _NO_FILE = (0, 0)
+_RELATIONS = ("forked_from", "replay_of")
+"""Members of a row that name another run."""
 
 
 @dataclass(slots=True)
@@ -85,18 +86,27 @@ class RunList:
         is_here = all(self._state(file) for file in files if os.path.lexists(file))
         return files[0] if is_here else None
 
-    def relations_of(self, name: str) -> Json:
-        """Return the id of the run that a run was forked from, if it is in the list, and the runs forked from it."""
+    def relations_of(self, name: str, sources: Collection[str]) -> Json:
+        """Return the ids of the runs of the list that belong with a run.
+
+        These are the run that it continues or repeats, its forks and its replays, and for each of `sources`, the
+        trajectory ids of the runs that gave answers to its calls, that run.
+        """
         with self._lock:
             self.refresh()
-            rows = [one.row for one in self._known.values() if one.is_readable]
+            rows = sorted((one.row for one in self._known.values() if one.is_readable), key=_newest_first)
         own = next((row for row in rows if row["id"] == name), {})
-        identity, origin = own.get("trajectory_id"), own.get("forked_from") or {}
-        parents = [row["id"] for row in rows if _is_fork_of(origin, row.get("trajectory_id"))]
-        forks = [row for row in rows if _is_fork_of(row["forked_from"] or {}, identity)]
+        ids = {row["trajectory_id"]: row["id"] for row in reversed(rows) if row.get("trajectory_id") is not None}
+        identity = own.get("trajectory_id")
+        forks, replays = (
+            [row for row in rows if identity is not None and (row[kind] or {}).get("trajectory_id") == identity]
+            for kind in _RELATIONS
+        )
         return {
-            "forked_from": parents[0] if parents else None,
+            **{kind: ids.get((own.get(kind) or {}).get("trajectory_id")) for kind in _RELATIONS},
             "forks": [{"id": row["id"], "step_number": row["forked_from"].get("step_number")} for row in forks],
+            "replays": [row["id"] for row in replays],
+            "sources": {source: ids[source] for source in sources if source in ids},
         }
 
     def first_name(self) -> str | None:
@@ -204,10 +214,6 @@ class RunList:
             return _Known(state, {"id": name, "error": why_unreadable(path, error)}, is_readable=False)
 
         return try_call(lambda: _Known(state, {**summary_of(path, name), **_size(state)}, is_readable=True), unreadable)
-
-
-def _is_fork_of(origin: Json, identity: Payload) -> bool:
-    return identity is not None and bool(origin.get("trajectory_id") == identity)
 
 
 def _size(state: State) -> Json:

@@ -143,8 +143,11 @@ class ViewerServer:
         return self._open.open(path, name)
 
     def _outline(self, run: OpenRun) -> Json:
-        relations = self._runs.relations_of(run.name)
-        return {**run.outline(), "writable": self._is_writable(run), "relations": relations}
+        outline = run.outline()
+        origins = (call["replayed_from"] or {} for call in outline["interactions"])
+        sources = {one["trajectory_id"] for one in origins if "trajectory_id" in one}
+        relations = self._runs.relations_of(run.name, sources)
+        return {**outline, "writable": self._is_writable(run), "relations": relations}
 
     def _is_writable(self, run: OpenRun) -> bool:
         return not self._read_only and run.is_amendable

@@ -116,6 +116,7 @@ def _run_rows(run: Trajectory) -> Iterator[Row]:
         "model": run.model,
         "steps": len(run.agent_steps),
         "calls": figures.calls,
+        "replayed_calls": figures.replayed_calls or 0,
         "failed_calls": run.metrics.get("failed_llm_calls"),
         "tool_calls": run.metrics.get("tool_calls"),
         "failed_tool_calls": run.metrics.get("failed_tool_calls"),
@@ -132,8 +133,9 @@ def _run_rows(run: Trajectory) -> Iterator[Row]:
 
 def _call_rows(run: Trajectory) -> Iterator[Row]:
     for one in run.llm_interactions:
-        counts, cost = counts_of(one) or Counts(), cost_of(one)
-        response = one.response
+        made = not one.is_replayed
+        counts, cost = (made and counts_of(one)) or Counts(), cost_of(one) if made else None
+        response, source = one.response, one.replayed_from
         yield {
             "interaction_id": one.interaction_id,
             "started_at": one.started_at,
@@ -152,11 +154,13 @@ def _call_rows(run: Trajectory) -> Iterator[Row]:
             "reasoning_tokens": counts.reasoning,
             "cost": None if cost is None else cost.amount,
             "cost_estimated": None if cost is None else cost.estimated,
-            "duration_seconds": one.duration_seconds,
-            "time_to_first_token_seconds": one.time_to_first_token_seconds,
-            "attempts": len(one.attempts),
+            "duration_seconds": one.duration_seconds if made else None,
+            "time_to_first_token_seconds": one.time_to_first_token_seconds if made else None,
+            "attempts": len(one.attempts) if made else 0,
             "complete": one.complete,
             "error": one.error and f"{one.error.type}: {one.error.message}",
+            "is_replayed": one.is_replayed,
+            "replayed_from": source and source.to_document(),
         }
 
 
@@ -209,16 +213,17 @@ _OF_RUN = ("file", "trajectory_id", "task", "status")
 """The first columns of each table. The success of the run comes after them, under its name in that table."""
 _INTEGERS = frozenset(
     {
-        *("step_number", "messages", "tool_calls", "failed_tool_calls", "steps", "calls", "failed_calls", "attempts"),
+        *("step_number", "messages", "tool_calls", "failed_tool_calls", "steps", "calls", "replayed_calls"),
+        *("failed_calls", "attempts"),
         *("input_tokens", "output_tokens", "cache_read_input_tokens", "reasoning_tokens"),
     }
 )
 _ROWS: dict[str, tuple[tuple[str, ...], Callable[[Trajectory], Iterator[Row]]]] = {
     "runs": (
         (
-            *("success", "started_at", "duration_seconds", "provider", "model", "steps", "calls", "failed_calls"),
-            *("tool_calls", "failed_tool_calls", "input_tokens", "output_tokens", "cost", "cost_estimated", "rewards"),
-            *("metadata", "final_result", "error"),
+            *("success", "started_at", "duration_seconds", "provider", "model", "steps", "calls", "replayed_calls"),
+            *("failed_calls", "tool_calls", "failed_tool_calls", "input_tokens", "output_tokens", "cost"),
+            *("cost_estimated", "rewards", "metadata", "final_result", "error"),
         ),
         _run_rows,
     ),
@@ -227,7 +232,7 @@ _ROWS: dict[str, tuple[tuple[str, ...], Callable[[Trajectory], Iterator[Row]]]] 
             *("success", "interaction_id", "started_at", "step_number", "agent", "provider", "model", "messages"),
             *("content", "reasoning", "tool_calls", "finish_reason", "input_tokens", "output_tokens"),
             *("cache_read_input_tokens", "reasoning_tokens", "cost", "cost_estimated", "duration_seconds"),
-            *("time_to_first_token_seconds", "attempts", "complete", "error"),
+            *("time_to_first_token_seconds", "attempts", "complete", "error", "is_replayed", "replayed_from"),
         ),
         _call_rows,
     ),

@@ -19,7 +19,7 @@ REPLAYED_FROM = "replayed_from"
 
 def made_calls(calls: Iterable[LLMInteraction]) -> list[LLMInteraction]:
     """Return the calls for which a model was asked."""
-    return [one for one in calls if one.replayed_from is None]
+    return [one for one in calls if not one.is_replayed]
 
 
 def without_usage(one: LLMInteraction) -> LLMInteraction:

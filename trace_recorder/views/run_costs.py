@@ -19,6 +19,7 @@ from trace_recorder.values.llm_interaction import InteractionSource, LLMInteract
 from trace_recorder.values.messages import LLMResponse, Payload
 from trace_recorder.values.replayed_from import ReplayedFrom
 from trace_recorder.views.cost import Costs, cost_of, table
+from trace_recorder.views.replayed_calls import made_calls
 
 
 class RunCosts(Struct, frozen=True):
@@ -88,9 +89,9 @@ def run_costs(path: Path) -> RunCosts:
 
 
 def costs_of_calls(calls: Iterable[LLMInteraction]) -> RunCosts:
-    """Return what calls cost together."""
+    """Return what calls cost together. Those that were not made cost nothing."""
     costs, without_price = Costs(), 0
-    for call in calls:
+    for call in made_calls(calls):
         cost = cost_of(call)
         costs.add(cost)
         without_price += cost is None and call.response.usage.is_known

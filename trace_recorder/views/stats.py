@@ -2,7 +2,7 @@
 
 `Stats` takes one run after another and keeps only sums, so that there may be any number of them. What no provider
 stated is left out of the sums, and how many calls that concerns is said. Time is that of the clock: models and tools
-that work at once are counted once.
+that work at once are counted once. Calls that were answered from a recording are only counted; they are in no sum.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from datetime import datetime
 
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, ToolResult, without_none
+from trace_recorder.values.run_origin import ReplayOf, run_origin_of
 from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.cost import Costs, Price, cost_of
+from trace_recorder.views.replayed_calls import made_calls
 from trace_recorder.views.rewards import rewards_of
 from trace_recorder.views.tokens import is_usage_left_out
 
@@ -151,6 +153,7 @@ class Stats:
     tools: dict[str, Counter[str]] = field(default_factory=dict)
     rewards: dict[str, Spread] = field(default_factory=dict)
     time: Counter[str] = field(default_factory=Counter)
+    replayed_calls: int = 0
 
     @property
     def every(self) -> Calls:
@@ -166,9 +169,13 @@ class Stats:
         self.runs[trajectory.status] += 1
         self.runs["succeeded"] += trajectory.success is True
         self.runs["not_succeeded"] += trajectory.success is False
+        self.runs["replays"] += isinstance(run_origin_of(trajectory.metadata), ReplayOf)
         self.runs["steps"] += len(trajectory.agent_steps)
         for one in trajectory.llm_interactions:
-            self._calls_of(one.provider, one.model or one.response.model).add(one)
+            if one.is_replayed:
+                self.replayed_calls += 1
+            else:
+                self._calls_of(one.provider, one.model or one.response.model).add(one)
         self._add_tools(trajectory)
         for name, value in rewards_of(trajectory).items():
             self.rewards.setdefault(name, Spread()).merge(Spread(1, value, value, value))
@@ -178,6 +185,7 @@ class Stats:
     def merge(self, other: Stats) -> None:
         """Take the figures of other runs."""
         self.runs.update(other.runs)
+        self.replayed_calls += other.replayed_calls
         for served, calls in other.models.items():
             self._calls_of(*served).merge(calls)
         for name, counted in other.tools.items():
@@ -219,7 +227,7 @@ class Stats:
         counted = ("calls", "failed", "unanswered", "outcome_unknown")
         return {
             "runs": {**self.runs, **accuracy_of(self.runs["succeeded"], self.runs["not_succeeded"])},
-            "llm": self.every.to_json(),
+            "llm": self.every.to_json() | without_none(replayed=self.replayed_calls or None),
             "models": [{"provider": of[0], "model": of[1], **calls.to_json()} for of, calls in by_calls],
             "tools": [
                 {"name": name}
@@ -247,7 +255,7 @@ def time_of(trajectory: Trajectory) -> dict[str, float]:
     tools with a result say how long they took.
     """
     results = [result for step in trajectory.agent_steps for result in step.tool_results]
-    llm, all_calls = _spans(trajectory.llm_interactions)
+    llm, all_calls = _spans(made_calls(trajectory.llm_interactions))
     tool, all_tools = _spans(results)
     total = _total_seconds(trajectory, llm)
     if total is None:

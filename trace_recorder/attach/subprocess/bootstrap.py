@@ -15,7 +15,6 @@ from collections.abc import Callable
 from types import FrameType
 
 from trace_recorder.attach.instrument import DefaultTarget
-from trace_recorder.attach.lifecycle import ForkedFrom
 from trace_recorder.attach.recorder import TrajectoryRecorder
 from trace_recorder.attach.subprocess.handoff import Handoff
 from trace_recorder.capture.all_clients import client_patch
@@ -26,6 +25,7 @@ from trace_recorder.recording import process
 from trace_recorder.signal_handlers import suppress
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.final_status import uncaught_exception
+from trace_recorder.values.run_origin import ForkedFrom
 
 
 def begin() -> None:

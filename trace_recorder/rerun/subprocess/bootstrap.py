@@ -11,12 +11,12 @@ from pathlib import Path
 
 from trace_recorder.dialects.background import polled_response
 from trace_recorder.dialects.endpoints import Endpoint
-from trace_recorder.recording.stand_ins import ReplayOf
 from trace_recorder.rerun.clients import Installed
 from trace_recorder.rerun.replayer import Replay
 from trace_recorder.rerun.subprocess.handoff import ReplayHandoff
 from trace_recorder.rerun.subprocess.process_answers import ProcessAnswers, begin_process
 from trace_recorder.rerun.transport import Answer, Missing
+from trace_recorder.values.run_origin import ReplayOf
 
 
 def begin() -> None:

@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,6 +19,7 @@ from trace_recorder.rerun.recorded import Recording
 from trace_recorder.rerun.subprocess.handoff import ForkHandoff
 from trace_recorder.rerun.subprocess.supervisor import describe_unused
 from trace_recorder.signal_handlers import ours
+from trace_recorder.values.structs import asdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
-from trace_recorder.attach.lifecycle import ForkedFrom
 from trace_recorder.attach.subprocess.handoff import Handoff, read_reports, write_report
 from trace_recorder.rerun.matching import Match
 from trace_recorder.rerun.results_order import results_in_any_order
 from trace_recorder.signal_handlers import ours, suppress
+from trace_recorder.values.run_origin import ForkedFrom
 
 _GIVEN = "given-"
 _MISMATCH = "mismatch-"

@@ -9,17 +9,20 @@ from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.views.cost import Costs, cost_of
+from trace_recorder.views.replayed_calls import made_calls
 from trace_recorder.views.tokens import sum_known
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Sums over calls, of those for which they are known; None if of none. Costs are in US dollars.
+    """Sums over the calls that were made, of those for which they are known; None if of none. Costs are in US dollars.
 
+    `replayed_calls` were answered from a recording, and are in no other figure; None if there are none.
     `estimated_cost` is the part of `cost` that is from a table of prices. `llm_seconds` are the durations of the calls.
     """
 
     calls: int = 0
+    replayed_calls: int | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost: float | None = None
@@ -33,7 +36,8 @@ class Figures:
 
 def figures_of(calls: Iterable[LLMInteraction]) -> Figures:
     """Sum what calls took."""
-    calls = [*calls]
+    every = [*calls]
+    calls = made_calls(every)
     costs = Costs()
     for one in calls:
         costs.add(cost_of(one))
@@ -42,6 +46,7 @@ def figures_of(calls: Iterable[LLMInteraction]) -> Figures:
     known_costs = costs.stated_calls + costs.estimated_calls
     return Figures(
         calls=len(calls),
+        replayed_calls=len(every) - len(calls) or None,
         input_tokens=sum_known(one.prompt for one in counts),
         output_tokens=sum_known(one.completion for one in counts),
         cost=round(costs.stated + costs.estimated, 9) if known_costs else None,

@@ -8,6 +8,7 @@ from itertools import zip_longest
 from typing import Literal, get_args
 
 from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.run_origin import RunOrigin, run_origin_of
 from trace_recorder.values.short_forms import call_repr
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.comparison.changed_ranges import changed_ranges
@@ -71,6 +72,7 @@ class DiffSide:
             interaction_id=call.interaction_id if call else None,
             agent=one.agent if one else None,
             timestamp=self.source.timestamp,
+            replayed_from=call.replayed_from.to_document() if call and call.replayed_from else None,
             **self.figures.to_dict(),
         )
 
@@ -108,6 +110,8 @@ class DiffRun:
     steps: int
     seconds: float | None
     figures: Figures
+    origin: RunOrigin | None = None
+    """The run that it repeats or continues."""
 
     @classmethod
     def of(cls, run: Trajectory) -> DiffRun:
@@ -121,13 +125,14 @@ class DiffRun:
             steps=len(run.agent_steps),
             seconds=run.execution_time,
             figures=figures_of(run.llm_interactions),
+            origin=run_origin_of(run.metadata),
         )
 
     def to_dict(self) -> dict[str, Payload]:
         """Render as JSON."""
         members = asdict(self)
-        del members["figures"]
-        return members | self.figures.to_dict()
+        del members["figures"], members["origin"]
+        return members | self.figures.to_dict() | (self.origin.in_metadata() if self.origin else {})
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ class Turn:
     @property
     def was_made(self) -> bool:
         """Whether a model was asked. It was not if a replay or a fork gave the answer."""
-        return self.interaction.replayed_from is None
+        return not self.interaction.is_replayed
 
     @property
     def is_complete(self) -> bool:
