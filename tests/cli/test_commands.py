@@ -117,7 +117,8 @@ def test_the_list_for_machines_has_the_numbers(runs: Path) -> None:
 
     figures = ["agent_steps", "cost", "failed_llm_calls", "failed_tool_calls"]
     origins = ["forked_from", "replay_of", "replayed_llm_calls"]
-    assert list(first) == [*names, "output_tokens", "execution_time", *figures, "rewards", *origins]
+    of_costs = ["cost_estimated", "calls_without_price"]
+    assert list(first) == [*names, "output_tokens", "execution_time", *figures, "rewards", *origins, *of_costs]
     assert (first["file"], first["status"], first["success"], first["llm_calls"]) == ("alone.json", "unknown", None, 0)
 
 
