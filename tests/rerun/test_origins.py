@@ -22,7 +22,7 @@ from trace_recorder.derive.document import from_document
 from trace_recorder.derive.validate import validate
 from trace_recorder.rerun.record_or_replay import RecordOrReplay
 from trace_recorder.rerun.serving import ReplayServer
-from trace_recorder.values.replayed_from import ReplayedFrom
+from trace_recorder.values.origins import ReplayedFrom
 
 Payload = Any
 USAGE = {"prompt_tokens": 10, "completion_tokens": 3, "total_tokens": 13}

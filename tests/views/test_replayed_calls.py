@@ -17,7 +17,7 @@ from tests.views.made import assistant, call, gave, run, use
 from trace_recorder import Trajectory, load
 from trace_recorder.cli.formats import FORMATS, Source, outputs_of
 from trace_recorder.imports.loader import load_each
-from trace_recorder.values.replayed_from import ReplayedFrom
+from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.views.otlp.spans import to_spans
 from trace_recorder.views.trae import to_trae
 

@@ -28,7 +28,7 @@ from trace_recorder.storage.paths import RunPaths, is_wrong_argument
 from trace_recorder.storage.redaction.redactor import Redaction, Redactor
 from trace_recorder.values.final_status import FinalStatus, status_of_process
 from trace_recorder.values.messages import Payload
-from trace_recorder.values.run_origin import ForkedFrom
+from trace_recorder.values.origins import ForkedFrom
 
 __records__ = True  # `guard.is_recording` looks for this name
 

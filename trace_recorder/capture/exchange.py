@@ -37,7 +37,7 @@ from trace_recorder.storage.redaction.urls import clean_url
 from trace_recorder.values.json_text import NotJsonError
 from trace_recorder.values.jsonable import describe_error, dump_members, members_to_json, to_json
 from trace_recorder.values.messages import JoinedStream, Payload, without_none
-from trace_recorder.values.replayed_from import REPLAYED_FROM_HEADER, ReplayedFrom
+from trace_recorder.values.origins import REPLAYED_FROM_HEADER, ReplayedFrom
 
 __records__ = True  # `guard.is_recording` looks for this name
 

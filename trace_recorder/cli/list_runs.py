@@ -19,7 +19,7 @@ from trace_recorder.imports.document_ends import document_ends
 from trace_recorder.values.llm_interaction import ErrorInfo
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import are_of_older_version, metrics_of
-from trace_recorder.values.run_origin import ForkedFrom, ReplayOf, name_of, run_origin_of
+from trace_recorder.values.origins import ForkedFrom, ReplayOf, name_of, run_origin_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.rewards import rewards_of
 from trace_recorder.views.run_costs import may_have_price, run_costs_or_unknown

@@ -13,7 +13,7 @@ from trace_recorder.dialects.stream_usage import USAGE_ADVICE
 from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import metrics_of
-from trace_recorder.values.run_origin import RunOrigin, name_of, run_origin_of
+from trace_recorder.values.origins import RunOrigin, name_of, run_origin_of
 from trace_recorder.values.trajectory import Gap, Reward, Trajectory
 from trace_recorder.views.tokens import is_usage_left_out
 

@@ -15,7 +15,7 @@ from trace_recorder.cli.text_layout import Entry, compact, heading, local_time, 
 from trace_recorder.dialects.stream_usage import USAGE_ADVICE
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction, pause_between
 from trace_recorder.values.messages import LLMResponse, Payload, ToolCall, ToolResult
-from trace_recorder.values.run_origin import run_origin_of
+from trace_recorder.values.origins import run_origin_of
 from trace_recorder.values.structs import asdict
 from trace_recorder.values.token_counts import prompt_tokens
 from trace_recorder.values.trajectory import AgentStep, Trajectory

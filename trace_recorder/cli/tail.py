@@ -22,7 +22,7 @@ from trace_recorder.dialects.background import goes_on
 from trace_recorder.imports.growing_journal import GrowingJournal, ReplacedError
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.run_origin import run_origin_of
+from trace_recorder.values.origins import run_origin_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.conversations.call_chains import CallChains, Turn
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps_and_calls

@@ -35,7 +35,7 @@ from trace_recorder.values.messages import (
     ToolResult,
 )
 from trace_recorder.values.metrics import are_of_older_version, metrics_of
-from trace_recorder.values.replayed_from import ReplayedFrom
+from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import SCHEMA_VERSION, AgentStep, Gap, Reward, Status, Trajectory
 

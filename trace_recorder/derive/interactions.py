@@ -21,7 +21,7 @@ from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.checked_types import MAX_SECONDS, text_of_member, texts_of_members
 from trace_recorder.values.llm_interaction import Attempt, ErrorInfo, LLMInteraction, call_seconds
 from trace_recorder.values.messages import JoinedStream, Payload
-from trace_recorder.values.replayed_from import ReplayedFrom
+from trace_recorder.values.origins import ReplayedFrom
 
 MAX_REMEMBERED_IDS = 4096
 """The live document remembers the ids of this many captured responses."""

@@ -15,7 +15,7 @@ from typing import Any
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.signal_handlers import suppress
 from trace_recorder.values.messages import Payload
-from trace_recorder.values.run_origin import ReplayOf
+from trace_recorder.values.origins import ReplayOf
 
 
 @dataclass(frozen=True, slots=True)

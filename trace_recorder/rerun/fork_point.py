@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from trace_recorder.imports.loader import load
 from trace_recorder.rerun.recorded import RecordedExchange, RecordedTool, Recording
-from trace_recorder.values.run_origin import ForkedFrom
+from trace_recorder.values.origins import ForkedFrom
 from trace_recorder.values.trajectory import Trajectory
 
 

@@ -37,8 +37,7 @@ from trace_recorder.storage.redaction.redactor import Redaction, Redactor
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.json_text import NotJsonError, parse
 from trace_recorder.values.messages import Payload
-from trace_recorder.values.replayed_from import ReplayedFrom
-from trace_recorder.values.run_origin import ReplayOf
+from trace_recorder.values.origins import ReplayedFrom, ReplayOf
 
 Client = TypeVar("Client")
 Tools = Literal["recorded", "live"]

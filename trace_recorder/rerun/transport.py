@@ -16,7 +16,7 @@ from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.rerun.exceptions import builtin_exception
 from trace_recorder.storage.stream_chunks import TimedBytes
 from trace_recorder.values.final_status import CANCELLATION_CLASSES
-from trace_recorder.values.replayed_from import ReplayedFrom
+from trace_recorder.values.origins import ReplayedFrom
 
 Missing = Literal["error", "live"]
 """What happens to a request without a recorded answer."""

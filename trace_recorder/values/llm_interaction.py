@@ -21,7 +21,7 @@ from trace_recorder.values.messages import (
     ToolResult,
     without_none,
 )
-from trace_recorder.values.replayed_from import ReplayedFrom
+from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.shared_sequence import ImmutableSequence, SharedSequence
 from trace_recorder.values.short_forms import call_repr, folded_rows, table
 from trace_recorder.values.structs import Struct, equal_but, field

@@ -19,7 +19,7 @@ from trace_recorder.storage.journal_reader import Record
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import are_of_older_version, metrics_of
-from trace_recorder.values.run_origin import run_origin_of
+from trace_recorder.values.origins import run_origin_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.parts import Json
 from trace_recorder.viewer.run_costs import stated_costs

@@ -17,7 +17,7 @@ from trace_recorder.dialects.manual import read_usage
 from trace_recorder.guard import try_call
 from trace_recorder.values.llm_interaction import InteractionSource, LLMInteraction
 from trace_recorder.values.messages import LLMResponse, Payload
-from trace_recorder.values.replayed_from import ReplayedFrom
+from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.views.cost import Costs, cost_of, table
 from trace_recorder.views.replayed_calls import made_calls
 

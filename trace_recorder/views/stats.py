@@ -16,7 +16,7 @@ from datetime import datetime
 
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, ToolResult, without_none
-from trace_recorder.values.run_origin import ReplayOf, run_origin_of
+from trace_recorder.values.origins import ReplayOf, run_origin_of
 from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.cost import Costs, Price, cost_of

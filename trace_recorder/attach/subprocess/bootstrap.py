@@ -25,7 +25,7 @@ from trace_recorder.recording import process
 from trace_recorder.signal_handlers import suppress
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.final_status import uncaught_exception
-from trace_recorder.values.run_origin import ForkedFrom
+from trace_recorder.values.origins import ForkedFrom
 
 
 def begin() -> None:

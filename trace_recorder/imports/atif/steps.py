@@ -25,7 +25,7 @@ from trace_recorder.values.messages import (
     ToolResult,
     without_none,
 )
-from trace_recorder.values.replayed_from import ReplayedFrom
+from trace_recorder.values.origins import ReplayedFrom
 
 _ROLES = {"system": "system", "user": "user", "agent": "assistant"}
 

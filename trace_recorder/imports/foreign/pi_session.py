@@ -17,7 +17,7 @@ from trace_recorder.imports.foreign.clocks import stated_time
 from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.messages import Message, Payload, Usage, without_none
-from trace_recorder.values.replayed_from import ReplayedFrom
+from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.structs import replace
 
 _ENTRIES = {

@@ -22,7 +22,7 @@ from itertools import chain
 
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.values.messages import Payload, without_none
-from trace_recorder.values.replayed_from import ReplayedFrom
+from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.trajectory import Status
 
 Members = dict[str, Payload]

@@ -16,7 +16,7 @@ from trace_recorder.rerun.replayer import Replay
 from trace_recorder.rerun.subprocess.handoff import ReplayHandoff
 from trace_recorder.rerun.subprocess.process_answers import ProcessAnswers, begin_process
 from trace_recorder.rerun.transport import Answer, Missing
-from trace_recorder.values.run_origin import ReplayOf
+from trace_recorder.values.origins import ReplayOf
 
 
 def begin() -> None:

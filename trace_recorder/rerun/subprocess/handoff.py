@@ -17,7 +17,7 @@ from trace_recorder.attach.subprocess.handoff import Handoff, read_reports, writ
 from trace_recorder.rerun.matching import Match
 from trace_recorder.rerun.results_order import results_in_any_order
 from trace_recorder.signal_handlers import ours, suppress
-from trace_recorder.values.run_origin import ForkedFrom
+from trace_recorder.values.origins import ForkedFrom
 
 _GIVEN = "given-"
 _MISMATCH = "mismatch-"

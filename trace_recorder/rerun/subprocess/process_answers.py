@@ -19,7 +19,7 @@ from trace_recorder.recording.stand_ins import Outcome, run_it, stand_in_for_too
 from trace_recorder.rerun.subprocess.handoff import SharedRecording
 from trace_recorder.rerun.transport import refused_connection
 from trace_recorder.signal_handlers import ours
-from trace_recorder.values.run_origin import ReplayOf
+from trace_recorder.values.origins import ReplayOf
 
 
 class HasTools(Protocol):

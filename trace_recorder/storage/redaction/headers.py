@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from trace_recorder.storage.redaction.urls import url_secrets
-from trace_recorder.values.replayed_from import REPLAYED_FROM_HEADER
+from trace_recorder.values.origins import REPLAYED_FROM_HEADER
 
 Raw = Sequence[tuple[bytes, bytes]]
 

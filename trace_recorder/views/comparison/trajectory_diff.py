@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import Literal, get_args
 
 from trace_recorder.values.messages import Payload, without_none
-from trace_recorder.values.run_origin import RunOrigin, run_origin_of
+from trace_recorder.values.origins import RunOrigin, run_origin_of
 from trace_recorder.values.short_forms import call_repr
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.comparison.changed_ranges import changed_ranges

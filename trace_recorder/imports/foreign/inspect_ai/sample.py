@@ -18,7 +18,7 @@ from trace_recorder.imports.foreign.inspect_ai.attachments import Attachments
 from trace_recorder.imports.foreign.inspect_ai.prompts import Prompts
 from trace_recorder.imports.foreign.run import MAIN, Agent, Call, Conversation, Event, Kept, Members, Missing, ToolRun
 from trace_recorder.values.messages import Payload, without_none
-from trace_recorder.values.replayed_from import ReplayedFrom
+from trace_recorder.values.origins import ReplayedFrom
 
 _STRUCTURE = {"span_begin", "span_end", "step"}
 _AGENTS = {"agent", "scorer"}

@@ -15,7 +15,7 @@ from trace_recorder.dialects.manual import read_usage
 from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Score
 from trace_recorder.imports.foreign.spans.span import Span, parsed
 from trace_recorder.values.messages import Usage
-from trace_recorder.values.replayed_from import ReplayedFrom
+from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.trajectory import Status
 
 _OURS = "trace_recorder."

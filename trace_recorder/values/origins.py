@@ -1,0 +1,130 @@
+"""Where answers and runs come from: the recorded call that gave an answer, the run that a run repeats or continues.
+
+A replay, a fork and `trace-recorder serve` state the origin of each answer in a header of the response. If no response
+came, it is an attribute of the exception. Recording writes it into the records of the answer. A run states its own
+origin in its first record and in its metadata.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Self
+
+from trace_recorder.values.json_text import NotJsonError, parse
+from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.structs import Struct, asdict
+
+REPLAYED_FROM_HEADER = "trace-recorder-replayed-from"
+"""The header of a response that was given; its value is the JSON of `ReplayedFrom.to_document`."""
+_ATTRIBUTE = "trace_recorder_replayed_from"
+
+
+class ReplayedFrom(Struct, frozen=True, gc=False):
+    """The recorded call that gave a call its answer. `by_hand`: a person wrote the answer, in place of that call's."""
+
+    trajectory_id: str | None = None
+    interaction_id: str | None = None
+    by_hand: bool = False
+
+    @classmethod
+    def of_document(cls, value: Payload) -> Self | None:
+        """Read the member `replayed_from` of a record or a document. Return None if the call was made."""
+        if not isinstance(value, dict):
+            return None
+        ids = {name: one for name in ("trajectory_id", "interaction_id") if isinstance(one := value.get(name), str)}
+        return cls(**ids, by_hand=value.get("by_hand") is True)
+
+    @classmethod
+    def of_header(cls, text: str) -> Self | None:
+        """Read the header. Return None for text that is not its JSON."""
+        try:
+            return cls.of_document(parse(text))
+        except NotJsonError:
+            return None
+
+    @classmethod
+    def of_error(cls, error: BaseException) -> Self | None:
+        """Return the origin that an exception states; None if the call was made."""
+        origin = getattr(error, _ATTRIBUTE, None)
+        return origin if isinstance(origin, cls) else None
+
+    def to_document(self) -> dict[str, Payload]:
+        """Render for the document, and for records."""
+        known = without_none(trajectory_id=self.trajectory_id, interaction_id=self.interaction_id)
+        return known | ({"by_hand": True} if self.by_hand else {})
+
+    def to_headers(self) -> dict[str, str]:
+        """Render as headers of a response."""
+        return {REPLAYED_FROM_HEADER: json.dumps(self.to_document())}
+
+    def mark(self, error: BaseException) -> None:
+        """State the origin on an exception that is raised because no response was recorded."""
+        setattr(error, _ATTRIBUTE, self)
+
+
+# ── runs ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_REPLAY, _FORK = "replay_of", "forked_from"
+"""The members of a run's metadata."""
+
+
+class ReplayOf(Struct, frozen=True, gc=False):
+    """The run that a replay repeats. `file` is the name of its journal."""
+
+    trajectory_id: str | None = None
+    file: str | None = None
+
+    def in_start(self) -> dict[str, Payload]:
+        """Return the members of the first record."""
+        return without_none(replay_of=self.trajectory_id)
+
+    def in_metadata(self) -> dict[str, Payload]:
+        """Return the member of the metadata."""
+        return {_REPLAY: without_none(**asdict(self))}
+
+    def __str__(self) -> str:
+        return f"replay of {name_of(self)}"
+
+
+class ForkedFrom(Struct, frozen=True, gc=False):
+    """The run that a fork continues, and its first call that is sent live."""
+
+    trajectory_id: str | None = None
+    file: str | None = None
+    interaction_id: str | None = None
+    step_number: int | None = None
+
+    def in_start(self) -> dict[str, Payload]:
+        """Return the members of the first record."""
+        return {"forked_at": {"interaction_id": self.interaction_id, "step_number": self.step_number}}
+
+    def in_metadata(self) -> dict[str, Payload]:
+        """Return the member of the metadata."""
+        return {_FORK: asdict(self)}
+
+    def __str__(self) -> str:
+        step = "" if self.step_number is None else f" (step {self.step_number})"
+        return f"fork of {name_of(self)}" + (f" at {self.interaction_id}{step}" if self.interaction_id else "")
+
+
+RunOrigin = ReplayOf | ForkedFrom
+
+
+def name_of(origin: RunOrigin) -> str:
+    """Return the file of the other run, or else its id."""
+    return origin.file or origin.trajectory_id or "another run"
+
+
+def run_origin_of(metadata: Payload) -> RunOrigin | None:
+    """Read the origin in a run's metadata. Return None for a run that is neither a replay nor a fork."""
+    known = metadata if isinstance(metadata, dict) else {}
+    fork, replay = known.get(_FORK), known.get(_REPLAY)
+    if isinstance(fork, dict):
+        step = fork.get("step_number")
+        texts = _texts(fork, "trajectory_id", "file", "interaction_id")
+        return ForkedFrom(**texts, step_number=step if isinstance(step, int) else None)
+    return ReplayOf(**_texts(replay, "trajectory_id", "file")) if isinstance(replay, dict) else None
+
+
+def _texts(members: dict[str, Payload], *names: str) -> dict[str, str]:
+    return {name: one for name in names if isinstance(one := members.get(name), str)}
