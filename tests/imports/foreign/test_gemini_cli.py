@@ -208,3 +208,14 @@ def test_real_recorded_answers(tmp_path: Path) -> None:
 
 def _parts(chunk: _Members) -> list[_Members]:
     return [part for candidate in chunk["candidates"] for part in candidate["content"]["parts"]]
+
+
+def test_the_context_of_a_session_is_a_message_and_results_stand_once(tmp_path: Path) -> None:
+    """Version 0.61 sets the context as the first messages, and writes the results once more as a message."""
+    context = _user("u0", [{"text": "<session_context>\nToday is Monday.\n</session_context>"}])
+    again = [{"functionResponse": {"id": identity, "response": {}}} for identity in ("c1", "c2")]
+    other = _user("u3", [{"functionResponse": {"id": "c9", "response": {}}}])
+    lines = [_ABOUT, {"$set": {"messages": [context]}}, *_MESSAGES[:2], _user("u2", again), other, _MESSAGES[3]]
+    run = load(_lines(tmp_path, lines))
+    assert [len(call.input_messages) for call in run.llm_interactions] == [2, 6]
+    assert run.task == "Fix it."

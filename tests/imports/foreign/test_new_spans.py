@@ -12,7 +12,7 @@ from tests.imports.foreign.files import real_files, runs_of
 from tests.imports.foreign.span_files import agent_run, otlp, span, written
 from trace_recorder import load
 from trace_recorder.imports.foreign.formats import Source, format_of
-from trace_recorder.imports.foreign.run import Call
+from trace_recorder.imports.foreign.run import Call, ToolRun
 
 
 def _output(kind: str, reason: str, **part: Any) -> dict[str, Any]:
@@ -116,3 +116,9 @@ def test_secrets_in_the_names_of_unknown_spans_are_masked_one_by_one(tmp_path: P
     spans = [span(number, name, None if number == 1 else 1) for number, name in enumerate(names, start=1)]
     [gap] = load(written(tmp_path, otlp(spans))).gaps
     assert "EH0aveIku8OPLm" not in gap.why
+
+
+def test_the_span_in_which_adk_merges_results_is_no_tool() -> None:
+    [path] = real_files("newest/spans/adk-2.13-streamed.otlp.json")
+    names = [event.name for run in runs_of(path) for event in run.events if isinstance(event, ToolRun)]
+    assert names == ["get_weather"] * 6

@@ -31,7 +31,12 @@ def stated_time(value: Payload) -> str:
     unit = next((unit for unit in _PER_SECOND if number / unit < _MAX_PLAUSIBLE_SECONDS), None)
     if unit is None:
         return ""
-    return (_EPOCH + timedelta(seconds=number / unit)).isoformat(timespec="microseconds")
+    exact = (
+        timedelta(microseconds=value * 1_000_000 // unit)
+        if isinstance(value, int)
+        else timedelta(seconds=number / unit)
+    )
+    return (_EPOCH + exact).isoformat(timespec="microseconds")
 
 
 _MAX_DIGITS = 24

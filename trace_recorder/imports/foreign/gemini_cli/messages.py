@@ -7,7 +7,7 @@ members; and `{"$rewindTo": id}`, by which the session goes back to before that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
@@ -60,11 +60,9 @@ def read_session(source: Source) -> Session:
 def _from_lines(lines: Iterable[Line]) -> Session:
     session = Session()
     places: dict[str, int] = {}
-    for members in session_lines(lines, session.missing.append):
+    for members in _each_line(lines, session):
         identity = as_text(members.get("id"))
-        if "$set" in members:
-            session.about |= as_dict(members["$set"])
-        elif identity in places and "type" in members:
+        if identity in places and "type" in members:
             session.messages[places[identity or ""]] = members
         elif "type" in members or REWIND in members:
             places |= {} if identity is None else {identity: len(session.messages)}
@@ -74,3 +72,14 @@ def _from_lines(lines: Iterable[Line]) -> Session:
         else:
             session.others.append(members)
     return session
+
+
+def _each_line(lines: Iterable[Line], session: Session) -> Iterator[Members]:
+    """Yield the lines, and the messages that a `$set` states, such as the context with which a session begins."""
+    for members in session_lines(lines, session.missing.append):
+        stated = members.get("$set")
+        if not isinstance(stated, dict):
+            yield members
+            continue
+        session.about |= {name: value for name, value in stated.items() if name != "messages"}
+        yield from (message for message in as_list(stated.get("messages")) if isinstance(message, dict))

@@ -25,6 +25,8 @@ from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCa
 _METHODS = ("generateContent", "generateContentStream", "countTokens", "embedContent")
 _ABOUT = ("projectHash", "kind", "summary", "directories")
 _API_ERROR = "[API Error"
+_CONTEXT = "<session_context>"
+"""How the message begins with which the program tells the model where it runs."""
 _FAILED = {"error", "cancelled"}
 
 
@@ -90,6 +92,7 @@ class _Reading:
         self.run = run
         self.history = AgentHistory(run.events)
         self._positions: dict[str, Position] = {}
+        self._answered: set[str | None] = set()
 
     def read(self, session: Session) -> None:
         """Read all messages."""
@@ -108,9 +111,12 @@ class _Reading:
             self._positions.setdefault(identity, self.history.position)
         kind = as_text(message.get("type"))
         content = content_of(_parts(message.get("content")))
-        if kind == "user":
+        if kind == "user" and self._repeats_results(message.get("content")):
+            self.run.events.append(Kept(what="results", value=message, time=time))
+        elif kind == "user":
             self.history.add(Message("user", content), time)
-            self.run.task = self.run.task or _text(content) or None
+            text = _text(content)
+            self.run.task = self.run.task or (None if text.startswith(_CONTEXT) else text) or None
         elif kind == "gemini":
             self._read_answer(message, content, time)
         else:
@@ -118,6 +124,11 @@ class _Reading:
             if kind == "error" and text.startswith(_API_ERROR):
                 self.history.failed_call(time, {"type": "api_error", "message": text}).provider = "google"
             self.run.events.append(Kept(what=kind or "message", value=message, time=time))
+
+    def _repeats_results(self, content: Payload) -> bool:
+        """Whether a message has nothing but results of tools that the answer before it has already stated."""
+        results = [as_dict(as_dict(part).get("functionResponse")) for part in as_list(content)]
+        return bool(results) and all(as_text(one.get("id")) in self._answered for one in results)
 
     def _read_answer(self, message: Members, content: str | list[Payload] | None, time: str) -> None:
         asked = [as_dict(one) for one in as_list(message.get("toolCalls"))]
@@ -138,6 +149,8 @@ class _Reading:
         for one in asked:
             if (result := _result(one)) is not None:
                 self.history.add(result, stated_time(one.get("timestamp")) or time)
+                if result.call_id:
+                    self._answered.add(result.call_id)
             display = {name: one[name] for name in ("id", "resultDisplay") if one.get(name) is not None}
             if "resultDisplay" in display:
                 self.run.events.append(Kept(what="resultDisplay", value=display, time=time))

@@ -27,6 +27,8 @@ _KINDS: dict[str, Kind] = {
     "execute_tool": "tool",
     "invoke_agent": "agent",
 }
+_MERGED = "(merged tools)"
+"""The tool's name of a span in which ADK puts the results of parallel calls together: no tool ran in it."""
 _USAGE = "gen_ai.usage."
 _REQUEST = "gen_ai.request."
 _REPEATED = ("gen_ai.aggregated_usage.", _USAGE, "pydantic_ai.all_messages", "gen_ai.response.", "logfire.json_schema")
@@ -47,7 +49,7 @@ def read(span: Span) -> Reading | None:
 def _kind(span: Span) -> Kind | None:
     operation = as_text(span.attributes.get("gen_ai.operation.name"))
     if operation is not None:
-        kind = _KINDS.get(operation)
+        kind = None if span.attributes.get("gen_ai.tool.name") == _MERGED else _KINDS.get(operation)
         if kind is not None:
             span.take("gen_ai.operation.name")
         return kind
