@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.reading_commands import many_runs, one_run, starts
+from benchmarks.reading_commands import first_page, many_runs, one_run, starts
 from benchmarks.reading_runs import cpu_seconds, lines_of, parse, record
 from benchmarks.rounds import ROOT
 from trace_recorder import load
@@ -133,6 +133,8 @@ def main(given: Sequence[str] | None = None) -> None:
         grown = [title for number in options.growth for title in (f"{number:,} turns", "ns/B")]
         titles = [f"{options.turns} turns", "start", "beyond", "ns/B", "of json.loads", "memory", "written", *grown]
         table(titles, one_run(directory, [options.turns, *options.growth], options.processes))
+        rows = first_page(directory, [4000, 100_000], options.processes)
+        table(["`show` of 300 turns", "first step", "all", "share"], rows)
         titles = ["many runs", "runs", "start", "beyond", "of json.loads", "clock", "memory"]
         table(titles, many_runs(directory, options.runs, options.processes))
     print(f"load of the machine after: {os.getloadavg()[0]:.1f}")

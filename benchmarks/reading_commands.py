@@ -97,6 +97,46 @@ def _beyond(taken: Taken, start: float) -> tuple[str, str]:
     return f"{cpu:.2f} s", f"{1e9 * cpu / taken.written:.1f}" if taken.written > 10_000_000 else ""
 
 
+def first_page(directory: Path, sizes: Sequence[int], tries: int) -> Iterator[list[str]]:
+    """A row for each size: when `show` of 300 turns prints its first step, in CPU, beside what all of it takes."""
+    for size in sizes:
+        run = directory / f"long_{size}.json"
+        record_tools(run, 300, size)
+        taken = [_until_first_step(run) for _ in range(tries)]
+        first, whole = (min(seconds) for seconds in zip(*taken, strict=True))
+        megabytes = run.with_suffix(".jsonl").stat().st_size / 1e6
+        yield [f"{megabytes:.0f} MB", f"{first:.2f} s", f"{whole:.2f} s", f"{first / whole:.2f}"]
+
+
+_FIRST_STEP = """
+import sys, time
+from trace_recorder.cli import main
+
+class Stdout:
+    encoding, errors, first = "utf-8", "strict", None
+    def write(self, text):
+        if self.first is None and "step 1," in text:
+            self.first = time.process_time()
+    def flush(self):
+        pass
+    def isatty(self):
+        return False
+
+began, sys.stdout = time.process_time(), Stdout()
+try:
+    main()
+except SystemExit:
+    pass
+print(sys.stdout.first - began, time.process_time() - began, file=sys.stderr)
+"""
+"""Runs a command, and prints after how many seconds of CPU it wrote a first step, and the end."""
+
+
+def _until_first_step(run: Path) -> tuple[float, ...]:
+    done = subprocess.run([sys.executable, "-c", _FIRST_STEP, "show", run], stderr=subprocess.PIPE, check=True)
+    return tuple(map(float, done.stderr.split()))
+
+
 def many_runs(directory: Path, numbers: Sequence[int], tries: int) -> Iterator[list[str]]:
     """A row for each of `list` and `stats`, and each number of runs, of 10 calls each."""
     record_tools(directory / "run.json", 10, 500)

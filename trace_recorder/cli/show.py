@@ -20,7 +20,7 @@ from trace_recorder.values.structs import asdict
 from trace_recorder.values.token_counts import prompt_tokens
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.kinds import INTERLEAVING, REFUSALS, SIGNATURES, THOUGHTS, contents_of_answer
-from trace_recorder.views.conversations.call_chains import Turn, agent_key, turns_of
+from trace_recorder.views.conversations.call_chains import Turn, TurnsOnDemand, agent_key
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall
 from trace_recorder.views.conversations.unrequested_tools import is_tools_only
 from trace_recorder.views.incomplete_calls import incomplete_reason
@@ -36,18 +36,13 @@ TurnOf = Callable[[LLMInteraction], Turn | None]
 """Gives the turn of a call; None for one that is in no conversation."""
 
 
-def _turns_by_call(trajectory: Trajectory) -> TurnOf:
-    turns = {turn.interaction.interaction_id: turn for turn in turns_of(trajectory)}
-    return lambda call: turns.get(call.interaction_id)
-
-
 class Show:
     """Shows the parts of a run, one after another."""
 
     def __init__(self, trajectory: Trajectory, *, full: bool, turn_of: TurnOf | None = None) -> None:
         self._full = full
         self._prompts = ShownPrompts()
-        self._turn_of = turn_of or _turns_by_call(trajectory)
+        self._turn_of = turn_of or TurnsOnDemand(trajectory)
         self.update(trajectory)
 
     def update(self, trajectory: Trajectory) -> None:

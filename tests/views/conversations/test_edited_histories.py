@@ -16,7 +16,7 @@ from google import genai
 from google.genai import types
 
 from tests.capture.server import plain, serving
-from tests.counting import arguments_of
+from tests.counting import arguments_of, calls
 from tests.views.conversations.edited_histories import (
     CHANGES,
     EVERY,
@@ -44,7 +44,8 @@ from trace_recorder.views import (
     to_trl,
     to_turns,
 )
-from trace_recorder.views.conversations.call_chains import CallChains, turns_of
+from trace_recorder.views.conversations.call_chains import CallChains, TurnsOnDemand, turns_of
+from trace_recorder.views.conversations.chained_call import Turn
 from trace_recorder.views.conversations.conversation import conversations
 
 
@@ -173,6 +174,41 @@ def test_a_side_call_stands_beside(at: int) -> None:
     outputs = [turn["tool_output"] for number, turn in enumerate(to_turns(made)) if number != at]
     assert outputs == ["7 degrees\n31 degrees", "9 degrees", None, "snow", None]
     assert to_hierarchy(made)["metrics"]["num_tool_calls"] == 4
+
+
+def links(turns: list[Turn | None]) -> list[Payload]:
+    """What turns are: the call, its relation, and the call that it continues."""
+    return [
+        turn
+        and (turn.interaction.interaction_id, turn.relation, turn.previous and turn.previous.interaction.interaction_id)
+        for turn in turns
+    ]
+
+
+@EVERY
+@pytest.mark.parametrize("at", [None, 0, 3, 5])
+def test_a_turn_that_is_asked_for_is_that_of_the_whole_run(change: Change, at: int | None) -> None:
+    """Also where a later call decides that a call is a side call; the last call may be asked for first."""
+    documents = [one.to_document() for one in conversation(change).llm_interactions]
+    documents[at:at] = [] if at is None else [TITLE]
+    made = run(*({name: value for name, value in one.items() if name != "interaction_id"} for one in documents))
+    whole = links([*turns_of(made)])
+
+    for asked in (made.llm_interactions, made.llm_interactions[::-1]):
+        turn_of = TurnsOnDemand(made)
+        assert links([turn_of(one) for one in asked]) == whole[:: 1 if asked is made.llm_interactions else -1]
+
+
+def test_the_first_turn_does_not_wait_for_the_last_call() -> None:
+    """It takes as many calls of our functions in a run of 200 calls as in one of 5."""
+
+    def first_of(length: int) -> int:
+        asked = [system(HELP), "Is it cold?"]
+        made = run(*(call([*asked, *[assistant("Yes."), "Where?"] * n], "Yes.") for n in range(length)))
+        made.llm_interactions[0].input_messages  # noqa: B018 - it is read
+        return calls(lambda: TurnsOnDemand(made)(made.llm_interactions[0]))
+
+    assert first_of(200) == first_of(5)
 
 
 def test_a_side_call_with_the_same_instructions_is_known_by_what_follows() -> None:

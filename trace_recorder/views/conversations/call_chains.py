@@ -44,6 +44,32 @@ def turns_of(trajectory: Trajectory) -> list[Turn]:
     return [*map(CallChains(side_calls).add, calls)] if side_calls else turns
 
 
+class TurnsOnDemand:
+    """Gives the turn of a call that `turns_of` gives, and reads no more calls for it than those up to this one.
+
+    Whether a call of unclear origin is a side call depends on later calls: at the first such call, all are read.
+    """
+
+    def __init__(self, trajectory: Trajectory) -> None:
+        self._trajectory = trajectory
+        calls = interactions_of(trajectory)
+        self._ids = {call.interaction_id for call in calls}
+        self._remaining = iter(calls)
+        self._chains = CallChains()
+        self._turns: dict[str, Turn] = {}
+
+    def __call__(self, call: LLMInteraction) -> Turn | None:
+        """Return the turn of a call; None for a call that is in no conversation."""
+        if call.interaction_id not in self._ids:
+            return None
+        while call.interaction_id not in self._turns:
+            turn = self._chains.add(next(self._remaining))
+            turns = turns_of(self._trajectory) if _is_unclear(turn) else [turn]
+            self._turns |= {one.interaction.interaction_id: one for one in turns}
+            self._remaining = iter(()) if _is_unclear(turn) else self._remaining
+        return self._turns[call.interaction_id]
+
+
 def interactions_of(trajectory: Trajectory) -> list[LLMInteraction]:
     """Return the calls that are conversations. Where no calls were recorded, each step is taken for one."""
     calls = [one for one in trajectory.llm_interactions if one.api != "embeddings"]
