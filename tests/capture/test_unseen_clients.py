@@ -1,4 +1,4 @@
-"""Runs without a call although a model was asked, by clients that no transport of ours is in: it is said, once."""
+"""Runs without all calls although a model was asked, by clients that no seam of ours is in: it is said, once."""
 
 from __future__ import annotations
 
@@ -73,6 +73,28 @@ def test_a_client_that_nobody_wrapped_is_named(end: str, tmp_path: Path) -> None
     assert "/a.json has no LLM call, but httpx connected to localhost. Clients of httpx" in line
 
 
+@pytest.mark.parametrize(
+    ("during", "lines"),
+    [("client.post(URL, json={})", 0), (f"client.post(URL, json={{}}); {UNSEEN['urllib']}", 1)],
+    ids=["before the run", "during the run"],
+)
+def test_a_run_of_which_a_part_was_seen(during: str, lines: int, tmp_path: Path) -> None:
+    """It names the library and the host of connections that were made while it was open, and says what to do."""
+    code = f"""
+    import httpx
+    other = TrajectoryRecorder("other.json")
+    with other:
+        other.record_llm_interaction([], {{}}, "p", "m")
+        {UNSEEN["urllib"]}
+    with TrajectoryRecorder("a.json") as recorder, recorder.wrap(httpx.Client()) as client:
+        {during}
+    """
+    said = told(code, tmp_path)
+
+    assert len(said) == lines
+    assert all("/a.json may lack LLM calls: urllib connected to localhost. Clients of httpx" in line for line in said)
+
+
 def test_a_recorder_that_waits_for_its_first_call_says_it(tmp_path: Path) -> None:
     """Its run begins where it ends."""
     code = f"""
@@ -88,13 +110,12 @@ def test_a_recorder_that_waits_for_its_first_call_says_it(tmp_path: Path) -> Non
     "code",
     [
         "recorder.record_llm_interaction([], {}, 'p', 'm')",
-        "import httpx; recorder.wrap(httpx.Client()).post(URL, json={})",
         "os.environ.pop('OPENAI_BASE_URL')",
     ],
-    ids=["by hand", "another client", "not a model"],
+    ids=["by hand", "not a model"],
 )
 def test_nothing_is_said_otherwise(code: str, tmp_path: Path) -> None:
-    """Of a run that has a call, and of hosts where no model is known to be."""
+    """Of a run whose calls are recorded by hand, and of hosts where no model is known to be."""
     code = f"""
     with TrajectoryRecorder("a.json") as recorder:
         {code}

@@ -139,6 +139,16 @@ def test_many_files_are_not_all_named(place: Place) -> None:
     assert last == "  and 3 more"
 
 
+def test_a_run_of_which_a_part_was_seen(place: Place) -> None:
+    """The library and the host are named once, in the last line."""
+    unseen = "import urllib.request; urllib.request.urlopen(os.environ['OPENAI_BASE_URL'], b'{}').close()"
+    done = place.run(*place.agent(f"call(); {unseen}; call()"))
+
+    recorded, missing = done.stderr.splitlines()
+    assert recorded.startswith("trace-recorder: recorded 1 run, 2 LLM calls: trajectories/")
+    assert missing.startswith("trace-recorder: some calls may be missing: urllib connected to 127.0.0.1. Clients of")
+
+
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
 def test_a_signal_leaves_the_summary(name: str, place: Place) -> None:
     """The exit is the child's, and what was recorded is said before it."""

@@ -20,7 +20,9 @@ from tests.isolation.outcomes import in_all
 Payload = Any
 Heard = Callable[[Payload], None]
 ASK = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
-TIMEOUT_SECONDS = 0.3
+TIMEOUT_SECONDS = 60.0
+IMPATIENT_SECONDS = 0.3
+"""How long a caller waits who is to give up."""
 
 
 @dataclass
@@ -85,7 +87,7 @@ class Requests(Library):
         return import_module("requests").Session()
 
     def ask(self, client: Payload, url: str, way: str, hear: Heard) -> None:
-        response = client.post(url, json=body_of(way), stream=way != "whole", timeout=TIMEOUT_SECONDS)
+        response = client.post(url, json=body_of(way), stream=way not in WHOLE, timeout=timeout_of(way))
         hear(response.status_code)
         hear(dict(response.headers).get("Content-Type"))
         hear(isinstance(response.raw, import_module("urllib3").HTTPResponse))
@@ -112,7 +114,7 @@ class Urllib3(Library):
 
     def client(self) -> Payload:
         library = import_module("urllib3")
-        return library.PoolManager(retries=False, timeout=TIMEOUT_SECONDS)
+        return library.PoolManager(retries=False)
 
     def close(self, client: Payload) -> None:
         client.clear()
@@ -120,7 +122,8 @@ class Urllib3(Library):
     def ask(self, client: Payload, url: str, way: str, hear: Heard) -> None:
         sent = json.dumps(body_of(way)).encode()
         headers = {"content-type": "application/json", "accept-encoding": "gzip"}
-        response = client.request("POST", url, body=sent, headers=headers, preload_content=way == "whole")
+        more = {"preload_content": way in WHOLE, "timeout": timeout_of(way)}
+        response = client.request("POST", url, body=sent, headers=headers, **more)
         hear(response.status)
         hear(response.headers.get("Content-Type"))
         hear(isinstance(response, import_module("urllib3").HTTPResponse))
@@ -153,7 +156,7 @@ class Aiohttp(Library):
         runner = asyncio.Runner()
 
         async def make() -> Payload:
-            return library.ClientSession(timeout=library.ClientTimeout(sock_read=TIMEOUT_SECONDS))
+            return library.ClientSession()
 
         session = runner.run(make())
         self.runner = runner
@@ -167,7 +170,8 @@ class Aiohttp(Library):
         self.runner.run(self._ask(client, url, way, hear))
 
     async def _ask(self, client: Payload, url: str, way: str, hear: Heard) -> None:
-        response = await client.post(url, json=body_of(way))
+        timeout = import_module("aiohttp").ClientTimeout(sock_read=timeout_of(way))
+        response = await client.post(url, json=body_of(way), timeout=timeout)
         hear(response.status)
         hear(response.headers.get("Content-Type"))
         hear(isinstance(response.content, import_module("aiohttp").StreamReader))
@@ -192,10 +196,17 @@ class Aiohttp(Library):
 
 def body_of(way: str) -> Payload:
     """Return the body of a request."""
-    return ASK if way == "whole" else {**ASK, "stream": True}
+    return ASK if way in WHOLE else {**ASK, "stream": True}
+
+
+def timeout_of(way: str) -> float:
+    """Return how long a caller waits for the next bytes."""
+    return IMPATIENT_SECONDS if way == "impatient" else TIMEOUT_SECONDS
 
 
 KINDS: tuple[type[Library], ...] = (Aiohttp,) if find_spec("aiohttp") else (Requests, Urllib3)
 LIBRARIES: dict[str, type[Library]] = {kind.name: kind for kind in KINDS}
+WHOLE = ("whole", "impatient")
+"""Ways to ask for a whole answer; an impatient caller gives up soon."""
 WAYS = ("whole", "lines", "pieces", "read", "closed", "left")
 """A whole answer; a stream that is read by lines, by pieces, by reads, closed by the caller, or left."""

@@ -8,14 +8,15 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.capture.server import Answer, plain, serving
+from tests.seams.bedrock import ASK, KEYS, MODEL, lines_on_file, only_call
 from tests.seams.frames import CLAUDE, CONVERSE, cut, frame
-from tests.seams.test_bedrock import ASK, KEYS, MODEL, lines_on_file, only_call
 from trace_recorder import TrajectoryRecorder, instrument, load, uninstrument, unwrap
 from trace_recorder.dialects.event_stream import encode_line
 
@@ -30,7 +31,8 @@ WHOLE = {
     "stopReason": "end_turn",
     "usage": {"inputTokens": 3, "outputTokens": 2, "totalTokens": 5},
 }
-each_transport = pytest.mark.parametrize("transport", ["aiohttp", "httpx"])
+TRANSPORTS = ["aiohttp", "httpx"] if find_spec("aiobotocore.httpxsession") else ["aiohttp"]
+each_transport = pytest.mark.parametrize("transport", TRANSPORTS)
 
 
 @asynccontextmanager

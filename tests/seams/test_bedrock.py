@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,8 +11,9 @@ from typing import Any
 import pytest
 
 from tests.capture.server import Answer, Server, plain, serving
+from tests.seams.bedrock import ASK, KEYS, MODEL, lines_on_file, only_call
 from tests.seams.frames import CLAUDE, CONVERSE, TYPE, cut, frame, wrapped
-from trace_recorder import LLMInteraction, TrajectoryRecorder, instrument, load, replay, uninstrument
+from trace_recorder import TrajectoryRecorder, instrument, load, replay, uninstrument
 from trace_recorder.dialects.event_stream import encode_line
 
 boto3 = pytest.importorskip("boto3", reason="boto3 has an environment of its own")
@@ -24,13 +23,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 Payload = Any
-MODEL = "us.amazon.nova-pro-v1:0"
-ASK = [{"role": "user", "content": [{"text": "hello"}]}]
-KEYS = {
-    "aws_access_key_id": "AKIAIOSFODNN7EXAMPLE",
-    "aws_secret_access_key": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
-    "aws_session_token": "session-token-of-the-test",
-}
 
 
 def bedrock(url: str) -> Payload:
@@ -43,20 +35,6 @@ def recorded(path: Path, *answers: Answer) -> Iterator[tuple[Payload, Server]]:
     """A wrapped client, its server, and a run in `path`."""
     with serving(*answers) as server, TrajectoryRecorder(path, strict=True) as recorder:
         yield recorder.wrap(bedrock(server.url)), server
-
-
-def only_call(path: Path) -> LLMInteraction:
-    """Return the one interaction of a run."""
-    [call] = load(path).llm_interactions
-    return call
-
-
-def lines_on_file(path: Path) -> str:
-    """Return the text of the stream of a run, as it is on file."""
-    records = map(json.loads, path.with_suffix(".jsonl").read_text().splitlines())
-    parts = [one["data"] for one in records if one["kind"] == "llm_stream"]
-    assert {part["framing"] for part in parts} == {"aws-eventstream"}
-    return b"".join(zlib.decompress(base64.b64decode(part["zlib"])) for part in parts).decode()
 
 
 @pytest.mark.parametrize("size", [1, 7, 10_000])

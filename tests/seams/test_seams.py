@@ -8,6 +8,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from importlib import import_module
+from inspect import iscoroutinefunction, isroutine, signature
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.isolation.hooks import HOOKS, Hook
 from tests.processes import python
 from tests.seams.callers import ASK, LIBRARIES, WAYS, Library
 from trace_recorder import TrajectoryRecorder, instrument, load, uninstrument, unwrap
+from trace_recorder.capture.method_slots import method_slots
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # aiohttp warns of a response that its caller drops
@@ -43,7 +45,7 @@ ANSWERS = {
     **{way: (stream(*CHAT_STREAM), way) for way in WAYS[1:]},
     "lines, compressed": (gzipped(stream(*CHAT_STREAM)), "lines"),
     "cut off": (stream(chat_chunk("one"), 0.02, DROP), "lines"),
-    "silent": (Answer([], silent=True), "whole"),
+    "silent": (Answer([], silent=True), "impatient"),
 }
 """What the server answers, and the way in which the caller asks."""
 
@@ -202,6 +204,53 @@ def test_an_instrumented_process_records_any_client(tmp_path: Path, kind: type[L
 
 
 @each_library
+def test_a_wrapped_client_keeps_its_type_and_its_methods(tmp_path: Path, kind: type[Library]) -> None:
+    """`wrap` returns the same object. Its type, and the names and signatures of its methods, are as before."""
+    library = kind()
+    client = library.client()
+    before = (type(client), methods_of(client))
+    with TrajectoryRecorder(tmp_path / "a.json") as recorder:
+        wrapped = recorder.wrap(client)
+        after = (type(wrapped), methods_of(wrapped))
+    library.close(client)
+
+    assert (wrapped is client, after) == (True, before)
+
+
+def methods_of(client: Payload) -> dict[str, tuple[str, str, bool]]:
+    """Return the name, the signature and the kind of each method of a client."""
+    names = [name for name in dir(type(client)) if not name.startswith("__") and isroutine(getattr(type(client), name))]
+    methods = {name: getattr(client, name) for name in names}
+    return {name: (one.__name__, str(signature(one)), iscoroutinefunction(one)) for name, one in methods.items()}
+
+
+@each_library
+def test_a_method_of_the_user_s_own_is_called_and_restored(tmp_path: Path, kind: type[Library]) -> None:
+    """What a program put in the place of a client's method goes on being called, wrapped or not."""
+    called: list[str] = []
+
+    def bind(client: Payload) -> None:
+        [slot] = method_slots(client)
+        original = getattr(client, slot.method)
+
+        def own(*arguments: Payload, **named: Payload) -> Payload:
+            called.append(slot.method)
+            return original(*arguments, **named)
+
+        vars(client)[slot.method] = own
+        recorder.wrap(recorder.wrap(client))
+        calls.append((client, slot.method, own))
+
+    calls: list[Payload] = []
+    with serving(plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "a.json") as recorder:
+        kind().outcome(server.url + PATH, "whole", bind)
+    [(client, method, own)] = calls
+
+    assert (len(called), len(load(tmp_path / "a.json").llm_interactions)) == (1, 1)
+    assert vars(unwrap(client))[method] is own
+
+
+@each_library
 def test_unwrap_restores_a_client(tmp_path: Path, kind: type[Library]) -> None:
     """An unwrapped client is not recorded, and has what it had before."""
     with serving(plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "a.json") as recorder:
@@ -286,7 +335,7 @@ def call_openai(url: str) -> None:
     """Call by openai's client, whose httpx sends by aiohttp."""
 
     async def work() -> None:
-        openai = import_module("openai")
+        openai = pytest.importorskip("openai")
         http_client = openai.DefaultAioHttpClient()
         async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="k", http_client=http_client) as client:
             await client.chat.completions.create(**ASK)
@@ -298,7 +347,7 @@ def call_google(url: str) -> None:
     """Call by google-genai's async client, which sends by aiohttp."""
 
     async def work() -> None:
-        genai = import_module("google.genai")
+        genai = pytest.importorskip("google.genai")
         client = genai.Client(api_key="k", http_options=genai.types.HttpOptions(base_url=url))
         await client.aio.models.generate_content(model="m", contents="hello")
         await client.aio.aclose()

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from trace_recorder.attach.recorder import RecorderTarget, TrajectoryRecorder, active, running
+from trace_recorder.attach.recorder import TrajectoryRecorder, active, running
+from trace_recorder.attach.targets import RecorderTarget
 from trace_recorder.capture import sdk_clients as clients
 from trace_recorder.capture.http_clients import Library, newest_library
 from trace_recorder.capture.seam import Target, guard
@@ -38,6 +39,12 @@ class FollowingTarget:
         """Return the run of a tool's execution, by the same rule."""
         recorder = _following("a tool call")
         return recorder._lifecycle.open_run("a tool") if recorder else None
+
+    def run_in_progress(self) -> Run | None:
+        """Return the open run by the same rule; none is begun, and nothing is said if several could be meant."""
+        innermost = active()
+        candidates = [one for one in running if one._lifecycle.is_running()] if innermost is None else [innermost]
+        return candidates[0]._lifecycle.run_in_progress() if len(candidates) == 1 else None
 
     def is_running(self) -> bool:
         """Return False: this target is not bound to one run."""

@@ -28,6 +28,10 @@ class DefaultTarget:
             recorder = self._chosen()
         return recorder._lifecycle.open_run("a wrapped client") if recorder else None
 
+    def run_in_progress(self) -> Run | None:
+        """Return the open run of the current recorder, or of the only one that runs; none is begun."""
+        return following.run_in_progress()
+
     def is_running(self) -> bool:
         """Return False: this target is not bound to one run."""
         return False
@@ -38,7 +42,7 @@ class DefaultTarget:
 
 
 def instrument(*, recorder: TrajectoryRecorder | None = None) -> None:
-    """Record every LLM call of this process that uses httpx or httpx2, by new and existing clients.
+    """Record every LLM call of this process, by new and existing clients of the libraries in docs/attach.md.
 
     A call is recorded to the recorder that is active where it is made; else to `recorder`, with a run that begins with
     the first such call; else to the only running recorder. A call of a wrapped client is recorded once, to its own

@@ -143,17 +143,17 @@ class Lifecycle:
         """End the run. Everything is on file on return."""
         self.ended = True
         if self.run is not None:
-            _stop_watching(self.run)
             self._report_unseen_clients(self.run)
+            _stop_watching(self.run)
             self._exporting.flush(self.run)
             self.run.finish(ending, final_result)
             self._exporting.end()
             self._finalizer.detach()  # it holds the run for as long as this lives, which may begin others
 
     def _report_unseen_clients(self, run: Run) -> None:
-        """Warn if a run ends without a call although a model was reached by a client that is not recorded."""
-        if not run.has_calls and self._path is not None:
-            unseen_clients.report(self._path)
+        """Warn if a run lacks calls: a model was reached by a client that is not recorded, and nothing by hand."""
+        if not run.has_calls_by_hand and self._path is not None:
+            unseen_clients.report(self._path, run.trajectory_id if run.has_calls else None)
 
     def run_for(self, what: str) -> Run | None:
         """Return the run for a call of a recorder's method; start one if none is open. Raises AlreadyFinalizedError."""
@@ -177,6 +177,10 @@ class Lifecycle:
         with self.guard.protect("begin the run"):
             return self.run_for("a captured call")
         return None
+
+    def run_in_progress(self) -> Run | None:
+        """Return the run if it is open; none is begun."""
+        return self.run if self.run is not None and not self.run.closed else None
 
     def is_running(self) -> bool:
         """Whether a run is open, or will begin with the next record in this forked child."""

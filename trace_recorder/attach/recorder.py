@@ -12,7 +12,6 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +21,7 @@ from weakref import ref
 from trace_recorder.attach.exporting import Exporter
 from trace_recorder.attach.lifecycle import Lifecycle, is_disabled, not_ended
 from trace_recorder.attach.settings import check_bool, check_choice, check_path, check_redactors, exporters_of
+from trace_recorder.attach.targets import RecorderTarget
 from trace_recorder.capture import sdk_clients as clients
 from trace_recorder.derive.fold import Fold
 from trace_recorder.errors import TrajectoryPathError
@@ -379,22 +379,3 @@ class TrajectoryRecorder:
 
     def __repr__(self) -> str:
         return f"<TrajectoryRecorder {self._lifecycle}>"
-
-
-@dataclass(frozen=True, slots=True)
-class RecorderTarget:
-    """Gives captured calls to one recorder, and keeps it for as long as its client; equal where the recorder is."""
-
-    recorder: TrajectoryRecorder
-
-    def open_run(self) -> Run | None:
-        """The recorder's run; None, with one warning, when it has ended."""
-        return self.recorder._lifecycle.open_run("a wrapped client")
-
-    def run_of_tool(self) -> Run | None:
-        """The same, for the call of a tool."""
-        return self.recorder._lifecycle.open_run("a tool")
-
-    def is_running(self) -> bool:
-        """Whether its run is open."""
-        return self.recorder._lifecycle.is_running()

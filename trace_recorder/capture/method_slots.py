@@ -9,8 +9,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import update_wrapper
 from importlib import import_module
-from inspect import iscoroutinefunction
+from inspect import iscoroutinefunction, signature
 from typing import Any
 from weakref import ref
 
@@ -148,7 +149,10 @@ def _bound_method(client: object, method: str, binding: Binding, original: Any) 
         finally:
             bound_here.set(before)  # no reset: a coroutine may be closed in another context
 
-    bound: Any = send_async if iscoroutinefunction(getattr(type(client), method)) else send
+    replaced = getattr(client, method) if original is None else original
+    bound: Any = update_wrapper(send_async if iscoroutinefunction(getattr(type(client), method)) else send, replaced)
+    del bound.__wrapped__  # it holds the client
+    bound.__signature__ = signature(replaced)
     bound.trace_recorder_binding = binding
     bound.trace_recorder_original = original
     return bound

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 from weakref import ref
 
-from trace_recorder.capture import background_responses
+from trace_recorder.capture import background_responses, unread_calls
 from trace_recorder.capture.attempts import SentRequest
 from trace_recorder.capture.decoding import plain_request
 from trace_recorder.capture.event_loops import run_in_thread
@@ -52,6 +52,9 @@ class Target(Protocol):
 
     def open_run(self) -> Run | None:
         """Return the run of a call made now; None if it is not recorded. Raises only if the recorder is strict."""
+
+    def run_in_progress(self) -> Run | None:
+        """Return the run that is open here; none is begun."""
 
     def is_running(self) -> bool:
         """Whether a run is open."""
@@ -131,7 +134,7 @@ def begin(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> 
     """Record a request before it is sent. Return None for other traffic, and if nothing is to be recorded."""
     run, endpoint = _run_and_endpoint(binding, request)
     if run is None or endpoint is None:
-        return _poll(binding, request) if endpoint is None else None
+        return _other(binding, request) if endpoint is None else None
     with run.guard.protect("record a request"):
         exchange = _exchange(run, endpoint, binding, request, plain_body)
         exchange.begin(context_of(run))
@@ -143,7 +146,7 @@ async def begin_in_event_loop(binding: Binding, request: Any, plain_body: type[I
     """Do the same for an async client: a large request is written in a thread, so that the event loop can run."""
     run, endpoint = _run_and_endpoint(binding, request)
     if run is None or endpoint is None:
-        return _poll(binding, request) if endpoint is None else None
+        return _other(binding, request) if endpoint is None else None
     write: Callable[[], None] | None = None
     with run.guard.protect("record a request"):
         exchange = _exchange(run, endpoint, binding, request, plain_body)
@@ -169,6 +172,15 @@ def _run_and_endpoint(binding: Binding, request: Any) -> tuple[Run | None, Endpo
     run = binding.target.open_run() if endpoint else None
     marked = request_in_progress.get()
     return (None, None) if marked is not None and marked[0] is run and _is_same(marked[1], request) else (run, endpoint)
+
+
+def _other(binding: Binding, request: Any) -> Exchange | None:
+    """Return the exchange of a poll. Note other traffic that may be a call which no reader knows."""
+    exchange = _poll(binding, request)
+    if exchange is None:
+        with guard.protect("note a request that is not recorded"):
+            unread_calls.note(binding.target, request)
+    return exchange
 
 
 def _poll(binding: Binding, request: Any) -> Exchange | None:

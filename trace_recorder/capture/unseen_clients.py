@@ -10,9 +10,11 @@ audited operation of the process, such as `id()`, and cannot be removed, so it i
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import wraps
@@ -83,39 +85,49 @@ def advice(connections: Iterable[object]) -> str:
 
 
 class UnseenClients:
-    """Notes connections while somebody watches, for a run that ends without a call. There is one instance.
+    """Notes connections while somebody watches, for a run that ends without all its calls. There is one instance.
 
     There is no lock. If two threads begin and end to watch at the same moment, a connection may be missed.
     """
 
     def __init__(self) -> None:
-        self._watching: set[str] = set()
+        self._watching: dict[str, float] = {}
         self._restore: Callable[[], None] | None = None
-        self._noted: dict[UnseenConnection, None] = {}
+        self._noted: dict[UnseenConnection, float] = {}
+        """When each was made last."""
         self._is_reported = False
         self.listeners: list[Callable[[UnseenConnection], None]] = []
         """Called with each connection that is noted, once for each library and host."""
 
     def watch(self, who: str) -> None:
         """Note connections until `unwatch` is called with the same name."""
-        self._watching.add(who)
+        self._watching.setdefault(who, time.monotonic())
         if self._restore is None:
             self._replace_lookup()
 
     def unwatch(self, who: str) -> None:
         """Restore what `watch` has replaced, unless others still watch."""
-        self._watching.discard(who)
+        self._watching.pop(who, None)
         restore = self._restore
         if restore is not None and not self._watching:
             self._restore = None
             restore()
 
-    def report(self, document: Path) -> None:
-        """Warn that a run has no call although models were reached; once in a process."""
-        if self._noted and not self._is_reported:
+    def report(self, document: Path, has_calls_since: str | None = None) -> None:
+        """Warn that a run has no call, or not all, although models were reached; once in a process.
+
+        A run with calls names itself as it watches: connections that were made before it are not its own. If a
+        listener was told of the connections, it is the one to say it.
+        """
+        if self._is_reported or (has_calls_since is not None and self.listeners):
+            return
+        since = 0.0 if has_calls_since is None else self._watching.get(has_calls_since, math.inf)
+        connections = [one for one, made in self._noted.copy().items() if made >= since]
+        if connections:
             self._is_reported = True
-            message = "%s has no LLM call, but %s (logged once)"
-            try_call(lambda: logger.warning(message, document, advice([*self._noted])), lambda _: None)
+            lacks = "has no LLM call, but" if has_calls_since is None else "may lack LLM calls:"
+            message = "%s %s %s (logged once)"
+            try_call(lambda: logger.warning(message, document, lacks, advice(connections)), lambda _: None)
 
     def _replace_lookup(self) -> None:
         original = socket.getaddrinfo
@@ -136,10 +148,12 @@ class UnseenClients:
     def _look(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
         host, port = (*arguments, None, None)[:2]
         connection = unseen_connection(named.get("host", host), named.get("port", port))
-        if connection is not None and connection not in self._noted and len(self._noted) < _MAX_NOTED:
-            self._noted[connection] = None
-            for listener in self.listeners:
-                listener(connection)
+        if connection is None or (connection not in self._noted and len(self._noted) >= _MAX_NOTED):
+            return
+        is_new = connection not in self._noted
+        self._noted[connection] = time.monotonic()
+        for listener in self.listeners if is_new else ():
+            listener(connection)
 
 
 unseen_clients = UnseenClients()

@@ -35,6 +35,8 @@ def lines(ended: CommandResult, command: Sequence[str]) -> Iterator[str]:
     """Yield what a command recorded, or why it recorded nothing."""
     if ended.documents:
         yield from recorded(ended.documents)
+        if ended.unseen:
+            yield f"some calls may be missing: {advice(ended.unseen)}"
     else:
         yield f"nothing was recorded: {_reason(ended, command)}"
 

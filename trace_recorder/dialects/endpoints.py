@@ -90,6 +90,13 @@ BASE_URL_VARIABLES: Mapping[str, tuple[str, str]] = {
 _OTHER_BASE_URL_VARIABLES = ("OPENAI_API_BASE", "AZURE_OPENAI_ENDPOINT", "GOOGLE_VERTEX_BASE_URL")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
+_AROUND_CALLS = re.compile(
+    r"/(?:files|uploads?|batches|vector_stores|fine[_-]tuning|fine[_-]tunes|cachedContents|containers|evals|traces"
+    r"|telemetry|feedback|moderations|input_tokens|count[_-]tokens|tokenize|detokenize|cancel|client_secrets|operations"
+    r"|api/(?:show|pull|push|create|copy|blobs))(?:/|$)|:(?:countTokens|computeTokens)$|openai\.com/v1/conversations"
+)
+"""Addresses of what a provider does around the calls of its models: POSTs that are no calls."""
+
 _MODEL_IN_PATH = re.compile(r"/(?:models|deployments)/([^/:]+)|/model/(.+)/(?:converse|invoke)")
 _BEDROCK_PATH = re.compile(r"/model/.+/(?:converse|invoke)[a-z-]*$")
 _OLLAMA_PORT = 11434
@@ -177,6 +184,11 @@ def is_model_server(host: str, port: int | None, environment: Mapping[str, str])
     """Whether models are served at a host and a port: a provider's, or a server that a variable of the SDKs names."""
     name = canonical_host(host)
     return _is_provider(name, port) or (name, port) in _base_url_addresses(environment)
+
+
+def may_be_call(host: str, port: int | None, path: str, environment: Mapping[str, str]) -> bool:
+    """Whether a POST that matches no dialect may still be a call: models are served there, and it is no work around."""
+    return is_model_server(host, port, environment) and _AROUND_CALLS.search(host + path) is None
 
 
 def canonical_host(host: str) -> str:

@@ -51,6 +51,7 @@ def interaction(  # noqa: PLR0913, PLR0917 - what is said of a call
     run: Run, messages: object, response: object, provider: object, model: object, tools: object
 ) -> None:
     """Record a call to a model. An exception as the response means that the call failed."""
+    run.has_calls_by_hand = True
     error = describe_error(response) if is_error(response) else None
     names = run.named(provider=to_jsonable_of_type(provider, str), model=to_jsonable_of_type(model, str))
     about = {"interaction_id": run.next_id(), **steps.merge_facts(names, steps.context_of(run))}

@@ -78,7 +78,7 @@ class Run:
         self.limits = limits
         self.pid = os.getpid()
         self.began = time.perf_counter()
-        self.closed = self._document_complete = self.abandoned = self.has_calls = False
+        self.closed = self._document_complete = self.abandoned = self.has_calls = self.has_calls_by_hand = False
         self._begin: tuple[Mapping[str, object], str] | None = None
         self._journal = journal
         self._redaction = redaction

@@ -1,0 +1,76 @@
+"""Requests to a model's host at an address that no reader knows: the host is a gap of the run, once."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.capture.server import CHAT, plain, serving
+from trace_recorder import TrajectoryRecorder, instrument, load, uninstrument
+
+Payload = Any
+GAP = ("record a request to localhost", "its address is not that of a call that can be read")
+
+
+@pytest.fixture
+def url(monkeypatch: pytest.MonkeyPatch) -> Payload:
+    """The address of a model's server, by its name, which a variable of the environment has."""
+    with serving(plain(CHAT)) as server:
+        address = f"{server.url.replace('127.0.0.1', 'localhost')}/v1"
+        monkeypatch.setenv("OPENAI_BASE_URL", address)
+        yield address
+
+
+def gaps(path: Path) -> list[tuple[str, str]]:
+    """Return what a run lacks, and why."""
+    return [(gap.what, gap.why) for gap in load(path).gaps]
+
+
+@pytest.mark.parametrize("library", ["httpx", "httpx2", "requests"])
+def test_a_host_is_a_gap_once(tmp_path: Path, url: str, library: str) -> None:
+    """Each seam notes it, however often it is asked, and calls are recorded beside it."""
+    http = import_module(library)
+    with TrajectoryRecorder(tmp_path / "a.json", strict=True):
+        instrument()
+        try:
+            for path in ("images/generations", "audio/speech", "chat/completions", "images/generations"):
+                http.post(f"{url}/{path}", json={"prompt": "a house"})
+        finally:
+            uninstrument()
+
+    assert gaps(tmp_path / "a.json") == [GAP]
+    assert len(load(tmp_path / "a.json").llm_interactions) == 1
+
+
+@pytest.mark.parametrize("path", ["files", "responses/input_tokens", "traces/ingest"])
+def test_work_around_calls_is_no_gap(tmp_path: Path, url: str, path: str) -> None:
+    """Uploads, counts of tokens and traces are no calls; nor is a request that only reads."""
+    with TrajectoryRecorder(tmp_path / "a.json") as recorder, recorder.wrap(import_module("httpx").Client()) as client:
+        client.post(f"{url}/{path}", json={})
+        client.get(f"{url}/models")
+
+    assert gaps(tmp_path / "a.json") == []
+
+
+def test_no_run_is_begun_for_it(tmp_path: Path, url: str) -> None:
+    """A recorder that waits for its first call leaves no file."""
+    recorder = TrajectoryRecorder(tmp_path / "a.json")
+    instrument(recorder=recorder)
+    try:
+        import_module("httpx").post(f"{url}/images/generations", json={})
+    finally:
+        uninstrument()
+
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_another_server_is_no_gap(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host where no model is known to be may be asked for anything."""
+    monkeypatch.delenv("OPENAI_BASE_URL")
+    with TrajectoryRecorder(tmp_path / "a.json") as recorder, recorder.wrap(import_module("httpx").Client()) as client:
+        client.post(f"{url}/images/generations", json={})
+
+    assert gaps(tmp_path / "a.json") == []

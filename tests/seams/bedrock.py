@@ -1,0 +1,32 @@
+"""What the tests of Bedrock share: a question, keys, and what a run has on file."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from pathlib import Path
+
+from trace_recorder import LLMInteraction, load
+
+MODEL = "us.amazon.nova-pro-v1:0"
+ASK = [{"role": "user", "content": [{"text": "hello"}]}]
+KEYS = {
+    "aws_access_key_id": "AKIAIOSFODNN7EXAMPLE",
+    "aws_secret_access_key": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+    "aws_session_token": "session-token-of-the-test",
+}
+
+
+def only_call(path: Path) -> LLMInteraction:
+    """Return the one interaction of a run."""
+    [call] = load(path).llm_interactions
+    return call
+
+
+def lines_on_file(path: Path) -> str:
+    """Return the text of the stream of a run, as it is on file."""
+    records = map(json.loads, path.with_suffix(".jsonl").read_text().splitlines())
+    parts = [one["data"] for one in records if one["kind"] == "llm_stream"]
+    assert {part["framing"] for part in parts} == {"aws-eventstream"}
+    return b"".join(zlib.decompress(base64.b64decode(part["zlib"])) for part in parts).decode()
