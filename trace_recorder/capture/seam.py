@@ -179,7 +179,7 @@ def _other(binding: Binding, request: Any) -> Exchange | None:
     exchange = _poll(binding, request)
     if exchange is None:
         with guard.protect("note a request that is not recorded"):
-            unread_calls.note(binding.target, request)
+            unread_calls.note(binding.target.run_in_progress, request)
     return exchange
 
 

@@ -7,25 +7,23 @@ user wants to show. Uploads, counts of tokens and other work around calls is no 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from trace_recorder.dialects.endpoints import may_be_call
 from trace_recorder.recording.run import Run
 
-if TYPE_CHECKING:
-    from trace_recorder.capture.seam import Target
-
 _MAX_HOSTS = 10
 _noted: WeakKeyDictionary[Run, set[str]] = WeakKeyDictionary()
 
 
-def note(target: Target, request: Any) -> None:
+def note(run_in_progress: Callable[[], Run | None], request: Any) -> None:
     """Note a request that is no known call, in the run that is open. No run is begun for it."""
     url = request.url
     if request.method != "POST" or not may_be_call(url.host, url.port, url.path, os.environ):
         return
-    run = target.run_in_progress()
+    run = run_in_progress()
     hosts = set() if run is None else _noted.setdefault(run, set())
     if run is not None and url.host not in hosts and len(hosts) < _MAX_HOSTS:
         hosts.add(url.host)
