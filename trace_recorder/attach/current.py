@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
+from trace_recorder.attach.lifecycle import RecorderTarget
 from trace_recorder.attach.recorder import TrajectoryRecorder, active, running
-from trace_recorder.attach.targets import RecorderTarget
 from trace_recorder.capture import sdk_clients as clients
 from trace_recorder.capture.http_clients import Library, newest_library
 from trace_recorder.capture.seam import Target, guard

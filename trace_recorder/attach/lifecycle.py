@@ -251,6 +251,29 @@ def not_ended(recorder: Recorder | None) -> Recorder | None:
     return None if recorder is None or recorder._lifecycle.ended else recorder
 
 
+@dataclass(frozen=True, slots=True)
+class RecorderTarget:
+    """Gives captured calls to one recorder, and keeps it for as long as its client; equal where the recorder is."""
+
+    recorder: Nested
+
+    def open_run(self) -> Run | None:
+        """Return the recorder's run; None, with one warning, if it has ended."""
+        return self.recorder._lifecycle.open_run("a wrapped client")
+
+    def run_of_tool(self) -> Run | None:
+        """Return the same for the call of a tool."""
+        return self.recorder._lifecycle.open_run("a tool")
+
+    def run_in_progress(self) -> Run | None:
+        """Return the recorder's run if it is open; none is begun."""
+        return self.recorder._lifecycle.run_in_progress()
+
+    def is_running(self) -> bool:
+        """Whether its run is open."""
+        return self.recorder._lifecycle.is_running()
+
+
 def _stop_watching(run: Run) -> None:
     """Undo what is set in the process while a run is open."""
     process.run_ended(run.trajectory_id)

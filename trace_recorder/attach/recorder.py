@@ -19,9 +19,8 @@ from typing import ClassVar, Literal, Self, TypeVar, overload
 from weakref import ref
 
 from trace_recorder.attach.exporting import Exporter
-from trace_recorder.attach.lifecycle import Lifecycle, is_disabled, not_ended
+from trace_recorder.attach.lifecycle import Lifecycle, RecorderTarget, is_disabled, not_ended
 from trace_recorder.attach.settings import check_bool, check_choice, check_path, check_redactors, exporters_of
-from trace_recorder.attach.targets import RecorderTarget
 from trace_recorder.capture import sdk_clients as clients
 from trace_recorder.derive.fold import Fold
 from trace_recorder.errors import TrajectoryPathError

@@ -16,16 +16,16 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
-from weakref import ref
+from weakref import WeakKeyDictionary, ref
 
-from trace_recorder.capture import background_responses, unread_calls
+from trace_recorder.capture import background_responses
 from trace_recorder.capture.attempts import SentRequest
 from trace_recorder.capture.decoding import plain_request
 from trace_recorder.capture.event_loops import run_in_thread
 from trace_recorder.capture.exchange import Exchange
 from trace_recorder.capture.polled_exchange import PolledExchange
 from trace_recorder.dialects.background import polled_response
-from trace_recorder.dialects.endpoints import Endpoint, canonical_host, endpoint_of
+from trace_recorder.dialects.endpoints import Endpoint, canonical_host, endpoint_of, may_be_call
 from trace_recorder.guard import Guard
 from trace_recorder.recording.context import context_of
 from trace_recorder.recording.run import Run
@@ -45,6 +45,10 @@ event loops look names up in threads that have no context, and connect in tasks 
 
 hosts_only_recorded: dict[int, bytes] = {}
 """The same for the other libraries. Their calls are recorded, but a replay cannot answer them."""
+
+
+_MAX_UNREAD_HOSTS = 10
+_unread_hosts: WeakKeyDictionary[Run, set[str]] = WeakKeyDictionary()
 
 
 class Target(Protocol):
@@ -179,8 +183,23 @@ def _other(binding: Binding, request: Any) -> Exchange | None:
     exchange = _poll(binding, request)
     if exchange is None:
         with guard.protect("note a request that is not recorded"):
-            unread_calls.note(binding.target.run_in_progress, request)
+            _note_unread(binding, request)
     return exchange
+
+
+def _note_unread(binding: Binding, request: Any) -> None:
+    """Note a request to a model at an address that no reader knows: its host is a gap of the open run, once.
+
+    Only the host is on file, as an address may hold more than a user wants to show. No run is begun for it.
+    """
+    url = request.url
+    if request.method != "POST" or not may_be_call(url.host, url.port, url.path, os.environ):
+        return
+    run = binding.target.run_in_progress()
+    hosts = set() if run is None else _unread_hosts.setdefault(run, set())
+    if run is not None and url.host not in hosts and len(hosts) < _MAX_UNREAD_HOSTS:
+        hosts.add(url.host)
+        run.guard.queue_failure(f"record a request to {url.host}", "its address is not that of a call that can be read")
 
 
 def _poll(binding: Binding, request: Any) -> Exchange | None:

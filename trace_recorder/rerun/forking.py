@@ -15,8 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from trace_recorder.attach.lifecycle import RecorderTarget
 from trace_recorder.attach.recorder import TrajectoryRecorder
-from trace_recorder.attach.targets import RecorderTarget
 from trace_recorder.capture.seam import Binding
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.errors import ReplayMismatchError

@@ -14,9 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, get_args
 
-from trace_recorder.attach.lifecycle import is_disabled
+from trace_recorder.attach.lifecycle import RecorderTarget, is_disabled
 from trace_recorder.attach.recorder import TrajectoryRecorder
-from trace_recorder.attach.targets import RecorderTarget
 from trace_recorder.capture.all_clients import TransportPatch
 from trace_recorder.capture.seam import Binding
 from trace_recorder.capture.transport import recording_class

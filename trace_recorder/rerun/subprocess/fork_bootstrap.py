@@ -11,9 +11,9 @@ import json
 import os
 from pathlib import Path
 
+from trace_recorder.attach.lifecycle import RecorderTarget
 from trace_recorder.attach.recorder import TrajectoryRecorder
 from trace_recorder.attach.subprocess.bootstrap import ProcessRecorder
-from trace_recorder.attach.targets import RecorderTarget
 from trace_recorder.capture.seam import Binding
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.rerun.fork_clients import InstalledFork
