@@ -12,6 +12,7 @@ import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, TypeVar
 
@@ -230,7 +231,7 @@ class Lifecycle:
 
 
 class Nested(Protocol):
-    """A recorder, as far as `not_ended` needs it: `_outer` is the one that was active where it began."""
+    """A recorder, as far as its calls and `not_ended` need it: `_outer` is the one that was active where it began."""
 
     _lifecycle: Lifecycle
     _outer: weakref.ref[Any] | None
