@@ -7,11 +7,11 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from tests.chat_calls import asked, call, said
+from tests.chat_calls import CHAT, asked, call, said
 from tests.journals import line, records_of
 from tests.viewer_page.hard_to_draw import hard_to_draw
 from tests.viewer_page.killed_run import killed_run
-from trace_recorder import TrajectoryRecorder, fork
+from trace_recorder import TrajectoryRecorder, fork, load, replay
 
 HOSTILE_URL = "-o\x1a\x1c\ntouch 'X'\n\x1b[201~ü"
 
@@ -72,6 +72,15 @@ def given_up(directory: Path) -> Path:
     return recorder.trajectory_path
 
 
+def replayed(source: Path) -> Path:
+    """Record a replay of a run."""
+    with replay(source) as run, TrajectoryRecorder(source.with_name("again.json"), task="Ask twice again") as recorder:
+        http = recorder.wrap(run.http_client("httpx"))
+        for one in load(source).llm_interactions:
+            http.post(CHAT, json=one.raw_request)
+    return recorder.trajectory_path
+
+
 def find(word: str) -> str:
     """Return where a word is; one word is nowhere."""
     if word == "two":
@@ -103,6 +112,7 @@ def main(directory: Path) -> None:
     runs |= {"subAgent": sub_agent(directory)}
     runs |= {"fork": forked(runs["subAgent"])}
     runs |= {"cool": at_temperature(directory, 0.5), "warm": at_temperature(directory, 1.5)}
+    runs |= {"replay": replayed(runs["warm"])}
     print(json.dumps({name: path.name for name, path in runs.items()}))
 
 

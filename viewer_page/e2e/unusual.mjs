@@ -14,6 +14,22 @@ export function unusualTests(test, setup) {
     await closed(page);
   });
 
+  test("a replay and its calls are linked with the run and the calls that gave the answers", async () => {
+    const page = await setup().page({ at: setup().unusual.address });
+    const row = page.locator(".run-row", { hasText: "replay of at_1.5.json" });
+    await row.locator(".task > a").click();
+    await page.locator(".relations", { hasText: "replay of" }).getByRole("link", { name: "at_1.5.json" }).waitFor();
+    assert.deepEqual(await page.locator(".replayed").allInnerTexts(), ["replayed from llm_1 of at_1.5.json", "replayed from llm_2 of at_1.5.json"]);
+    assert.equal(await page.locator(".run-figures .calls dd").innerText(), "0, 2 replayed");
+    await page.locator(".replayed").last().getByRole("link").click();
+    await page.waitForURL(/at_1.5.json\/call\/llm_2/);
+    await page.locator(".panel h3", { hasText: "llm_2" }).waitFor();
+    await page.keyboard.press("Escape");
+    await page.locator(".relations", { hasText: /^replay / }).getByRole("link", { name: "again.json" }).click();
+    await page.locator(".relations", { hasText: "replay of at_1.5.json" }).waitFor();
+    await closed(page);
+  });
+
   test("two runs whose answers are equal show what differs in their prompts and parameters: server and one file", async () => {
     const { address, cool, warm } = setup().unusual;
     const runs = [cool, warm].map((run) => join(setup().unusualDirectory, run));
@@ -135,6 +151,20 @@ export function unusualTests(test, setup) {
       const origin = page.locator(".relations", { hasText: /^forked from sub_agent\.jsonl? at step 1$/ });
       await origin.waitFor();
       assert.equal(await origin.getByRole("link").count(), kind === "server" ? 1 : 0);
+      await closed(page);
+    });
+
+    test(`a replay names the run and the calls that it repeats: ${kind}`, async () => {
+      const page = await opened(setup().unusual.replay, "step/2");
+      const links = kind === "server" ? 1 : 0;
+      const origin = page.locator(".relations", { hasText: /^replay of at_1\.5\.jsonl?$/ });
+      const call = page.locator(".row.selected .replayed", { hasText: /^replayed from llm_2 of at_1\.5\.jsonl?$/ });
+      await origin.waitFor();
+      await call.waitFor();
+      assert.deepEqual([await origin.getByRole("link").count(), await call.getByRole("link").count()], [links, links]);
+      await page.keyboard.press("o");
+      await page.getByRole("tab", { name: "Answer" }).click();
+      await page.locator(".panel .replayed").waitFor();
       await closed(page);
     });
 

@@ -76,10 +76,12 @@ function figuresOf(outline: Outline): Figure[] {
   const sum = (values: (number | null | undefined)[]) => values.reduce<number>((total, one) => total + (one ?? 0), 0);
   const prompt = sum(interactions.map((call) => call.prompt_tokens));
   const answers = sum(interactions.map((call) => call.completion_tokens));
-  const costs = costOf(interactions);
+  const made = interactions.filter((call) => call.replayed_from === null);
+  const replayed = interactions.length - made.length;
+  const costs = costOf(made);
   const errors = (run.metrics.failed_llm_calls ?? 0) + (run.metrics.failed_tool_calls ?? 0);
   return [
-    ["Calls", interactions.length, count(interactions.length)],
+    ["Calls", made.length, count(made.length) + (replayed > 0 ? `, ${count(replayed)} replayed` : "")],
     ["Tools", run.metrics.tool_calls ?? 0, count(run.metrics.tool_calls)],
     ["Errors", errors, count(errors)],
     ["Tokens in", prompt, count(prompt)],

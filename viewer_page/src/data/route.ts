@@ -1,6 +1,7 @@
 /**
  * Where the reader is, as the part of the address behind `#`, so that every place has a link:
- * `#/`, `#/run/ID`, `#/run/ID/step/3`, `#/run/ID/call/4/prompt`, `#/compare/A/B`. The filters, or the search, are behind a
+ * `#/`, `#/run/ID`, `#/run/ID/step/3`, `#/run/ID/call/4/prompt`, `#/compare/A/B`. A link from another run names a call by its
+ * id, `#/run/ID/call/llm_4`. The filters, or the search, are behind a
  * `?`. So they stay after a reload, and come back with the browser's way back.
  */
 import { signal } from "@preact/signals";
@@ -11,7 +12,7 @@ export const PANEL_TABS: PanelTab[] = ["changes", "prompt", "answer", "raw", "st
 
 export type Route =
   | { page: "list" }
-  | { page: "run"; run: string; step?: number | undefined; call?: number | undefined; tab?: PanelTab | undefined }
+  | { page: "run"; run: string; step?: number | undefined; call?: number | string | undefined; tab?: PanelTab | undefined }
   | { page: "compare"; a: string; b: string };
 
 export const route = signal<Route>({ page: "list" });
@@ -28,9 +29,9 @@ export function parsed(hash: string): Route {
   if (page === "compare" && first && word) return { page, a: first, b: word };
   if (page !== "run" || !first) return { page: "list" };
   const n = Number(number);
-  if (!Number.isInteger(n) || n < 1) return { page, run: first };
-  if (word === "step") return { page, run: first, step: n };
-  if (word === "call") return { page, run: first, call: n, tab: PANEL_TABS.find((one) => one === tab) };
+  const isNumber = Number.isInteger(n) && n >= 1;
+  if (word === "step" && isNumber) return { page, run: first, step: n };
+  if (word === "call" && number) return { page, run: first, call: isNumber ? n : number, tab: PANEL_TABS.find((one) => one === tab) };
   return { page, run: first };
 }
 
@@ -46,7 +47,7 @@ export function hashOf(to: Route): string {
   if (to.page === "list") return "#/";
   if (to.page === "compare") return `#/compare/${encodeURIComponent(to.a)}/${encodeURIComponent(to.b)}`;
   const run = `#/run/${encodeURIComponent(to.run)}`;
-  if (to.call !== undefined) return `${run}/call/${to.call}/${to.tab ?? "changes"}`;
+  if (to.call !== undefined) return `${run}/call/${encodeURIComponent(to.call)}/${to.tab ?? "changes"}`;
   return to.step === undefined ? run : `${run}/step/${to.step}`;
 }
 

@@ -4,24 +4,40 @@ export type Ranges = [number, number][];
 
 export type Status = "running" | "completed" | "failed" | "interrupted" | "unknown";
 
-/** The run that a fork continues, and from where. */
-export interface ForkOrigin {
+/** The run that a replay repeats. */
+export interface ReplayOrigin {
   trajectory_id?: string | null;
   file?: string | null;
+}
+
+/** The run that a fork continues, and from where. */
+export interface ForkOrigin extends ReplayOrigin {
   interaction_id?: string | null;
   step_number?: number | null;
 }
 
-/** Other runs of the list that this one belongs with: the one that it was forked from, and its own forks. */
+/** The recorded call that gave the answer of a call that was not made. */
+export interface ReplayedFrom {
+  trajectory_id?: string;
+  interaction_id?: string;
+  by_hand?: boolean;
+}
+
+/** Other runs of the list that this one belongs with: the one that it continues or repeats, its forks and replays. */
 export interface Relations {
   forked_from: string | null;
+  replay_of: string | null;
   forks: { id: string; step_number: number | null }[];
+  replays: string[];
+  /** The runs that gave answers to calls of this one, by their trajectory ids. */
+  sources: Record<string, string>;
 }
 
 export interface RunSummary {
   id: string;
   trajectory_id: string | null;
   forked_from: ForkOrigin | null;
+  replay_of: ReplayOrigin | null;
   task: string | null;
   status: Status;
   success: boolean | null;
@@ -33,6 +49,7 @@ export interface RunSummary {
   steps: number | null;
   llm_calls: number | null;
   failed_llm_calls: number | null;
+  replayed_llm_calls: number | null;
   tool_calls: number | null;
   failed_tool_calls: number | null;
   total_input_tokens: number | null;
@@ -88,6 +105,7 @@ export interface RunHead {
   end_time: string | null;
   execution_time_seconds: number | null;
   forked_from: ForkOrigin | null;
+  replay_of: ReplayOrigin | null;
   metadata: Record<string, unknown>;
   annotations: Record<string, unknown>;
   rewards: Reward[];
@@ -143,6 +161,8 @@ export interface Call {
   ended_by: string | null;
   /** Why it is not complete; null if it is, or if its error says why. */
   incomplete: string | null;
+  /** Null if the call was made. If it was not, its usage, tokens and costs are null. */
+  replayed_from: ReplayedFrom | null;
   error: ErrorInfo | null;
   attempts: AttemptOutline[];
   usage: Usage | null;

@@ -4,7 +4,7 @@ import { visible } from "../content/visible";
 import { go, hashOf, query, setQuery } from "../data/route";
 import type { RunSummary } from "../data/types";
 import { StatusBadge } from "../ui/elements";
-import { ForkedFrom } from "../ui/relations";
+import { ForkedFrom, ReplayOf } from "../ui/relations";
 import { ago, costNote, costText, count, dateTime, duration, firstLine, plural, short } from "../ui/format";
 import { useShortcuts } from "../ui/shortcuts";
 import { useVirtualizer } from "../ui/use_virtualizer";
@@ -156,7 +156,7 @@ function Table({ shown, identities, order, setOrder, chosen, marked, mark, price
               <RunRow
                 key={item.key}
                 run={run}
-                parent={run.forked_from?.trajectory_id ? identities.get(run.forked_from.trajectory_id) : undefined}
+                parent={identities.get((run.forked_from ?? run.replay_of)?.trajectory_id ?? "")}
                 index={item.index}
                 start={item.start}
                 measure={(element) => list.measureElement(element)}
@@ -175,7 +175,7 @@ function Table({ shown, identities, order, setOrder, chosen, marked, mark, price
 
 interface RowProps {
   run: RunSummary;
-  /** The id of the run that it was forked from, if that is in the list. */
+  /** The id of the run that it continues or repeats, if that is in the list. */
   parent: string | undefined;
   index: number;
   start: number;
@@ -210,6 +210,7 @@ function RunRow({ run, parent, index, start, measure, chosen, marked, mark }: Ro
           {visible(firstLine(run.task ?? run.id, 200))}
         </a>
         {run.forked_from && <ForkedFrom origin={run.forked_from} run={parent} />}
+        {run.replay_of && <ReplayOf origin={run.replay_of} run={parent} />}
       </span>
       <span role="cell" class="model" title={visible(run.provider ?? "")}>
         {visible(run.model ?? "")}

@@ -5,11 +5,12 @@ import { visible } from "../content/visible";
 import type { Call, Response } from "../data/types";
 import { useRun } from "../run/context";
 import { costNote, costOf, costText, count, percent } from "../ui/format";
+import { ReplayedFrom } from "../ui/relations";
 import { Incomplete } from "../run/incomplete";
 import { Labelled } from "../run/labelled";
 
 export function AnswerTab({ call }: { call: Call }) {
-  const { store } = useRun();
+  const { store, outline } = useRun();
   const answer = store.answer(call.number);
   if (!answer) return <p class="muted">Loading…</p>;
   const whole = () => store.wholeAnswer(call.number);
@@ -17,6 +18,11 @@ export function AnswerTab({ call }: { call: Call }) {
   return (
     <>
       <Usage call={call} />
+      {call.replayed_from && (
+        <p>
+          <ReplayedFrom call={call} outline={outline} />
+        </p>
+      )}
       {answer.error && (
         <Labelled label="error" look="bad">
           <div class="mono">

@@ -1,7 +1,7 @@
 /** The head of a run: its task, how it ended, its figures, and what is shown above the transcript. */
 import { visible } from "../content/visible";
 import { StatusBadge } from "../ui/elements";
-import { ForkedFrom, Forks } from "../ui/relations";
+import { RunRelations } from "../ui/relations";
 import { costNote, costOf, costText, count, duration, firstLine, percent, plural, short } from "../ui/format";
 import { useRun } from "./context";
 import { SearchBox } from "./search_box";
@@ -56,12 +56,7 @@ export function RunHead({ strip, setStrip, outlineOpen, setOutlineOpen, showHead
         </button>
         <SearchBox showHead={showHead} />
       </div>
-      {(run.forked_from || (outline.relations?.forks.length ?? 0) > 0) && (
-        <p class="relations">
-          {run.forked_from && <ForkedFrom origin={run.forked_from} run={outline.relations?.forked_from} />}
-          <Forks forks={outline.relations?.forks ?? []} />
-        </p>
-      )}
+      <RunRelations outline={outline} />
       <div class="run-bar">
         <Figures />
         <span class="spacer" />
@@ -92,17 +87,19 @@ function Figures() {
   const { run } = outline;
   const { metrics } = run;
   const calls = outline.interactions;
+  const made = calls.filter((call) => call.replayed_from === null);
+  const replayed = calls.length - made.length;
   const total = (figure: (call: (typeof calls)[number]) => number | null | undefined) => calls.reduce((sum, call) => sum + (figure(call) ?? 0), 0);
   const prompt = total((call) => call.prompt_tokens);
   const answer = total((call) => call.completion_tokens);
   const cached = total((call) => call.usage?.cache_read_input_tokens);
-  const costs = costOf(calls);
+  const costs = costOf(made);
   const failures = (metrics.failed_llm_calls ?? 0) + (metrics.failed_tool_calls ?? 0);
   const models = [...new Set(calls.map((call) => call.model).filter(Boolean))];
   const figures: [string, string, string][] = [
     ["model", visible(models.length > 1 ? `${models.length} models` : (models[0] ?? run.model ?? "")), models.join(", ")],
     ["steps", count(outline.steps.length), ""],
-    ["calls", count(calls.length), ""],
+    ["calls", count(made.length) + (replayed > 0 ? `, ${count(replayed)} replayed` : ""), ""],
     ["tools", count(metrics.tool_calls), "tool calls"],
     ["errors", failures > 0 ? count(failures) : "", `${metrics.failed_llm_calls ?? 0} calls, ${metrics.failed_tool_calls ?? 0} tools`],
     ["time", duration(run.execution_time_seconds), ""],

@@ -5,7 +5,7 @@ import { go, type PanelTab, query, route, setQuery } from "../data/route";
 import { branchesAround, rowTree, type StepRow, visibleRows } from "../data/rows";
 import { RunStore } from "../data/run_store";
 import type { Source } from "../data/source";
-import type { Outline, RunHead as Head } from "../data/types";
+import type { Call, Outline, RunHead as Head } from "../data/types";
 import { CallPanel } from "../panel/call_panel";
 import { type OpenRun, RunProvider } from "./context";
 import { OutlineList } from "./outline_list";
@@ -55,7 +55,7 @@ function Opened({ store, outline }: { store: RunStore; outline: Outline }) {
   const [outlineOpen, setOutlineOpen] = useState(window.innerWidth >= 1000);
   const rows = useMemo(() => visibleRows(tree, openBranches), [tree, openBranches]);
   const at = route.value.page === "run" ? route.value : null;
-  const call = at?.call === undefined ? undefined : outline.interactions[at.call - 1];
+  const call = callAt(outline, at?.call);
 
   const reveal = (row: StepRow) => {
     const needed = branchesAround(tree, row).filter((agent) => !openBranches.has(agent));
@@ -70,7 +70,7 @@ function Opened({ store, outline }: { store: RunStore; outline: Outline }) {
     }
     const last = row.calls.at(-1)?.number;
     if (at?.call !== undefined && last !== undefined) {
-      if (!row.calls.some((one) => one.number === at.call)) go({ page: "run", run: store.id, call: last, tab: at.tab }, true);
+      if (!row.calls.some((one) => one.number === call?.number)) go({ page: "run", run: store.id, call: last, tab: at.tab }, true);
     } else go({ page: "run", run: store.id, step: row.step?.number }, true);
   };
   const openCall = (number: number, tab: PanelTab = "changes") =>
@@ -149,6 +149,12 @@ interface Arriving {
   setTarget: (target: Target) => void;
   setFollowing: (following: boolean) => void;
   selected: string | null;
+}
+
+/** The call that an address names, by its number or by its id. */
+function callAt(outline: Outline, named: number | string | undefined): Call | undefined {
+  if (typeof named === "number") return outline.interactions[named - 1];
+  return named === undefined ? undefined : outline.interactions.find((one) => one.id === named);
 }
 
 /** The row at which a reader begins: the newest one if the run goes on, the last that failed, or the first. */

@@ -8,6 +8,7 @@ import { agentName, ownCall, rowNumber, type StepRow } from "../data/rows";
 import type { Answer, Call, Part, StepDetail, ToolOutline } from "../data/types";
 import { Fold } from "../ui/elements";
 import { clock, count, duration, percent } from "../ui/format";
+import { ReplayedFrom } from "../ui/relations";
 import { useRun } from "./context";
 import { Incomplete } from "./incomplete";
 import { Labelled } from "./labelled";
@@ -91,6 +92,7 @@ function CallFigures({ call }: { call: Call | undefined }) {
     <span class="figures">
       <span title="model">{visible(call.model ?? call.provider ?? "")}</span>
       {call.duration_seconds !== null && <span title={failed > 0 ? "duration, with all attempts" : "duration"}>{duration(call.duration_seconds)}</span>}
+      <ReplayedFrom call={call} outline={outline} />
       {isWaiting && <span class="live">waiting…</span>}
       {call.prompt_tokens !== null && (
         <span title="tokens: prompt → answer">

@@ -48,13 +48,14 @@ export function timelineOf(outline: Outline, tree: RowTree): Timeline {
   const seconds = (bars: Bar[]) => bars.reduce((sum, bar) => sum + bar.end - bar.start, 0);
   const timed = all.length === 0 || outline.interactions.some((call) => call.duration_seconds !== null || call.attempts.length > 0);
   const tools = all.filter((bar) => bar.kind === "tool");
+  const took = all.filter((bar) => !bar.call?.replayed_from); // no model worked for a replayed call
   const answered = tree.all.flatMap((row) => (row.step?.tool_calls ?? []).filter((tool) => tool.answered));
   const untimed = answered.filter((tool) => tool.duration_seconds === null).length;
   return {
     lanes: [...lanes.values()],
     end: Math.max(end, 1e-6),
-    idle: timed && untimed === 0 ? Math.max(0, end - covered(all)) : null,
-    llm: timed ? seconds(all.filter((bar) => bar.kind === "llm")) : null,
+    idle: timed && untimed === 0 ? Math.max(0, end - covered(took)) : null,
+    llm: timed ? seconds(took.filter((bar) => bar.kind === "llm")) : null,
     tool: tools.length > 0 || untimed === 0 ? seconds(tools) : null,
     untimed,
   };

@@ -1,24 +1,52 @@
-/** How a run belongs with others: what it was forked from, and what was forked from it. */
+/** How a run belongs with others: what it continues or repeats, its forks and replays, and where its answers are from. */
 import { visible } from "../content/visible";
 import { hashOf } from "../data/route";
-import type { ForkOrigin, Relations } from "../data/types";
+import type { Call, ForkOrigin, Outline, Relations, ReplayOrigin } from "../data/types";
 
-/** `run` is the id of the run that this one continues, if that is in the list. */
-export function ForkedFrom({ origin, run }: { origin: ForkOrigin; run: string | null | undefined }) {
+/** `run` is the id of the run that this one continues or repeats, if that is in the list. */
+interface Origin<Of> {
+  origin: Of;
+  run: string | null | undefined;
+}
+
+export function ForkedFrom({ origin, run }: Origin<ForkOrigin>) {
   return (
     <span class="relation">
-      forked from <RunName id={run} name={run ?? origin.file ?? origin.trajectory_id ?? "another run"} />
+      forked from <RunName id={run} name={nameOf(origin, run)} />
       {fromStep(origin.step_number)}
     </span>
   );
 }
 
-export function Forks({ forks }: { forks: Relations["forks"] }) {
-  if (forks.length === 0) return null;
+export function ReplayOf({ origin, run }: Origin<ReplayOrigin>) {
   return (
     <span class="relation">
-      {forks.length === 1 ? "fork" : "forks"}{" "}
-      {forks.map(({ id, step_number: step }, at) => (
+      replay of <RunName id={run} name={nameOf(origin, run)} />
+    </span>
+  );
+}
+
+/** The relations of an opened run; nothing if it has none. */
+export function RunRelations({ outline: { run, relations } }: { outline: Outline }) {
+  const forks = relations?.forks ?? [];
+  const replays = relations?.replays ?? [];
+  if (!run.forked_from && !run.replay_of && forks.length === 0 && replays.length === 0) return null;
+  return (
+    <p class="relations">
+      {run.forked_from && <ForkedFrom origin={run.forked_from} run={relations?.forked_from} />}
+      {run.replay_of && <ReplayOf origin={run.replay_of} run={relations?.replay_of} />}
+      <Runs name="fork" runs={forks} />
+      <Runs name="replay" runs={replays.map((id) => ({ id, step_number: null }))} />
+    </p>
+  );
+}
+
+function Runs({ name, runs }: { name: string; runs: Relations["forks"] }) {
+  if (runs.length === 0) return null;
+  return (
+    <span class="relation">
+      {runs.length === 1 ? name : `${name}s`}{" "}
+      {runs.map(({ id, step_number: step }, at) => (
         <span key={id}>
           {at > 0 && ", "}
           <RunName id={id} name={id} />
@@ -27,6 +55,32 @@ export function Forks({ forks }: { forks: Relations["forks"] }) {
       ))}
     </span>
   );
+}
+
+/** Which recorded call gave the answer of a call, with a link if its run is in the list. */
+export function ReplayedFrom({ call, outline }: { call: Call; outline: Outline }) {
+  const source = call.replayed_from;
+  if (!source) return null;
+  const { run, relations } = outline;
+  const id = relations?.sources[source.trajectory_id ?? ""];
+  const origin = [run.replay_of, run.forked_from].find((one) => one?.trajectory_id === source.trajectory_id);
+  const other = nameOf(origin ?? source, id);
+  const recorded = source.interaction_id ?? "a call";
+  return (
+    <span class="replayed" title="This call was not made: it took no tokens, and costs nothing.">
+      {source.by_hand ? "answered by hand, in place of " : "replayed from "}
+      {id && source.interaction_id ? (
+        <a href={hashOf({ page: "run", run: id, call: source.interaction_id })}>{visible(recorded)}</a>
+      ) : (
+        <span class="mono">{visible(recorded)}</span>
+      )}{" "}
+      of {visible(other)}
+    </span>
+  );
+}
+
+function nameOf(origin: ReplayOrigin, run: string | null | undefined): string {
+  return run ?? origin.file ?? origin.trajectory_id ?? "another run";
 }
 
 function RunName({ id, name }: { id: string | null | undefined; name: string }) {
