@@ -41,9 +41,10 @@ def test_a_conversation_is_a_header_and_a_line_for_each_message() -> None:
             "toolCalls": [asked],
             "timestamp": at,
             "model": "m-1",
+            "interactionId": "llm_1",
         },
         {"role": "tool", "content": "a.py", "toolCallId": "c1", "timestamp": later},
-        {"role": "assistant", "content": "done", "timestamp": later, "model": "m-1"},
+        {"role": "assistant", "content": "done", "timestamp": later, "model": "m-1", "interactionId": "llm_2"},
     ]
 
 
@@ -67,12 +68,13 @@ def test_what_is_written_is_read_again(trajectories: Mapping[str, Trajectory], n
         path = tmp_path / f"{number}.jsonl"
         path.write_text("\n".join(map(json.dumps, session)), encoding="utf-8")
         messages = [line["message"] for line in session[1:]]
-        answers = [message for message in messages if message["role"] == "assistant"]
+        answers = [message for message in messages if "interactionId" in message]
 
         assert format_of(Source(path)) == "session-traces"
         again = load(path)
         assert [said["text"] or "" for said in said_in(again)] == [answer["content"] for answer in answers]
         asked = [[one["function"]["name"] for one in answer.get("toolCalls", ())] for answer in answers]
         assert [[tool for tool, _ in said.get("asked", ())] for said in said_in(again)] == asked
-        results = {message["toolCallId"] for message in messages if message["role"] == "tool"}
+        called = {one["id"] for answer in answers for one in answer.get("toolCalls", ())}
+        results = {message["toolCallId"] for message in messages if message["role"] == "tool"} & called
         assert {result[0] for result in results_in(again)} == results

@@ -33,7 +33,7 @@ from trace_recorder.views.replayed_calls import origin_of
 from trace_recorder.views.view import LeftOut, view
 
 _SUPPORTED: FormatSupport = {"answers": ContentSupport.of(THOUGHTS)}
-_BESIDE_WHAT_IS_SAID = {"role", "content", "timestamp", "model", "replayedFrom"}
+_BESIDE_WHAT_IS_SAID = {"role", "content", "timestamp", "model", "interactionId", "replayedFrom"}
 _ROLES = {"developer": "system", "system": "system", "tool": "tool", "assistant": "assistant"}
 
 
@@ -81,6 +81,7 @@ def _message(line: ConversationLine) -> dict[str, Payload]:
             toolCallId=said.call_id if role == "tool" else None,
             timestamp=milliseconds(one.timestamp),
             model=(one.response.model or one.model) if line.answer else None,
+            interactionId=one.interaction_id if line.answer else None,
             replayedFrom=origin_of(one) if line.answer else None,
         ),
     }

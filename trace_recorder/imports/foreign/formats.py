@@ -81,6 +81,8 @@ FORMATS = {
     "openhands-completions": "openhands_completions",
     "cline": "cline",
     "sharegpt": "sharegpt",
+    "invariant": "invariant",
+    "hierarchy": "hierarchy",
     "harbor-traces": "harbor_traces",
     "anthropic-history": "anthropic_history",
     "chat-messages": "chat_messages",  # the last: other formats have such lists in them

@@ -3,6 +3,9 @@
 Source: pi-mono's `session-manager.ts`. The first line is the session's header. From version 2 on, lines are a tree by
 `id` and `parentId`; before, each line follows the one before it. A compaction continues with its summary and with the
 messages from `firstKeptEntryId` (or `firstKeptEntryIndex`) on. `usage.input` leaves out cached tokens.
+
+Our own sessions (`views/pi_sessions.py`) have system messages, a line with the tools, and the task. Their answers name
+an interaction; any other message of the assistant in them is one that the agent put into its history.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from trace_recorder.dialects.json_access import Members as Left
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text, content_of
 from trace_recorder.imports.foreign.agent_history import AgentHistory, Position
 from trace_recorder.imports.foreign.clocks import stated_time
-from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.run import Agent, ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.messages import Message, Payload, Usage, without_none
 from trace_recorder.values.origins import ReplayedFrom
@@ -29,10 +32,14 @@ _ENTRIES = {
     "session_info",
     "branch_summary",
 }
-_ROLES = {"user", "assistant", "toolResult", "bashExecution", "custom"}
+_ROLES = {"user", "assistant", "toolResult", "bashExecution", "custom", "system"}
+_TOOLS = "teich-available-tools"
+"""The `customType` of a line with the tools that were offered."""
 _MAX_COPIES = 8
 """How many messages compactions may copy, for each line."""
 _BROKEN = {"aborted", "error"}
+HARNESS = "trace-recorder"
+"""The `harness` of the sessions that our own views write."""
 ORIGIN = "replayedFrom"
 """The member with which our own export marks an answer whose call was not made. It has the usage, too."""
 _ABOUT = ("version", "cwd", "branchedFrom", "parentSession")
@@ -89,6 +96,8 @@ class _Reading:
         self._sources: dict[int, tuple[int, Members]] = {}
         """The number of the line of each message, and the message, by its identity."""
         self._may_copy = 0
+        self._is_ours = False
+        self._tools: list[Payload] = []
 
     def read_line(self, line: Members, time: str, number: int = 0) -> None:
         """Read one line."""
@@ -109,6 +118,8 @@ class _Reading:
         else:
             if kind == "compaction":
                 self._compact(line, time, number)
+            if kind == "custom" and line.get("customType") == _TOOLS:
+                self._tools = as_list(as_dict(line.get("data")).get("tools"))
             self.run.events.append(Kept(what=kind or "line", value=line, time=time))
         if identity is not None:
             here = self.history.position
@@ -120,6 +131,14 @@ class _Reading:
         self.run.provider = as_text(line.get("provider")) or self.run.provider
         self.run.model = as_text(line.get("modelId")) or self.run.model
         self.run.source |= {name: line[name] for name in _ABOUT if name in line}
+        self._is_ours = line.get("harness") == HARNESS
+        if self._is_ours:
+            self.run.task = as_text(line.get("task"))
+            self.history.agent = Agent(
+                name=as_text(line.get("agent")),
+                agent_id=as_text(line.get("agentId")),
+                parent_agent_id=as_text(line.get("parentAgentId")),
+            )
         self.run.events.append(Kept(what="session", value=line, time=time))
 
     def _add(self, message: Message, time: str, number: int) -> None:
@@ -132,7 +151,7 @@ class _Reading:
 
     def _read_message(self, message: Members, time: str, number: int) -> None:
         role = message["role"]
-        if role == "assistant":
+        if role == "assistant" and not (self._is_ours and "interactionId" not in message):
             self._read_answer(message, time, number)
             return
         if role == "toolResult":
@@ -150,6 +169,10 @@ class _Reading:
         elif role == "user":
             read = Message("user", content_of(message.get("content")))
             self.run.task = self.run.task or _text(message.get("content")) or None
+        elif role == "system":
+            read = Message("system", content_of(message.get("content")))
+        elif role == "assistant":
+            read = _said([_block(block) for block in as_list(message.get("content"))]) or Message("assistant")
         else:
             read = Message("user", [message])
         self.run.status, self.run.error = "unknown", None
@@ -169,14 +192,14 @@ class _Reading:
             call.response = {"content": None, "usage": usage.to_document()} if _is_counted(usage) else None
         else:
             response = anthropic_messages.read_response(body, self.history.made_up_ids)
-            said = anthropic_messages.read_message({"role": "assistant", "content": blocks})
-            call = self.history.call(time, replace(response, usage=usage), said[-1] if said else None)
+            call = self.history.call(time, replace(response, usage=usage), _said(blocks))
             call.complete = stop not in _BROKEN
             call.ended_by = failed if stop in _BROKEN else None
             self._note_source(number)
         call.provider, call.model = as_text(message.get("provider")), as_text(message.get("model"))
         call.parameters = without_none(api=as_text(message.get("api")))
-        call.replayed_from = origin
+        call.replayed_from, call.tools = origin, self._tools
+        call.interaction_id = as_text(message.get("interactionId"))
         self.run.model = self.run.model or call.model
         self.run.provider = self.run.provider or call.provider
 
@@ -192,6 +215,12 @@ class _Reading:
         self.history.restart()
         self._add(Message("user", as_text(line.get("summary")), extra={"type": "compaction"}), time, number)
         self.history.restart([*self.history.conversation.own, *kept])
+
+
+def _said(blocks: list[Payload]) -> Message | None:
+    """Return the message of the assistant that blocks are; None if there are no blocks."""
+    read = anthropic_messages.read_message({"role": "assistant", "content": blocks})
+    return read[-1] if read else None
 
 
 def _block(block: Payload) -> Payload:

@@ -2,7 +2,8 @@
 
 Source: "Session Traces Format" of the Hub's documentation. The header has `harness` and `id`. Each other line is
 `{"type": "message", "message": …}`, with `role`, `content`, `reasoningContent`, `toolCalls`, `toolCallId`, `timestamp`
-and `model`.
+and `model`. In our own sessions an answer has `interactionId`, and any other message of the assistant is one that the
+agent put into its history.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.dialects.openai_chat import read_message
 from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.clocks import stated_time
-from trace_recorder.imports.foreign.pi_session import ORIGIN
+from trace_recorder.imports.foreign.pi_session import HARNESS, ORIGIN
 from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members
 from trace_recorder.imports.foreign.session_lines import session_lines
 from trace_recorder.imports.foreign.source import Source
@@ -21,7 +22,8 @@ from trace_recorder.values.messages import LLMResponse, without_none
 from trace_recorder.values.origins import ReplayedFrom
 
 _NAMES = {"reasoningContent": "reasoning_content", "toolCalls": "tool_calls", "toolCallId": "tool_call_id"}
-_OF_A_LINE = {"timestamp", "model", ORIGIN}
+_INTERACTION = "interactionId"
+_OF_A_LINE = {"timestamp", "model", _INTERACTION, ORIGIN}
 
 
 def recognizes(source: Source) -> bool:
@@ -55,7 +57,7 @@ def _read_message(run: ForeignRun, history: AgentHistory, members: Members) -> N
     time, model = stated_time(members.get("timestamp")), as_text(members.get("model"))
     named = {_NAMES.get(name, name): value for name, value in members.items() if name not in _OF_A_LINE}
     for message in read_message(named):
-        if message.role != "assistant":
+        if message.role != "assistant" or (run.source.get("harness") == HARNESS and _INTERACTION not in members):
             history.add(message, time)
             if message.role == "user":
                 run.task = run.task or as_text(message.content)
@@ -64,5 +66,6 @@ def _read_message(run: ForeignRun, history: AgentHistory, members: Members) -> N
         call = history.call(time, response)
         if call.response is not None:
             call.response |= without_none(extra=message.extra or None)
+        call.interaction_id = as_text(members.get(_INTERACTION))
         call.replayed_from = ReplayedFrom.of_document(members.get(ORIGIN))
         run.model = run.model or model

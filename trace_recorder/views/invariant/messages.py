@@ -114,6 +114,8 @@ def _about(one: AnsweredTurn) -> dict[str, Payload]:
         interaction_id=call.interaction_id,
         timestamp=call.timestamp,
         step_number=one.step.step_number if one.step else None,
+        provider=call.provider,
+        api=call.api,
         model=response.model or call.model,
         finish_reason=response.finish_reason,
         usage=usage if one.turn.was_made else None,

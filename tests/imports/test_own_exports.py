@@ -1,0 +1,98 @@
+"""Runs that are exported and read again: the same calls, arguments, results and tokens, if the format has them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.views.made import assistant, call, run, system
+from tests.views.runs import every
+from trace_recorder import Trajectory, load
+from trace_recorder.cli.formats import FORMATS, Source, outputs_of
+from trace_recorder.imports.loader import load_each
+from trace_recorder.values.token_counts import counts_of
+from trace_recorder.views.content.openai_functions import result_text
+from trace_recorder.views.content.parts import lines_of, text_of
+
+ASPECTS = ("prompts", "answers", "calls", "results", "tokens")
+RUNS = (
+    *("tools", "thinking", "gemini", "local", "responses", "streamed", "images", "own_steps", "compacted"),
+    *("sub_agents", "code_agent"),
+)
+EXPORTS = ("atif", "hierarchy", "inspect", "invariant", "otlp", "traces", "session-traces")
+LOST: dict[tuple[str, str], set[str]] = {
+    ("session-traces", "*"): {"tokens"},  # which the format does not have
+    ("invariant", "streamed"): {"prompts"},  # a call that saw less than was said before, as events are told once
+    ("invariant", "compacted"): {"prompts"},  # likewise
+    ("traces", "images"): {"prompts"},  # an image by its address is a text
+}
+"""By export and run: what does not come back."""
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Trajectory]:
+    return {name: load(path) for name, path in every(tmp_path_factory.mktemp("runs")).items() if name in RUNS}
+
+
+@pytest.mark.parametrize("told", RUNS)
+@pytest.mark.parametrize("name", EXPORTS)
+def test_what_was_exchanged_comes_back(name: str, told: str, runs: dict[str, Trajectory], tmp_path: Path) -> None:
+    """Each answer with its calls and their arguments, what tools gave, and what an answer took."""
+    before, after = facts([runs[told]]), facts([*exported_and_read(name, runs[told], tmp_path)])
+
+    lost = LOST.get((name, told), LOST.get((name, "*"), set()))
+    assert {aspect: after[aspect] for aspect in ASPECTS if aspect not in lost} == {
+        aspect: before[aspect] for aspect in ASPECTS if aspect not in lost
+    }
+    assert all(before[aspect] != after[aspect] for aspect in lost if before[aspect])
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_no_answer_comes_back_twice(name: str, tmp_path: Path) -> None:
+    """Neither one that two conversations begin with, nor one that the agent put into its history."""
+    before = [system("s"), "q", assistant("a")]
+    made = run(
+        call(before[:2], "a"),
+        call([*before, "x?"], "x"),
+        call([*before, "y?"], "y"),
+        call([system("s"), "q", assistant("other"), "z?"], "z"),
+    )
+
+    assert facts([*exported_and_read(name, made, tmp_path)])["answers"] == ["a", "x", "y", "z"]
+
+
+def facts(trajectories: list[Trajectory]) -> dict[str, list[Any]]:
+    """What was exchanged in runs, in an order that does not depend on where a format has it; white space aside."""
+    calls = [one for trajectory in trajectories for one in trajectory.llm_interactions]
+    counts = [counts_of(one) for one in calls]
+    seen = {
+        (message.call_id, lines_of(message))
+        for one in calls
+        for message in one.input_messages
+        if message.role == "tool"
+    }
+    steps = [step for trajectory in trajectories for step in trajectory.agent_steps]
+    shown = {call_id for call_id, _ in seen}
+    unseen = {
+        (one.call_id, result_text(one)) for step in steps for one in step.tool_results if one.call_id not in shown
+    }
+    return {
+        "answers": sorted(one.response.content or "" for one in calls),
+        "calls": sorted((call.name, json.dumps(call.arguments)) for one in calls for call in one.response.tool_calls),
+        "prompts": sorted([[one.role, "".join(text_of(one).split())] for one in call.input_messages] for call in calls),
+        "results": sorted(seen | unseen),
+        "tokens": sorted((one.prompt or 0, one.completion or 0, one.cache_read or 0) for one in counts if one),
+    }
+
+
+def exported_and_read(name: str, trajectory: Trajectory, directory: Path) -> Iterator[Trajectory]:
+    pieces, _ = outputs_of(name, FORMATS[name].view(None), trajectory, Source("run", directory))
+    for number, (_, content) in enumerate(pieces):
+        path = directory / f"export-{number}.json"
+        lines = content if FORMATS[name].kind == "sessions" else [content]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        yield from load_each(path)

@@ -1,0 +1,265 @@
+"""Trees of the Hierarchy: a trajectory, its steps, and in each step all messages up to its end.
+
+Source: `trajectory_sdk.primitives` 0.5.3; and `views/hierarchy/`, whose answers have an interaction in their metadata.
+An answer that no step before has is a call. It saw the messages before it in its step: what it saw of a history in
+which the agent changed other messages than answers is not in the tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from trace_recorder.dialects.call_ids import number_messages
+from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text, content_of
+from trace_recorder.dialects.manual import read_tool_call, read_usage
+from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.histories import Histories
+from trace_recorder.imports.foreign.run import (
+    Agent,
+    Call,
+    Conversation,
+    ForeignRun,
+    Kept,
+    Members,
+    Missing,
+    Score,
+    ToolRun,
+)
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage, without_none
+from trace_recorder.values.replayed_from import ReplayedFrom
+from trace_recorder.values.trajectory import Status
+
+_TREE = {"task", "steps", "metrics", "execution_metrics", "model_id"}
+_STATUS: dict[str, Status] = {
+    "ENV_DONE": "completed",
+    "MAX_STEPS": "completed",
+    "TRUNCATION": "completed",
+    "ERROR": "failed",
+    "TIMEOUT": "failed",
+}
+_COUNTS = {
+    "prompt_tokens": "input_tokens",
+    "completion_tokens": "output_tokens",
+    "cache_read_tokens": "cache_read_input_tokens",
+    "cache_creation_tokens": "cache_creation_input_tokens",
+}
+
+
+def recognizes(source: Source) -> bool:
+    """Whether the document, or the first line, is such a tree."""
+    first = source.first_lines[0].value if source.first_lines else source.document
+    return _is_tree(first) or _is_tree(source.document)
+
+
+def _is_tree(value: Payload) -> bool:
+    tree = as_dict(value)
+    steps = tree.get("steps")
+    return tree.keys() >= _TREE and isinstance(steps, list) and all("messages" in as_dict(step) for step in steps)
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield the run of each tree."""
+    name = source.path.name.partition(".")[0]
+    if _is_tree(source.document):
+        yield _run(name, as_dict(source.document))
+        return
+    missing: list[Missing] = []
+    for line in source.each_line():
+        if line.why is None and _is_tree(line.value):
+            run = _run(f"{name}-{line.number}", as_dict(line.value))
+            run.events += missing
+            missing = []
+            yield run
+        else:
+            missing.append(Missing(what=f"line {line.number}", why=line.why or "it is no tree of steps"))
+
+
+def _run(name: str, tree: Members) -> ForeignRun:
+    task = as_dict(tree.get("task"))
+    ended = as_text(as_dict(tree.get("execution_metrics")).get("termination_reason"))
+    error = as_text(tree.get("error"))
+    kind, _, message = (error or "").partition(": ")
+    run = ForeignRun(
+        identity=as_text(task.get("conversation_id")) or as_text(task.get("id")) or name,
+        model=as_text(tree.get("model_id")),
+        status=_STATUS.get(ended or "", "unknown"),
+        error=None if error is None else {"type": kind, "message": message or error},
+        source=without_none(data_source=task.get("data_source")),
+    )
+    reading = _Reading(run, is_ours=_is_ours(tree))
+    for number, step in enumerate(as_list(tree.get("steps")), start=1):
+        reading.read_step(number, as_dict(step))
+    reading.finish()
+    run.events += _scores(as_dict(tree.get("reward")))
+    return run
+
+
+def _is_ours(tree: Members) -> bool:
+    """Whether an answer names the interaction that it came from."""
+    steps = as_list(tree.get("steps"))
+    messages = (as_dict(message) for step in steps for message in as_list(as_dict(step).get("messages")))
+    return any("interaction_id" in as_dict(message.get("metadata")) for message in messages)
+
+
+@dataclass(slots=True)
+class _Reading:
+    """A tree while it is read. `unseen` are the results that no call saw yet, by the ids of their calls."""
+
+    run: ForeignRun
+    is_ours: bool
+    histories: Histories = field(default_factory=Histories)
+    known: set[str] = field(default_factory=set)
+    executed: set[str] = field(default_factory=set)
+    unseen: dict[str, ToolRun] = field(default_factory=dict)
+
+    def read_step(self, number: int, step: Members) -> None:
+        """Add what is new in a step."""
+        about = as_dict(step.get("info"))
+        agent = Agent(name=as_text(about.get("agent")), agent_id=as_text(about.get("agent_id")))
+        stated = [message for message in map(as_dict, as_list(step.get("messages"))) if _role(message) is not None]
+        if len(stated) < len(as_list(step.get("messages"))):
+            self.run.events.append(Missing(what=f"messages of step {number}", why="they have no role"))
+        shown = [message for message in stated if _is_shown(message)]
+        hidden = [message for message in stated if not _is_shown(message)]
+        sent = [message.to_document() for message in number_messages(map(_message, shown))]
+        conversation, added = self.histories.add_counted(sent)
+        known = len(sent) - added
+        tools: list[Payload] = []
+        results: list[str] = []
+        for place, (message, said) in enumerate(zip(shown, sent, strict=True)):
+            tools = as_list(message.get("tool_definitions")) or tools
+            if said["role"] == "user":
+                self.run.task = self.run.task or as_text(said["content"])
+            elif said["role"] == "tool":
+                results.append(said.get("call_id") or "")
+                self._add_result(message, agent, is_new=place >= known)
+            elif said["role"] == "assistant" and self._is_call(message, is_new=place >= known):
+                self._add_call(message, said, agent, tools, conversation, place)
+                for call_id in results:
+                    self.unseen.pop(call_id, None)
+        for message in hidden:
+            self._add_result(message, agent, is_new=True)
+        self.run.events += _scores(as_dict(step.get("reward")), about.get("step_numbers"))
+
+    def finish(self) -> None:
+        """Add the results that no call saw."""
+        self.run.events += self.unseen.values()
+
+    def _is_call(self, message: Members, *, is_new: bool) -> bool:
+        identity = as_dict(message.get("metadata")).get("interaction_id")
+        if not self.is_ours:
+            return is_new
+        is_new = isinstance(identity, str) and identity not in self.known
+        self.known.add(identity if isinstance(identity, str) else "")
+        return is_new
+
+    def _add_call(  # noqa: PLR0913, PLR0917 - what a step says of one call
+        self,
+        message: Members,
+        said: Members,
+        agent: Agent,
+        tools: list[Payload],
+        conversation: Conversation,
+        length: int,
+    ) -> None:
+        about = as_dict(message.get("metadata"))
+        origin = ReplayedFrom.of_document(about.get("replayed_from"))
+        response = LLMResponse(
+            as_text(said.get("content")),
+            as_text(said.get("reasoning")),
+            tuple(map(read_tool_call, as_list(said.get("tool_calls")))),
+            as_text(message.get("finish_reason")),
+            _usage(as_dict((about["replayed_from"] if origin else message).get("usage"))),
+            as_text(about.get("model")) or self.run.model,
+        )
+        self.run.events.append(
+            Call(
+                time=stated_time(about.get("timestamp")),
+                conversation=conversation,
+                length=length,
+                response=response.to_document(),
+                model=response.model,
+                tools=[{"type": "function", "function": tool} for tool in tools],
+                interaction_id=as_text(about.get("interaction_id")),
+                agent=agent,
+                duration_seconds=as_number(about.get("duration_seconds")),
+                complete=about.get("complete") is not False,
+                replayed_from=origin,
+            )
+        )
+
+    def _add_result(self, message: Members, agent: Agent, *, is_new: bool) -> None:
+        """Note a result. If the tree has more than the model saw of it, its execution is stated."""
+        stated = as_dict(message.get("tool_response"))
+        call_id, failure = as_text(stated.get("id")) or "", as_text(stated.get("error"))
+        if not is_new or call_id in self.executed:
+            return
+        execution = ToolRun(
+            time="",
+            name=as_text(stated.get("name")) or "",
+            arguments=stated.get("arguments"),
+            call_id=call_id or None,
+            ended="",
+            success=None if failure is None else False,
+            result=None if failure is not None else stated.get("response"),
+            error=failure,
+            agent=agent,
+        )
+        if stated.get("response") == (message.get("content") or "") or failure is not None:
+            self.unseen[call_id] = execution
+            return
+        self.executed.add(call_id)
+        self.run.events.append(execution)
+
+
+def _is_shown(message: Members) -> bool:
+    return as_dict(message.get("metadata")).get("shown_to_model") is not False
+
+
+def _role(message: Members) -> str | None:
+    return as_text(message.get("role"))
+
+
+def _message(message: Members) -> Message:
+    about, result = as_dict(message.get("metadata")), as_dict(message.get("tool_response"))
+    text, parts = message.get("content"), as_list(about.get("parts"))
+    content = [*([] if text is None else [{"type": "text", "text": text}]), *parts] if parts else text
+    failed = {"is_error": True} if isinstance(result.get("error"), str) else {}
+    return Message(
+        as_text(about.get("original_role")) or _role(message) or "user",
+        content_of(content),
+        tuple(map(read_tool_call, map(_call, as_list(message.get("tool_calls"))))),
+        as_text(result.get("id")),
+        as_text(about.get("name")) or as_text(result.get("name")),
+        as_text(message.get("reasoning")),
+        extra=as_dict(about.get("extra")) | failed,
+    )
+
+
+def _call(call: Payload) -> Members:
+    members = as_dict(call)
+    return {"call_id": members.get("id"), "name": members.get("name"), "arguments": members.get("arguments")}
+
+
+def _usage(stated: Members) -> Usage:
+    """Read tokens under OpenAI's names, as the SDK sums them."""
+    return read_usage({_COUNTS.get(name, name): count for name, count in stated.items() if name != "total_tokens"})
+
+
+def _scores(reward: Members, step_numbers: Payload = None) -> Iterator[Score | Kept]:
+    """Yield the components of a reward. Those of a step with several numbers may belong to any of these."""
+    numbers = as_list(step_numbers)
+    for component in map(as_dict, as_list(reward.get("components"))):
+        value, weight = as_number(component.get("value")), as_number(component.get("weight"))
+        if value is None or len(numbers) > 1:
+            yield Kept(what="reward", value=component)
+            continue
+        yield Score(
+            name=as_text(component.get("name")) or "reward",
+            value=value,
+            weight=1.0 if weight is None else weight,
+            step_number=next((number for number in numbers if isinstance(number, int)), None),
+            explanation=as_text(component.get("explanation")),
+        )

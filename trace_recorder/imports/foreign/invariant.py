@@ -1,0 +1,231 @@
+"""Traces of Invariant: messages in OpenAI's form, each once, in the order in which they were sent or said.
+
+Source: `invariant-ai` 0.3.5, whose datasets have a trace in each line, behind a line with metadata; and
+`views/invariant/`, whose `metadata` of messages and of lines says what the form has no member for. A call saw all
+earlier messages of its agent: what it saw of a history that was changed is not in the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import get_args
+
+from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text
+from trace_recorder.dialects.manual import read_usage
+from trace_recorder.dialects.openai_chat import read_message
+from trace_recorder.imports.foreign.agent_history import AgentHistory
+from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.conversations import conversations, messages_of
+from trace_recorder.imports.foreign.run import (
+    Agent,
+    Annotation,
+    Call,
+    ForeignRun,
+    Kept,
+    Members,
+    Missing,
+    Score,
+    ToolRun,
+)
+from trace_recorder.imports.foreign.source import Line, Source
+from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage, without_none
+from trace_recorder.values.replayed_from import ReplayedFrom
+from trace_recorder.values.structs import replace
+from trace_recorder.values.trajectory import Status
+
+_ROW = {"messages", "annotations", "metadata"}
+_OURS = {"interaction_id", "asked_by_model", "shown_to_model"}
+"""Members that only our view writes into the metadata of a message."""
+_OF_THE_RUN = frozenset(
+    (
+        *("trajectory_id", "task", "provider", "model", "max_steps", "start_time", "end_time", "status", "success"),
+        *("final_result", "error", "metadata", "execution_time", "metrics"),
+    )
+)
+
+
+def recognizes(source: Source) -> bool:
+    """Whether one of the first lines is a trace of a dataset, or the document is messages that our view wrote."""
+    values = [line.value for line in source.first_lines[:2]] or [source.document]
+    return any(as_dict(value).keys() >= _ROW or _is_ours(value) for value in values)
+
+
+def _is_ours(value: Payload) -> bool:
+    about = (as_dict(as_dict(message).get("metadata")) for message in messages_of(value))
+    return any(not members.keys().isdisjoint(_OURS) for members in about)
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield the run of each trace."""
+    for name, line in conversations(source):
+        if line.why is not None or messages_of(line.value) or "messages" in as_dict(line.value):
+            yield _run(name, line)
+
+
+def _run(name: str, line: Line) -> ForeignRun:
+    row = as_dict(line.value)
+    about = as_dict(row.get("metadata"))
+    status, error = about.get("status"), about.get("error")
+    rest = {key: value for key, value in row.items() if key not in {*_ROW, "index", "name"}}
+    of_row = {key: value for key, value in about.items() if key not in _OF_THE_RUN}
+    run = ForeignRun(
+        identity=as_text(about.get("trajectory_id")) or as_text(row.get("name")) or name,
+        task=as_text(about.get("task")),
+        provider=as_text(about.get("provider")),
+        model=as_text(about.get("model")),
+        max_steps=as_int(about.get("max_steps")),
+        start_time=stated_time(about.get("start_time")),
+        end_time=stated_time(about.get("end_time")),
+        status=next((one for one in get_args(Status) if one == status), "unknown"),
+        success=about["success"] if isinstance(about.get("success"), bool) else None,
+        final_result=about.get("final_result"),
+        error=error if isinstance(error, dict) else None,
+        metadata=as_dict(about.get("metadata")) | ({"row": rest | of_row} if rest or of_row else {}),
+    )
+    _Reading(run, is_ours=_is_ours(line.value)).read(messages_of(line.value))
+    for annotation in as_list(row.get("annotations")):
+        _read_annotation(run, as_dict(annotation))
+    if line.why is not None:
+        run.events.append(Missing(what=f"line {line.number}", why=line.why))
+    return run
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One trace while it is read: a history for each of its agents, and what its tools were called with.
+
+    In a trace that our view wrote, only answers of the model have an interaction.
+    """
+
+    run: ForeignRun
+    is_ours: bool
+    histories: dict[str | None, AgentHistory] = field(default_factory=dict)
+    calls: dict[str, Members] = field(default_factory=dict)
+
+    def read(self, messages: list[Payload]) -> None:
+        """Add the messages to the run."""
+        for number, message in enumerate(messages, start=1):
+            members = as_dict(message)
+            about = as_dict(members.get("metadata"))
+            if as_text(members.get("role")) is None:
+                self.run.events.append(Missing(what=f"message {number}", why="it has no role"))
+                continue
+            agent = Agent(**{key: as_text(about.get(name)) for key, name in _AGENT.items()})
+            key = agent.agent_id or agent.name
+            history = self.histories.setdefault(key, AgentHistory(self.run.events, agent))
+            for read in read_message(_restored(members, about)):
+                self._add(history, replace(read, extra=read.extra | as_dict(about.get("extra"))), about)
+        for history in self.histories.values():
+            history.finish()
+
+    def _add(self, history: AgentHistory, message: Message, about: Members) -> None:
+        time = stated_time(about.get("timestamp"))
+        if message.role == "tool":
+            self._add_result(history, message, about)
+        elif message.role != "assistant":
+            self.run.task = self.run.task or (as_text(message.content) if message.role == "user" else None)
+            history.add(message, time)
+        elif about.get("asked_by_model") is False:
+            self.calls |= {call.call_id: {**call.to_document(), "time": time} for call in message.tool_calls}
+        elif self.is_ours and "interaction_id" not in about:  # an answer that the agent put into its history
+            history.add(message, time)
+        else:
+            self._add_call(history, message, about, time)
+
+    def _add_call(self, history: AgentHistory, message: Message, about: Members, time: str) -> None:
+        origin = ReplayedFrom.of_document(about.get("replayed_from"))
+        usage = as_dict(as_dict(about["replayed_from"] if origin else about).get("usage"))
+        content = message.content if isinstance(message.content, str | None) else None
+        response = LLMResponse(
+            content,
+            message.reasoning,
+            message.tool_calls,
+            as_text(about.get("finish_reason")),
+            read_usage(usage) if usage else Usage(),
+            as_text(about.get("model")) or self.run.model,
+            extra=message.extra,
+        )
+        call: Call = history.call(time, response, message)
+        call.interaction_id = as_text(about.get("interaction_id"))
+        call.api = as_text(about.get("api")) or call.api
+        call.provider = as_text(about.get("provider")) or self.run.provider
+        call.duration_seconds = as_number(about.get("duration_seconds"))
+        call.complete = about.get("complete") is not False
+        call.replayed_from = origin
+        self.calls |= {asked.call_id: asked.to_document() for asked in message.tool_calls}
+
+    def _add_result(self, history: AgentHistory, message: Message, about: Members) -> None:
+        """Add the result of a tool: as a message if the model saw it, as an execution if the object is there too."""
+        is_shown = about.get("shown_to_model") is not False
+        recorded = about.get("result")
+        if is_shown:
+            history.add(message, "", is_stated=recorded is not None)
+        if is_shown and recorded is None:
+            return
+        call = self.calls.get(message.call_id or "", {})
+        failed = message.extra.get("is_error")
+        self.run.events.append(
+            ToolRun(
+                time=as_text(call.get("time")) or "",
+                name=as_text(call.get("name")) or message.name or "",
+                arguments=call.get("arguments"),
+                call_id=message.call_id,
+                ended="",
+                success=None if failed is None else not failed,
+                result=message.content if recorded is None else recorded,
+                error=as_text(message.content) if failed is True else None,
+                agent=history.agent,
+            )
+        )
+
+
+_AGENT = {"name": "agent", "agent_id": "agent_id", "parent_agent_id": "parent_agent_id"}
+
+
+def _restored(members: Members, about: Members) -> Members:
+    """Return a message in OpenAI's form, with what our view has in its metadata in its place."""
+    parts = iter(as_list(about.get("parts")))
+    content = members.get("content")
+    if isinstance(content, list):
+        content = [next(parts, chunk) if _is_placeholder(chunk) else chunk for chunk in content]
+    calls = [_without(as_dict(call), "metadata") for call in as_list(members.get("tool_calls"))]
+    return _without(members, "metadata", "id") | without_none(
+        role=as_text(about.get("original_role")) or members["role"],
+        content=content,
+        tool_calls=calls or None,
+        name=about.get("name"),
+        reasoning_content=about.get("reasoning"),
+        is_error=about.get("is_error"),
+    )
+
+
+def _without(members: Members, *names: str) -> Members:
+    return {name: value for name, value in members.items() if name not in names}
+
+
+def _is_placeholder(chunk: Payload) -> bool:
+    """Whether a text names a part for which the form has no place."""
+    text = as_text(as_dict(chunk).get("text")) or ""
+    return text.startswith("[") and text.endswith("]")
+
+
+def _read_annotation(run: ForeignRun, annotation: Members) -> None:
+    """Read what was said of a run: a reward, something that was annotated, or anything else as it is there."""
+    about, content = as_dict(annotation.get("extra_metadata")), annotation.get("content")
+    value, kind = as_number(about.get("value")), about.get("kind")
+    if kind == "reward" and value is not None:
+        run.events.append(
+            Score(
+                name=as_text(about.get("name")) or "reward",
+                value=value,
+                weight=1.0 if (weight := as_number(about.get("weight"))) is None else weight,
+                step_number=as_int(about.get("step_number")),
+                explanation=as_text(about.get("explanation")),
+                time=stated_time(about.get("timestamp")),
+            )
+        )
+    elif kind == "annotation" and as_text(about.get("key")):
+        run.events.append(Annotation(key=about["key"], value=content))
+    else:
+        run.events.append(Kept(what="annotation", value=annotation))
