@@ -20,10 +20,6 @@ _DIFFERS: dict[str, set[str]] = {
     "atif": {"prompt", "said", "tools", "number of calls", "results"},
     "inspect": {"error", "finish reason", "model", "prompt", "said", "tokens", "final result", "number of calls"}
     | {"results", "rewards", "status", "success"},
-    "invariant": set(),
-    "hierarchy": set(),
-    "traces": set(),
-    "session-traces": set(),
     "otlp": {"error", "said", "tokens", "final result", "number of calls", "results", "rewards"},
 }
 
@@ -62,7 +58,7 @@ def _exported_and_read(name: str, run: Trajectory, directory: Path) -> Trajector
     directory.mkdir(exist_ok=True)
     pieces, _ = outputs_of(name, FORMATS[name].view(None), run, Source("run", directory))
     [(file, content), *_] = pieces
-    lines = content if FORMATS[name].kind == "sessions" else [content]
+    lines = content if name == "otlp" else [content]
     (directory / file).write_text("".join(json.dumps(line) + "\n" for line in lines))
     (again,) = load_each(directory / file)
     return again

@@ -1,0 +1,41 @@
+"""Traces of Invariant and trees of the Hierarchy that other programs wrote; `test_own_exports.py` has ours."""
+
+from __future__ import annotations
+
+from tests.imports.foreign.files import PRODUCED, loaded, results_in, said_in
+
+_INBOX = ("get_inbox", {"n": 10})
+
+
+def _tokens(sent: int, received: int) -> dict[str, int]:
+    return {"input_tokens": sent, "output_tokens": received}
+
+
+def test_each_trace_of_a_dataset_is_a_run() -> None:
+    """Its metadata and its annotations are kept; the line with the dataset's own metadata is no run."""
+    inbox, thanks = loaded(PRODUCED / "invariant" / "explorer.jsonl")
+
+    assert [said_in(run) for run in (inbox, thanks)] == [
+        [{"saw": 1, "text": "", "asked": [_INBOX]}, {"saw": 3, "text": "You have one mail, from Alice."}],
+        [{"saw": 2, "text": "Welcome."}],
+    ]
+    assert results_in(inbox) == [("1", "get_inbox", None, "1. Subject: Hello, From: Alice")]
+    assert inbox.metadata["row"] == {"id": "5b1e", "user": "bob"}
+    assert [run.task for run in (inbox, thanks)] == ["What is in my inbox?", "Thanks."]
+
+
+def test_answers_of_steps_that_repeat_each_other_are_calls_once() -> None:
+    """Cut after each message, as the SDK does it, with the tokens, the tools and the rewards that it states."""
+    [run] = loaded(PRODUCED / "hierarchy" / "sdk.json")
+
+    assert said_in(run) == [
+        {"saw": 1, "text": None, "asked": [("weather", {"city": "Oslo"})], "usage": _tokens(12, 4)},
+        {"saw": 3, "text": "It is cold.", "usage": _tokens(20, 3)},
+    ]
+    assert results_in(run) == [("c1", "weather", None, "cold")]
+    assert [[tool.name for tool in call.tools] for call in run.llm_interactions] == [["weather"], ["weather"]]
+    first = run.llm_interactions[0].response
+    assert (first.reasoning, first.finish_reason) == ("I look.", "tool_calls")
+    assert (run.metrics["total_input_tokens"], run.metrics["output_tokens"]) == (32, 7)
+    assert [(reward.name, reward.value, reward.explanation) for reward in run.rewards] == [("solved", 1.0, "right")]
+    assert (run.trajectory_id, run.status, run.task) == ("7", "completed", "Weather in Oslo?")
