@@ -28,7 +28,7 @@ from trace_recorder.imports.foreign.run import (
 )
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage, without_none
-from trace_recorder.values.replayed_from import ReplayedFrom
+from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.trajectory import Status
 
 _TREE = {"task", "steps", "metrics", "execution_metrics", "model_id"}
