@@ -24,7 +24,7 @@ def made_calls(calls: Iterable[LLMInteraction]) -> list[LLMInteraction]:
 
 def without_usage(one: LLMInteraction) -> LLMInteraction:
     """Return a call without what its answer took, if it was not made."""
-    if one.replayed_from is None:
+    if not one.is_replayed:
         return one
     response: LLMResponse = replace(one.response, usage=Usage())
     return replace(one, response=response)

@@ -116,7 +116,7 @@ def _step(recorded: AgentStep) -> dict[str, Payload]:
     kept = _only(step, _STEP)
     if step.get("llm_response"):
         kept["llm_response"] = _response(step["llm_response"])
-        if recorded.interaction is not None and recorded.interaction.replayed_from is not None:
+        if recorded.interaction is not None and recorded.interaction.is_replayed:
             kept["llm_response"].pop("usage", None)
     kept["llm_messages"] = [one for message in step.get("llm_messages") or () for one in _messages(message)] or None
     kept["tool_calls"] = _each_only(step.get("tool_calls"), _CALL)

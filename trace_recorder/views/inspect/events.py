@@ -104,7 +104,7 @@ class Events:
                 **without_none(api=one.api, provider=one.provider, replayed_from=origin_of(one)),
             },
             **without_none(
-                cache=None if one.replayed_from is None else "read",
+                cache="read" if one.is_replayed else None,
                 retries=len(one.attempts) - 1 if len(one.attempts) > 1 else None,
                 error=one.error and f"{one.error.type}: {one.error.message}",
                 working_time=one.attempts[-1].duration_seconds if one.attempts else one.duration_seconds,

@@ -54,9 +54,9 @@ class ChatAttributes:
     def call(self, one: LLMInteraction, prompt: Prompt) -> dict[str, Value]:
         """Return the attributes of a call to a model."""
         made: dict[str, Value] = {TYPE: "embedding" if one.api == "embeddings" else "generation"}
-        model, usage = one.response.model or one.model, usage_of(one) if one.replayed_from is None else NOTHING_TAKEN
+        model, usage = one.response.model or one.model, NOTHING_TAKEN if one.is_replayed else usage_of(one)
         made |= without_none(**{MODEL: model, USAGE: json_of(usage) if usage else None})
-        cost = one.response.usage.cost if one.replayed_from is None else 0
+        cost = 0 if one.is_replayed else one.response.usage.cost
         if cost is not None:
             made[f"{_OF}cost_details"] = json_of({"total": cost})
         begun = nanoseconds(one.attempts[-1].timestamp if one.attempts else one.timestamp)
