@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from tests.counting import calls
 from tests.imports.foreign.files import PRODUCED, check_run, produced_files, real_files
 from tests.imports.foreign.fuzzing import one
 from tests.imports.foreign.test_every_real_file import check_exports
 from trace_recorder.imports.foreign.any_file import recognized, runs_in
+from trace_recorder.imports.foreign.layout import journal_lines
 from trace_recorder.imports.foreign.source import Source
+from trace_recorder.values.messages import Payload
 
 FOLDERS = sorted({path.relative_to(PRODUCED).parts[0] for path in produced_files()})
 
@@ -47,3 +53,36 @@ def test_damaged_copies_are_read_or_refused_and_keys_are_masked(folder: str, tmp
         place.mkdir()
         problems += one(number, Random(folder).randrange(1000), files, place)
     assert problems == []
+
+
+def _grown(path: Path, times: int) -> bytes:
+    """Return the file with its lines, or the elements of its longest list, so many times."""
+    data = path.read_bytes()
+    try:
+        document = json.loads(data)
+    except ValueError:
+        return data * times
+    longest = max(_lists(document), key=len, default=[])
+    longest[:] = longest * times
+    return json.dumps(document).encode()
+
+
+def _lists(value: Payload) -> Iterator[list[Payload]]:
+    if isinstance(value, list):
+        yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _lists(inner)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_file_that_is_twice_as_long_costs_at_most_twice_as_much(folder: str, tmp_path: Path) -> None:
+    """Of reading and of making the journal, all calls of functions are counted."""
+    files = [path for path in produced_files(f"{folder}/**/*") if path.suffix in {".json", ".jsonl", ".har", ".md"}]
+    for path in files[-1:]:
+        costs: list[float] = []
+        for times in (1, 8, 16):  # the first reading imports modules
+            grown = tmp_path / f"{times}" / path.name
+            grown.parent.mkdir()
+            grown.write_bytes(_grown(path, times))
+            costs.append(calls(lambda grown=grown: [*chain.from_iterable(map(journal_lines, runs_in(Source(grown))))]))
+        assert costs[2] < 2.3 * costs[1], path
