@@ -100,6 +100,18 @@ def test_of_two_files_with_the_same_ids_the_one_with_the_most_alike_name_is_take
     assert [gap.what for gap in load(tmp_path / "c.jsonl").gaps] == ["the request chat-1"]
 
 
+def test_the_outputs_of_a_batch_may_be_in_two_files(tmp_path: Path) -> None:
+    """Those that failed are in a file of errors. Two files with the same ids are not from one batch."""
+    copy(PRODUCED / "openai-batch" / "weather_input.jsonl", tmp_path / "b_input.jsonl")
+    lines = (PRODUCED / "openai-batch" / "weather_output.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "b_output.jsonl").write_text("".join(lines[:2]))
+    (tmp_path / "b_error.jsonl").write_text("".join(lines[2:]))
+    statuses = [run.status for run in load_all(tmp_path / "b_input.jsonl")]
+    assert statuses == ["completed", "completed", "failed", "failed"]
+    (tmp_path / "b_again.jsonl").write_text("".join(lines[:2]))
+    assert [run.status for run in load_all(tmp_path / "b_input.jsonl")] == ["unknown"] * 4
+
+
 def test_scopes_of_atof_are_calls_tools_and_agents() -> None:
     run = load(PRODUCED / "atof" / "weather.jsonl")
     assert [(one["saw"], one["text"], one.get("asked")) for one in said_in(run)] == [

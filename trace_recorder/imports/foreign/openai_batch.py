@@ -2,13 +2,13 @@
 
 Source: https://platform.openai.com/docs/guides/batch; the services that copy it write the same. A request is
 `{"custom_id", "method", "url", "body"}`, an output `{"id", "custom_id", "response", "error"}`. Requests and outputs are
-in files of their own: the other one is looked for in the same directory, by the ids that both have. Of several such
-files it is the one whose name is most alike.
+in files of their own: the other ones are looked for in the same directory, by the ids that both have. Of several such
+files those are taken whose names are most alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import takewhile
 
 from trace_recorder.dialects.json_access import as_dict, as_int, as_text
@@ -65,25 +65,29 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 def _other_half(source: Source) -> list[Source]:
-    """Return the file in the same directory that has the outputs of requests, or the requests of outputs."""
+    """Return the files in the same directory with the outputs of requests, or the one with the requests of outputs.
+
+    The outputs of a batch may be in two files, one of which has those that failed. If it is not clear which file
+    belongs to this one, no file is returned.
+    """
     lines = [as_dict(line.value) for line in source.first_lines]
     if any(map(_is_request, lines)) and any(map(_is_output, lines)):
         return []
     is_wanted = _is_output if _is_request(lines[0]) else _is_request
     ids: set[str] | None = None
-    found: list[tuple[int, Source]] = []
+    found: list[tuple[int, Source, set[str]]] = []
     for path in sorted(source.path.parent.glob("*.jsonl"))[:_MAX_NEIGHBOURS]:
-        if path == source.path or not path.is_file() or path.is_symlink():
-            continue
         neighbour = source.neighbour(path)
-        values = [value for value in _first_values(neighbour) if is_wanted(value)]
-        if values and ids is None:
+        first = set() if path == source.path else _first_ids(neighbour, is_wanted)
+        if first and ids is None:
             ids = {as_text(as_dict(line.value).get("custom_id")) or "" for line in source.lines()}
-        if ids is not None and any(as_text(value.get("custom_id")) in ids for value in values):
-            found.append((_alike(path.name, source.path.name), neighbour))
-    most = max((length for length, _ in found), default=0)
-    alike = [neighbour for length, neighbour in found if length == most]
-    return alike if len(alike) == 1 else []
+        if ids is not None and not first.isdisjoint(ids):
+            found.append((_alike(path.name, source.path.name), neighbour, first))
+    most = max((length for length, _, _ in found), default=0)
+    alike = [(neighbour, first) for length, neighbour, first in found if length == most]
+    are_apart = sum(len(first) for _, first in alike) == len(set().union(*(first for _, first in alike)))
+    is_clear = len(alike) == 1 or (is_wanted is _is_output and are_apart)
+    return [neighbour for neighbour, _ in alike] if is_clear else []
 
 
 def _alike(name: str, other: str) -> int:
@@ -91,11 +95,15 @@ def _alike(name: str, other: str) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(name, other, strict=False)))
 
 
-def _first_values(source: Source) -> list[Members]:
+def _first_ids(source: Source, is_wanted: Callable[[Payload], bool]) -> set[str]:
+    """Return the ids in the first lines of a file that is a half of a batch; none of any other file, or of a link."""
     try:
-        return [as_dict(line.value) for line in source.first_lines]
+        if source.path.is_symlink() or b'"custom_id"' not in source.head:
+            return set()
+        values = [as_dict(line.value) for line in source.first_lines if is_wanted(line.value)]
     except (OSError, TrajectoryFormatError):
-        return []
+        return set()
+    return {as_text(value.get("custom_id")) or "" for value in values}
 
 
 def _run(name: str, request: Members | None, output: Members | None) -> ForeignRun:
