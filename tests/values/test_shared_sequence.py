@@ -41,14 +41,3 @@ def test_extending_one_changes_no_other(begin: list[int], one: list[int], other:
     assert (beginning, first, second) == (begin, begin + one, begin + other)
     assert first + other == begin + one + other
     assert other + first == other + begin + one
-
-
-def test_the_common_beginning_is_of_the_same_objects() -> None:
-    """Equal elements that are other objects are not shared; ranges of one list are, as far as both go."""
-    elements = [[1], [2], [3]]
-    whole = SharedSequence(elements)
-
-    assert whole[:2].shared_length(whole) == 2
-    assert whole.shared_length(SharedSequence([*elements[:2], [3]])) == 2
-    assert whole[1:].shared_length(whole) == 0
-    assert SharedSequence([[1]]).shared_length(whole) == 0

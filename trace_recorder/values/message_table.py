@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar, overload
 
 from trace_recorder.values.messages import Message
-from trace_recorder.values.prompt_changes import Numbers, equal_length
+from trace_recorder.values.prompt_changes import Numbers
 from trace_recorder.values.shared_sequence import ImmutableSequence
 
 Made = TypeVar("Made")
@@ -128,14 +128,6 @@ class NumberedMessages(ImmutableSequence[Message]):
         return super().__eq__(other)
 
     __hash__ = None  # as of a list
-
-    def shared_length(self, other: Sequence[object]) -> int:
-        """Return how many messages both have in common, as the same objects, at their beginning."""
-        if not isinstance(other, NumberedMessages) or other.table is not self.table:
-            return super().shared_length(other)
-        if other._numbers is self._numbers and other._start == self._start:
-            return min(len(self), len(other))
-        return equal_length(self.numbers, 0, other.numbers, 0)
 
 
 class MadeOnce(Generic[Made]):

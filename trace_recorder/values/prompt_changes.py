@@ -12,13 +12,14 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress, count, pairwise, repeat
 from operator import ne, sub
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 MAX_SMALL_CHANGE = 8
 """The longest change that is looked for number by number."""
 
 Numbers: TypeAlias = "array[int]"
 Ranges = list[list[int]]
+Sliced = TypeVar("Sliced", "array[int]", str)
 
 
 class Change(NamedTuple):
@@ -49,8 +50,8 @@ def changes_between(old: Numbers, new: Numbers) -> list[Change]:
     return _joined(found)
 
 
-def equal_length(old: Numbers, at_old: int, new: Numbers, at_new: int) -> int:
-    """Return for how many numbers two lists are equal from two positions on."""
+def equal_length(old: Sliced, at_old: int, new: Sliced, at_new: int) -> int:
+    """Return for how many numbers two lists are equal from two positions on, or for how many characters two texts."""
 
     def is_equal(start: int, size: int) -> bool:
         one, other = at_old + start, at_new + start

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from operator import is_
 from typing import TypeVar, overload
 
 Element = TypeVar("Element", covariant=True)  # noqa: PLC0105 - it is the public name of what a sequence has
@@ -43,11 +42,6 @@ class ImmutableSequence(Sequence[Element]):
 
     def __repr__(self) -> str:
         return repr(list(self))
-
-    def shared_length(self, other: Sequence[object]) -> int:
-        """Return how many elements both have in common, as the same objects, at their beginning."""
-        pairs = enumerate(map(is_, self, other))
-        return next((at for at, same in pairs if not same), min(len(self), len(other)))
 
 
 class SharedSequence(ImmutableSequence[Element]):
@@ -105,9 +99,3 @@ class SharedSequence(ImmutableSequence[Element]):
         return super().__eq__(other)
 
     __hash__ = None  # as of a list
-
-    def shared_length(self, other: Sequence[object]) -> int:
-        """Return how many elements both have in common, as the same objects, at their beginning."""
-        if isinstance(other, SharedSequence) and other._elements is self._elements and other._start == self._start:
-            return min(len(self), len(other))
-        return super().shared_length(other)

@@ -117,7 +117,7 @@ class Prompts:
             changes = (Change(0, 0, prompt.numbers),) if prompt.numbers else ()
         return Prompt(
             count=len(prompt.numbers),
-            characters=self._length_after(None if prompt.relation == "refers" else base, changes),
+            characters=self._characters_of(prompt, base),
             base=base,
             relation=prompt.relation,
             changes=changes,
@@ -126,14 +126,12 @@ class Prompts:
             messages=reading.messages,
         )
 
-    def _length_after(self, base: int | None, changes: Sequence[Change]) -> int:
+    def _characters_of(self, prompt: ComparedPrompt, base: int | None) -> int:
         """Return the length of a prompt in characters, from that of its base."""
-        length = 0 if base is None else self.made[base - 1].characters
-        before = self.numbers_of(base) if base is not None and any(one.removed for one in changes) else array("q")
-        for one in changes:
-            length -= sum(map(self._length, before[one.position : one.position + one.removed]))
-            length += sum(map(self._length, one.inserted))
-        return length
+        if base is None or prompt.relation == "refers":
+            return sum(map(self._length, prompt.numbers))
+        gone, new = prompt.comparison.gone, map(prompt.numbers.__getitem__, prompt.comparison.new)
+        return self.made[base - 1].characters - sum(map(self._length, gone)) + sum(map(self._length, new))
 
     def _length(self, number: int) -> int:
         for message in self.messages[len(self._characters) :]:

@@ -18,6 +18,7 @@ from trace_recorder.cli.show import Show
 from trace_recorder.values.messages import Payload
 from trace_recorder.viewer.interface import RunAnswers
 from trace_recorder.views.comparison.comparable_steps import ComparableSteps
+from trace_recorder.views.conversations.call_chains import turns_of
 from trace_recorder.views.conversations.steps_and_calls import steps_and_calls
 
 CALLS = 24
@@ -70,6 +71,22 @@ def test_show_diff_and_the_viewer_agree_about_an_edited_history(tmp_path: Path, 
 
     assert by_viewer(trajectory) == kept_and_gone
     assert gone_by_diff(trajectory) == [gone for _, gone in kept_and_gone]
+
+
+@pytest.mark.parametrize("pattern", histories.PATTERNS, ids=lambda pattern: pattern.__name__)
+def test_the_viewer_compares_each_prompt_with_that_of_the_call_that_conversations_say_it_continues(
+    tmp_path: Path, pattern: histories.Pattern
+) -> None:
+    """Both say whether the history was extended, edited or rewritten."""
+    trajectory = recorded(tmp_path, pattern, CALLS)
+    numbers = {one.interaction_id: number for number, one in enumerate(trajectory.llm_interactions, start=1)}
+    by_conversations = [
+        (turn.relation, turn.previous and numbers[turn.previous.interaction.interaction_id])
+        for turn in turns_of(trajectory)
+    ]
+    prompts = [entry["prompt"] for entry in RunAnswers(trajectory).outline()["interactions"]]
+
+    assert [(prompt["relation"], prompt["base"]) for prompt in prompts] == by_conversations
 
 
 def test_independent_calls_with_one_system_prompt_edit_no_history() -> None:

@@ -14,6 +14,7 @@ from tests.data.written import Writing, said
 from tests.views import made
 from tests.views.runs import RUNS
 from trace_recorder import Trajectory, TrajectoryRecorder, load
+from trace_recorder.derive.document import from_document
 from trace_recorder.values.structs import replace
 from trace_recorder.views.otlp.span import Span, nanoseconds
 from trace_recorder.views.otlp.spans import to_spans
@@ -190,6 +191,19 @@ def test_only_new_messages_on_request(trajectories: Mapping[str, Trajectory]) ->
         if omitted[number]:
             assert one.attributes["trace_recorder.input.continues"] == calls[number - 1].interaction_id
     assert any(omitted)
+
+
+def test_new_messages_are_found_in_a_document_too(trajectories: Mapping[str, Trajectory]) -> None:
+    """Its messages are equal, and not the same objects in each call."""
+    trajectory = trajectories["tools"]
+    inline = from_document(trajectory.to_document(), "run.json")
+    omitted = [
+        [span.attributes.get("trace_recorder.input.omitted_messages") for span in to_spans(run, new_messages=True)]
+        for run in (trajectory, inline)
+    ]
+
+    assert omitted[1] == omitted[0]
+    assert any(omitted[0])
 
 
 def test_contents_can_be_left_out(trajectories: Mapping[str, Trajectory]) -> None:

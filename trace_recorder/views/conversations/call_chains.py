@@ -17,17 +17,20 @@ What is kept is a digest for each distinct message, and the new messages of each
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Hashable, Mapping, Sequence
+from itertools import compress, count
 
 from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload, RequestReading
 from trace_recorder.values.prompt_relation import Relation
+from trace_recorder.values.shared_sequence import SharedSequence
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.conversations.chained_call import Turn, agent_key, answer_of
 from trace_recorder.views.conversations.normalized_messages import MessageNormalizer
-from trace_recorder.views.conversations.normalized_prompts import PromptNormalizer
-from trace_recorder.views.conversations.prompt import AnswerPrefix, Continuation, Prompt, is_instruction
+from trace_recorder.views.conversations.normalized_prompts import PromptNormalizer, is_instruction
+from trace_recorder.views.conversations.prompt import AnswerPrefix, Continuation, Prompt
 from trace_recorder.views.conversations.prompt_matching import AgentHistory, AnswerRef, KnownMessages, TurnRecord
 from trace_recorder.views.conversations.steps_as_calls import call_of_step
 
@@ -101,15 +104,16 @@ def _is_unclear(turn: Turn) -> bool:
 class CallChains:
     """Finds what each call continues, call by call. `side_calls` are ids of calls known to continue nothing.
 
-    An answer is found by a digest of everything up to it and by its agent, since several agents may be asked and say
-    the same. Without the agent it is found for an agent that continues the history of another.
+    An answer is found by its instructions, the sum of everything up to it, and its agent, since several agents may be
+    asked and say the same. Without the agent it is found for an agent that continues the history of another.
     """
 
     def __init__(self, side_calls: Collection[str] = ()) -> None:
         self.normalizer = MessageNormalizer()
         self._prompts = PromptNormalizer(self.normalizer)
         self._side_calls = side_calls
-        self._answers_by_digest: dict[Hashable, AnswerRef] = {}
+        self._answers: dict[bytes, dict[int, AnswerRef]] = defaultdict(dict)
+        self._answers_of_agents: dict[tuple[str | None, bytes], dict[int, AnswerRef]] = defaultdict(dict)
         self._records: dict[Turn, TurnRecord] = {}
         self._by_response_id: dict[str, Turn] = {}
         self._histories: dict[str | None, AgentHistory] = {}
@@ -119,20 +123,16 @@ class CallChains:
         reading = call.source.request()
         history = self._histories.setdefault(agent_key(call), AgentHistory(self._records))
         referred = self._referred_by_id(call, reading) or _referred_by_hand(call, reading.messages, history)
-        if referred:
-            prompt = Prompt.referring(call, reading, self.normalizer, self._records[referred])
-        else:
-            prompt = Prompt.of(call, reading, self._prompts)
+        prompt = Prompt.of(call, reading, self._prompts, self._records[referred] if referred else None)
         continued = self._continuation(prompt, referred, history)
         known = _known_messages(prompt, continued, history)
         answers = [prompt.answer_prefix(message, self.normalizer) for message in _answers(call)]
         turn = _turn(prompt, continued, history, known, answers)
-        history.has_instructions = history.has_instructions or prompt.has_instructions
-        history.add_prompt(turn, prompt.messages, known, continued.answers)
+        history.has_instructions = history.has_instructions or prompt.normalized.has_instructions
+        history.add_prompt(turn, prompt.normalized, known, continued.answers)
         if turn.answered:
             self._add_answers(turn, prompt, continued, answers)
-            new = [*known.unknown(prompt.messages)] if turn.exact else prompt.messages
-            history.add_answers(turn, new, None if turn.exact else prompt.instructions)
+            history.add_answers(turn, prompt.normalized, known, None if turn.exact else prompt.instructions)
         return turn
 
     # ── what a request continues ─────────────────────────────────────────────────────────────────────────────────────
@@ -161,24 +161,24 @@ class CallChains:
 
     def _extend(self, prompt: Prompt, history: AgentHistory) -> Continuation | None:
         """Continue the turn with the prompt and answer that are the beginning, if no later answer follows them."""
-        agent, instructions = agent_key(prompt.call), prompt.instructions_digest
-        for at in reversed(range(len(prompt.prefix_digests))):
-            key = instructions, prompt.prefix_digests[at]
-            answer = self._answers_by_digest.get((agent, *key)) or self._answers_by_digest.get(key)
-            if answer is not None:
-                turn, choice = answer
-                place = prompt.instruction_count + at
-                if history.has_answer(prompt.messages, place + 1):
-                    return None
-                end = prompt.messages[place].end
-                return Continuation("extends", turn, choice, True, end, {place: answer}, turn.chain_start)
-        return None
+        answers = self._answers[prompt.instructions_digest]
+        later = next(compress(count(), map(answers.get, reversed(prompt.normalized.prefixes))), None)
+        if later is None:
+            return None
+        at = len(prompt.normalized.prefixes) - 1 - later
+        of_agent = self._answers_of_agents[agent_key(prompt.call), prompt.instructions_digest]
+        answer = of_agent.get(prompt.normalized.prefixes[at]) or answers[prompt.normalized.prefixes[at]]
+        place = prompt.normalized.own + at
+        if history.has_answer(prompt.messages, place + 1):
+            return None
+        end = prompt.messages[place].end
+        return Continuation("extends", *answer, True, end, {place: answer}, answer[0].chain_start)
 
     def _continue_changed(self, prompt: Prompt, history: AgentHistory) -> Continuation:
         """Continue the turn with the last answer in a prompt, if the history of the prompt was changed."""
         if history.last is None:
             return Continuation("begins")
-        answers, unbroken = history.find_answers(prompt.messages)
+        answers, unbroken = history.find_answers(prompt.normalized)
         if prompt.call.interaction_id in self._side_calls:
             return Continuation("begins", answers=answers)
         if not answers:
@@ -197,19 +197,33 @@ class CallChains:
         instructions, first = prompt.instructions_digest, answers[0]
         is_whole = turn.previous is not None and turn.relation != "rewrites"
         seen = self._records[turn.previous].answer_count if turn.previous and is_whole else len(continued.answers)
+        earlier, keys = self._earlier_answers(turn)
         self._records[turn] = TurnRecord(
             number=len(self._records) + 1,
-            prefix_digest=first.digest,
+            prefix_sum=first.sum,
             message_count=first.message_count,
             answers=tuple(answer.content for answer in answers),
             instructions_digest=instructions,
             answer_count=seen + (first.content is not None),
+            earlier_answers=earlier,
+            earlier_keys=keys,
         )
         for choice, answer in reversed([*enumerate(answers)]):
-            key = instructions, answer.digest
-            self._answers_by_digest[key] = self._answers_by_digest[agent_key(prompt.call), *key] = turn, choice
+            self._answers[instructions][answer.sum] = turn, choice
+            self._answers_of_agents[agent_key(prompt.call), instructions][answer.sum] = turn, choice
         if prompt.call.response.id:
             self._by_response_id[prompt.call.response.id] = turn
+
+    def _earlier_answers(self, turn: Turn) -> tuple[SharedSequence[AnswerRef], SharedSequence[Hashable]]:
+        """Return the answers of the turns before a turn in its chain, and their keys."""
+        if turn.previous is None:
+            return SharedSequence([]), SharedSequence([])
+        before, choice = self._records[turn.previous], turn.choice
+        content = before.answers[choice if choice < len(before.answers) else 0]
+        if content is None:  # it is in no prompt
+            return before.earlier_answers, before.earlier_keys
+        answers = before.earlier_answers.extended([(turn.previous, choice)])
+        return answers, before.earlier_keys.extended([content.identity])
 
 
 def _turn(
@@ -220,7 +234,7 @@ def _turn(
     answers: Sequence[AnswerPrefix],
 ) -> Turn:
     reading, previous = prompt.reading, continued.previous
-    count = answers[0].message_count if answers else prompt.start_count + len(prompt.prefix_digests)
+    length = answers[0].message_count if answers else prompt.start_count + len(prompt.normalized.prefixes)
     appended = prompt.appended_messages(continued)
     new, before_answer = prompt.new_messages(continued, appended, known)
     return Turn(
@@ -232,7 +246,7 @@ def _turn(
         prefix_length=continued.prefix_length,
         prompt_length=len(reading.messages),
         instructions=reading.instructions,
-        normalized_length=prompt.instruction_count + count,
+        normalized_length=prompt.normalized.own + length,
         appended=appended,
         new_messages=new,
         new_before_answer=before_answer,
@@ -247,15 +261,16 @@ def _turn(
 
 def _known_messages(prompt: Prompt, continued: Continuation, history: AgentHistory) -> KnownMessages:
     """Find the normalized messages of a prompt that an earlier prompt had."""
-    previous, messages, own = continued.previous, prompt.messages, prompt.instruction_count
+    previous, messages, own = continued.previous, prompt.messages, prompt.normalized.own
     if previous is None or continued.relation in {"edits", "rewrites"}:
-        return KnownMessages(0, history.are_known(messages, continued.answers))
+        return history.known_messages(prompt.normalized, previous, continued.answers)
     if continued.relation == "extends":
-        count = max(continued.answers) + 1
-        return KnownMessages(count, history.are_known_after(previous, messages[count:], continued.prefix_length))
+        places = range(max(continued.answers) + 1, len(messages))
+        after = history.are_known_after(previous, messages[places.start :], continued.prefix_length)
+        return KnownMessages(places, after)
     known = history.are_known_after(previous, messages, continued.prefix_length)
-    instructions = [True] * own if continued.exact else history.are_known(messages[:own], {})
-    return KnownMessages(0, instructions + known[own:])
+    instructions = [True] * own if continued.exact else history.are_known(messages, range(own), {})
+    return KnownMessages(range(len(messages)), instructions + known[own:])
 
 
 def _named_responses(parameters: Mapping[str, Payload]) -> list[Payload]:

@@ -19,9 +19,6 @@ from trace_recorder.values.message_equality import NormalizedContent, normalized
 from trace_recorder.values.message_table import MessageTable, NumberedMessages
 from trace_recorder.values.messages import Message
 
-EMPTY_PREFIX = b"\0" * 16
-"""The digest of no messages."""
-
 
 @dataclass(frozen=True, slots=True)
 class AnsweredCall:
@@ -51,6 +48,13 @@ class NormalizedMessage:
             return self.content.identity
         return self.content.digest, self.answered_call.content.identity, self.answered_call.call_index
 
+    def term(self, place: int) -> int:
+        """Return the part of the message, at a place of its prompt, in the sum that stands for a prefix."""
+        about = self.content.digest
+        if self.answered_call is not None:
+            about += self.answered_call.content.identity + b"%d" % self.answered_call.call_index
+        return int.from_bytes(blake2b(b"%d:" % place + about, digest_size=16).digest(), "big")
+
 
 class MessageNormalizer:
     """Normalizes the messages of a run, and keeps the content of each distinct one."""
@@ -75,7 +79,7 @@ class MessageNormalizer:
     ) -> list[NormalizedMessage]:
         """Normalize the messages of a prompt from one on. `known` are the normalized ones before it."""
         found: list[NormalizedMessage] = []
-        new = self._numbered(messages)[start:]
+        new = self.numbered(messages)[start:]
         for begin, end in _spans([*new]):
             content = self.content_of(new[begin:end])
             if content is None:
@@ -88,7 +92,7 @@ class MessageNormalizer:
 
     def content_of(self, messages: Sequence[Message]) -> NormalizedContent | None:
         """Return the content of the messages that are one normalized message; None where they are empty."""
-        given = self._numbered(messages)
+        given = self.numbered(messages)
         contents = self._contents.setdefault(given.table, {})
         key = (*given.numbers,)
         if key not in contents:
@@ -96,7 +100,8 @@ class MessageNormalizer:
             self._called_ids.update(call.call_id for call in (content.calls if content else ()))
         return contents[key]
 
-    def _numbered(self, messages: Sequence[Message]) -> NumberedMessages:
+    def numbered(self, messages: Sequence[Message]) -> NumberedMessages:
+        """Return messages with their numbers in a table."""
         return messages if isinstance(messages, NumberedMessages) else self._others.prompt(messages)
 
 
@@ -117,13 +122,14 @@ def _answered_call(
     return None if before is None or index < 0 else AnsweredCall(before, index, None)
 
 
-def prefix_digests(messages: Sequence[NormalizedMessage], start: bytes = EMPTY_PREFIX) -> Iterator[bytes]:
-    """Yield, after each message, a digest of all messages so far."""
-    for one in messages:
-        about = one.content.digest
-        if one.answered_call is not None:
-            about += one.answered_call.content.identity + b"%d" % one.answered_call.call_index
-        start = blake2b(start + about, digest_size=16).digest()
+def prefix_sums(messages: Sequence[NormalizedMessage], place: int = 0, start: int = 0) -> Iterator[int]:
+    """Yield, after each message, a number that stands for all messages so far and their order.
+
+    It is a sum with a term for each message and its place, so an edit of one message changes all later sums alike. The
+    messages begin at a `place`, after those with the sum `start`.
+    """
+    for at, one in enumerate(messages, place):
+        start += one.term(at)
         yield start
 
 

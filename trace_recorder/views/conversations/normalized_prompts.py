@@ -1,40 +1,65 @@
-"""The normalized messages of whole prompts. Prompts with a common beginning share what was made of it.
+"""The normalized messages of whole prompts. Prompts share what was made of the messages that they have in common.
 
-A prompt that repeats an earlier one, which most do, is normalized from the end of that one on. So work grows with what
-is new in each prompt.
+A prompt that repeats an earlier one, which most do, is normalized from the end of that one on. If single messages in
+the middle were replaced, these alone are normalized again. So work grows with what is new in each prompt.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
+from operator import add, attrgetter
 
+from trace_recorder.values.message_equality import NormalizedContent
+from trace_recorder.values.message_table import NumberedMessages
 from trace_recorder.values.messages import Message
-from trace_recorder.values.shared_sequence import ImmutableSequence, SharedSequence
-from trace_recorder.views.conversations.normalized_messages import (
-    EMPTY_PREFIX,
-    MessageNormalizer,
-    NormalizedMessage,
-    prefix_digests,
-)
+from trace_recorder.values.prompt_changes import changes_between, equal_length
+from trace_recorder.values.shared_sequence import SharedSequence
+from trace_recorder.views.conversations.chained_call import Turn
+from trace_recorder.views.conversations.normalized_messages import MessageNormalizer, NormalizedMessage, prefix_sums
 
 MAX_PROMPTS = 8
 """With how many earlier prompts a prompt is compared."""
+MAX_EDITS = 8
+"""How many edits of an earlier prompt are followed."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class NormalizedPrompt:
-    """The normalized `messages` of a prompt. `own` is how many of them are instructions for it alone.
+    """The normalized `messages` of a prompt of an agent, and the `keys` of these.
 
-    `digests` are the digests after each of the others.
+    The first `own` of them are instructions for this prompt alone. `prefixes` are the sums after each of the others.
+    `answer_places` are the places of the assistant's messages. At all places but those that are `new`, `before` has the
+    same messages; it is None if there is no such prompt.
+
+    An `AgentHistory` adds its `turn`, the places of the results whose calls are no known answer's (`unasked`), and the
+    number of the `claim` by which all its messages belong to the turn's chain.
     """
 
-    source: ImmutableSequence[Message]
+    source: NumberedMessages
+    agent: str | None
     messages: SharedSequence[NormalizedMessage]
+    keys: SharedSequence[Hashable]
+    answer_places: SharedSequence[int]
     own: int
-    digests: SharedSequence[bytes]
+    prefixes: SharedSequence[int]
     has_instructions: bool
+    before: NormalizedPrompt | None
+    new: Sequence[int]
+    turn: Turn | None = None
+    unasked: Sequence[int] = ()
+    claim: int = 0
+
+    @property
+    def inherited_unasked(self) -> list[int]:
+        """Those of the similar prompt that are here too."""
+        new = {*self.new}
+        return (
+            [] if self.before is None else [at for at in self.before.unasked if at not in new and at < len(self.keys)]
+        )
 
 
 class PromptNormalizer:
@@ -44,55 +69,148 @@ class PromptNormalizer:
         self._normalizer = normalizer
         self._earlier: deque[NormalizedPrompt] = deque(maxlen=MAX_PROMPTS)
 
-    def normalize(self, messages: Sequence[Message], instructions: int) -> NormalizedPrompt:
+    def normalize(self, messages: Sequence[Message], instructions: int, agent: str | None) -> NormalizedPrompt:
         """Normalize a prompt. The first `instructions` messages are instructions for it alone."""
-        source = SharedSequence.of(messages)
-        before, kept = self._beginning(source)
-        kept, count = _repeated(before, source, kept)
-        found = before.messages[:count] if before else SharedSequence[NormalizedMessage]([])
-        new = self._normalizer.normalize_more(source, kept, found)
-        found = found.extended(new)
+        source = self._normalizer.numbered(messages)
+        before = self._most_similar(source)
+        edits, kept = ([], 0) if before is None else _edits(before.source, source)
+        while kept and kept < len(source) and source[kept].role == source[kept - 1].role == "assistant":
+            kept -= 1  # these are normalized together
+        count = 0 if before is None else bisect_right(before.messages, kept, key=_end)
+        found = SharedSequence[NormalizedMessage]([]) if before is None else before.messages[:count]
+        edited = [bisect_right(found, position, key=_begin) - 1 for position in edits]
+        if edited:
+            found = SharedSequence(self._replaced(source, [*found], edited))
+        found = found.extended(self._normalizer.normalize_more(source, kept, found))
         own = next((at for at, one in enumerate(found) if one.begin >= instructions), len(found))
-        if before is not None and before.own == own <= count:
-            digests = before.digests[: count - own]
-            digests = digests.extended(prefix_digests(new, digests[-1] if digests else EMPTY_PREFIX))
-        else:
-            digests = SharedSequence([*prefix_digests(found[own:], EMPTY_PREFIX)])
-        said = any(map(_is_instruction, source[kept:])) or (before.has_instructions if before and kept else False)
-        prompt = NormalizedPrompt(source, found, own, digests, said)
+        new = [*edited, *range(count, len(found))]
+        fresh = [source[position] for position in edits] + [*source[kept:]]
+        prompt = NormalizedPrompt(
+            source,
+            agent,
+            found,
+            _keys(before, count, found, edited),
+            _answer_places(before, count, found),
+            own,
+            _prefixes(before, count, found, own, edited),
+            any(map(is_instruction, fresh)) or (kept > 0 and before is not None and before.has_instructions),
+            before if before is not None and before.agent == agent else None,
+            new if before is not None and before.agent == agent else range(len(found)),
+        )
         self._earlier.append(prompt)
         return prompt
 
-    def _beginning(self, source: ImmutableSequence[Message]) -> tuple[NormalizedPrompt | None, int]:
-        """Return the earlier prompt with which a prompt has the longest beginning in common, and its length.
+    def normalize_after(
+        self,
+        answer: NormalizedContent | None,
+        messages: Sequence[Message],
+        instructions: int,
+        agent: str | None,
+        place: int,
+        start: int,
+    ) -> NormalizedPrompt:
+        """Normalize a prompt that refers to an answer. There are `place` messages before, with the sum `start`."""
+        source = self._normalizer.numbered(messages)
+        found = SharedSequence(self._normalizer.normalize(source, answer))
+        own = sum(one.begin < instructions for one in found)
+        sums = SharedSequence([*prefix_sums(found[own:], place, start)])
+        keys, places = _keys(None, 0, found, ()), _answer_places(None, 0, found)
+        said = any(map(is_instruction, source))
+        return NormalizedPrompt(source, agent, found, keys, places, own, sums, said, None, range(len(found)))
 
-        One that is repeated as a whole is forgotten: the prompt replaces it.
+    def _replaced(
+        self, source: NumberedMessages, found: list[NormalizedMessage], places: Sequence[int]
+    ) -> list[NormalizedMessage]:
+        """Normalize the messages at some places again."""
+        for place in places:
+            begin, end = found[place].begin, found[place].end
+            [found[place]] = self._normalizer.normalize_more(source[:end], begin, found[:place])
+        return found
+
+    def _most_similar(self, source: NumberedMessages) -> NormalizedPrompt | None:
+        """Return the earlier prompt that has most in common with a prompt.
+
+        It is one that the prompt repeats as a whole, which is forgotten, or one with the same message in the middle, or
+        the one with the longest beginning in common.
         """
+        numbers, middle = source.numbers, len(source) // 2
         best: tuple[NormalizedPrompt | None, int] = None, 0
+        aligned = None
         for one in reversed(self._earlier):
-            length = source.shared_length(one.source)
+            if one.source.table is not source.table:
+                continue
+            other = one.source.numbers
+            length = equal_length(numbers, 0, other, 0)
+            if length == len(other) and length:
+                self._earlier.remove(one)
+                return one
+            if aligned is None and middle < len(other) and other[middle : middle + 1] == numbers[middle : middle + 1]:
+                aligned = one
             if length > best[1]:
                 best = one, length
-            if length == len(one.source) and length:
-                self._earlier.remove(one)
-                return one, length
-        return best
+        return aligned or best[0]
 
 
-def _repeated(before: NormalizedPrompt | None, source: ImmutableSequence[Message], kept: int) -> tuple[int, int]:
-    """Return how many messages of a prompt are normalized already, and in how many of an earlier one's.
+def _edits(before: NumberedMessages, source: NumberedMessages) -> tuple[list[int], int]:
+    """Return the positions of messages that were replaced one by one, and how many messages are kept with these.
 
-    Messages of an assistant at the end of them are normalized together with those that follow.
+    Messages of an assistant are not among them: their calls have results, and neighbours may be one message.
     """
-    if before is None:
-        return 0, 0
-    count = len(before.messages)
-    while kept and kept < len(source) and source[kept].role == source[kept - 1].role == "assistant":
-        kept -= 1
-    while count and before.messages[count - 1].end > kept:
-        count -= 1
-    return kept, count
+    old, new = before.numbers, source.numbers
+    edits: list[int] = []
+    for change in changes_between(old, new):
+        positions = range(change.position, change.position + change.removed)
+        replaced = [(before[at], source[at]) for at in positions] if len(change.inserted) == change.removed else []
+        is_followed = replaced and len(edits) + len(replaced) <= MAX_EDITS
+        if not is_followed or any("assistant" in {one.role, other.role} for one, other in replaced):
+            return edits, change.position
+        edits += positions
+    return edits, len(new)
 
 
-def _is_instruction(message: Message) -> bool:
+def _keys(
+    before: NormalizedPrompt | None, count: int, found: Sequence[NormalizedMessage], edited: Sequence[int]
+) -> SharedSequence[Hashable]:
+    keys = SharedSequence[Hashable]([]) if before is None else before.keys[:count]
+    if edited:
+        replaced = [*keys]
+        for place in edited:
+            replaced[place] = found[place].key
+        keys = SharedSequence(replaced)
+    return keys.extended([one.key for one in found[count:]])
+
+
+def _answer_places(
+    before: NormalizedPrompt | None, count: int, found: Sequence[NormalizedMessage]
+) -> SharedSequence[int]:
+    places = SharedSequence[int]([]) if before is None else before.answer_places
+    new = [place for place, one in enumerate(found[count:], count) if one.content.role == "assistant"]
+    return places[: bisect_left(places, count)].extended(new)
+
+
+def _prefixes(
+    before: NormalizedPrompt | None,
+    count: int,
+    found: SharedSequence[NormalizedMessage],
+    own: int,
+    edited: Sequence[int],
+) -> SharedSequence[int]:
+    """Return the sum after each message but instructions. An edit changes all sums from its place on alike."""
+    if before is None or before.own != own or own > count:
+        return SharedSequence([*prefix_sums(found[own:])])
+    sums = before.prefixes[: count - own]
+    if edited:
+        changed = [*sums]
+        for place in (one - own for one in edited if one >= own):
+            difference = found[place + own].term(place) - before.messages[place + own].term(place)
+            changed[place:] = map(add, changed[place:], repeat(difference))
+        sums = SharedSequence(changed)
+    return sums.extended(prefix_sums(found[count:], count - own, sums[-1] if sums else 0))
+
+
+def is_instruction(message: Message) -> bool:
+    """Whether a message is from the system or the developer."""
     return message.role in {"system", "developer"}
+
+
+_begin, _end = attrgetter("begin"), attrgetter("end")

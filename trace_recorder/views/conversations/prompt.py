@@ -14,14 +14,13 @@ from trace_recorder.values.messages import Message, RequestReading
 from trace_recorder.values.prompt_relation import Relation
 from trace_recorder.values.structs import replace
 from trace_recorder.views.content.parts import text_of
-from trace_recorder.views.conversations.chained_call import Turn
+from trace_recorder.views.conversations.chained_call import Turn, agent_key
 from trace_recorder.views.conversations.normalized_messages import (
-    EMPTY_PREFIX,
     MessageNormalizer,
     NormalizedMessage,
-    prefix_digests,
+    prefix_sums,
 )
-from trace_recorder.views.conversations.normalized_prompts import PromptNormalizer
+from trace_recorder.views.conversations.normalized_prompts import NormalizedPrompt, PromptNormalizer, is_instruction
 from trace_recorder.views.conversations.prompt_matching import KnownMessages, RepeatedAnswers, TurnRecord
 
 
@@ -40,52 +39,45 @@ class Continuation:
 
 @dataclass(frozen=True, slots=True)
 class AnswerPrefix:
-    """An answer with everything before it: a digest of that, the answer's content, and the number of messages."""
+    """An answer with everything before it: the sum of these messages, the answer's content, and their number."""
 
-    digest: bytes
+    sum: int
     content: NormalizedContent | None
     message_count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A request with its normalized messages. The first `instruction_count` are instructions for it alone.
-
-    `prefix_digests` are the digests after each of the other messages. A request that refers to a turn starts with that
-    turn's digest and number of messages.
-    """
+    """A request with its normalized prompt. One that refers to a turn starts with the turn's sum and message count."""
 
     call: LLMInteraction
     reading: RequestReading
-    messages: Sequence[NormalizedMessage]
-    instruction_count: int
-    start_digest: bytes
-    start_count: int
-    prefix_digests: Sequence[bytes]
-    has_instructions: bool
+    normalized: NormalizedPrompt
+    start_sum: int = 0
+    start_count: int = 0
 
     @classmethod
-    def referring(
-        cls, call: LLMInteraction, reading: RequestReading, normalizer: MessageNormalizer, referred: TurnRecord
+    def of(
+        cls, call: LLMInteraction, reading: RequestReading, prompts: PromptNormalizer, referred: TurnRecord | None
     ) -> Prompt:
-        """Normalize a request that refers to a turn, whose record this is."""
-        messages = normalizer.normalize(reading.messages, referred.answers[0])
-        own = sum(message.begin < reading.instructions for message in messages)
-        start, count = referred.prefix_digest, referred.message_count
-        said = any(map(is_instruction, reading.messages))
-        return cls(call, reading, messages, own, start, count, [*prefix_digests(messages[own:], start)], said)
+        """Normalize a request. `referred` is the record of the turn that it refers to, if it does."""
+        if referred is None:
+            return cls(call, reading, prompts.normalize(reading.messages, reading.instructions, agent_key(call)))
+        place, start = referred.message_count, referred.prefix_sum
+        found = prompts.normalize_after(
+            referred.answers[0], reading.messages, reading.instructions, agent_key(call), place, start
+        )
+        return cls(call, reading, found, start, place)
 
-    @classmethod
-    def of(cls, call: LLMInteraction, reading: RequestReading, normalizer: PromptNormalizer) -> Prompt:
-        """Normalize a request that stands by itself."""
-        found = normalizer.normalize(reading.messages, reading.instructions)
-        said = found.has_instructions
-        return cls(call, reading, found.messages, found.own, EMPTY_PREFIX, 0, found.digests, said)
+    @property
+    def messages(self) -> Sequence[NormalizedMessage]:
+        """Its normalized messages."""
+        return self.normalized.messages
 
     @property
     def instructions_digest(self) -> bytes:
         """Identifies the instructions for this request alone."""
-        return b"".join(one.content.digest for one in self.messages[: self.instruction_count])
+        return b"".join(one.content.digest for one in self.messages[: self.normalized.own])
 
     @property
     def instructions(self) -> str:
@@ -99,17 +91,20 @@ class Prompt:
 
         Where the prompt ends with the beginning of the answer, both are one message.
         """
-        messages, normalized = self.reading.messages, self.messages[self.instruction_count :]
+        messages, normalized = self.reading.messages, self.messages[self.normalized.own :]
         is_begun = (
             bool(normalized) and normalized[-1].content.role == "assistant" and normalized[-1].end == len(messages)
         )
         begin, before = (normalized[-1].begin, normalized[:-1]) if is_begun else (len(messages), normalized)
         content = normalizer.content_of([*messages[begin:], answer])
-        digest = self.prefix_digests[len(before) - 1] if before else self.start_digest
+        start, place = (
+            self.normalized.prefixes[len(before) - 1] if before else self.start_sum,
+            self.start_count + len(before),
+        )
         if content is None:
-            return AnswerPrefix(digest, None, self.start_count + len(before))
-        [after] = prefix_digests([NormalizedMessage(begin, begin + 1, content)], digest)
-        return AnswerPrefix(after, content, self.start_count + len(before) + 1)
+            return AnswerPrefix(start, None, place)
+        [after] = prefix_sums([NormalizedMessage(begin, begin + 1, content)], place, start)
+        return AnswerPrefix(after, content, place + 1)
 
     def appended_messages(self, continued: Continuation) -> tuple[Message, ...]:
         """Return the messages after the answer that this continues; results have the ids of its recorded calls."""
@@ -141,11 +136,6 @@ class Prompt:
         if continued.relation == "begins":
             covered = {place for one in self.messages for place in range(one.begin, one.end)}
             yield from (place for place in range(len(self.reading.messages)) if place not in covered)
-
-
-def is_instruction(message: Message) -> bool:
-    """Whether a message is from the system or the developer."""
-    return message.role in {"system", "developer"}
 
 
 def _with_call_id(message: Message, ids: dict[str, str]) -> Message:

@@ -12,8 +12,11 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trace_recorder.values.message_equality import NormalizedContent
+from trace_recorder.values.prompt_changes import equal_length
+from trace_recorder.values.shared_sequence import SharedSequence
 from trace_recorder.views.conversations.chained_call import Turn
 from trace_recorder.views.conversations.normalized_messages import NormalizedMessage
+from trace_recorder.views.conversations.normalized_prompts import NormalizedPrompt
 
 AnswerRef = tuple[Turn, int]
 """A turn, and the number of its answer."""
@@ -23,31 +26,33 @@ RepeatedAnswers = Mapping[int, AnswerRef]
 
 @dataclass(frozen=True, slots=True)
 class TurnRecord:
-    """What is kept of an answered turn: its number, and a digest of all messages up to its first answer.
+    """What is kept of an answered turn: its number, and the sum of all messages up to its first answer.
 
     `message_count` is the number of those messages, without instructions. `answers` are the contents of its answers,
-    `answer_count` is how many answers the model had seen or given by then.
+    `answer_count` is how many answers the model had seen or given by then. `earlier_answers` are those of the turns
+    before it in its chain, and `earlier_keys` their keys.
     """
 
     number: int
-    prefix_digest: bytes
+    prefix_sum: int
     message_count: int
     answers: tuple[NormalizedContent | None, ...]
     instructions_digest: bytes
     answer_count: int
+    earlier_answers: SharedSequence[AnswerRef]
+    earlier_keys: SharedSequence[Hashable]
 
 
 @dataclass(frozen=True, slots=True)
 class KnownMessages:
-    """Which normalized messages of a prompt an earlier one had: the first `count`, and of the others as `rest` says."""
+    """Which messages of a prompt an earlier one had: those at `places` as `are_known` says, and all others."""
 
-    count: int
-    rest: Sequence[bool]
+    places: Sequence[int]
+    are_known: Sequence[bool]
 
     def unknown(self, messages: Sequence[NormalizedMessage]) -> Iterator[NormalizedMessage]:
         """Yield the messages of the prompt that no earlier one had."""
-        later = zip(messages[self.count :], self.rest, strict=True)
-        return (one for one, is_known in later if not is_known)
+        return (messages[place] for place, is_known in zip(self.places, self.are_known, strict=True) if not is_known)
 
 
 @dataclass(slots=True)
@@ -64,26 +69,42 @@ class AgentHistory:
     _results: set[tuple[int, int]] = field(default_factory=set)
     _chain_of_message: dict[Hashable, Turn] = field(default_factory=dict)
     _instructions: dict[Turn, str] = field(default_factory=dict)
+    _claimed_by: Turn | None = None
+    _claims: int = 0
 
     # ── what a prompt repeats ────────────────────────────────────────────────────────────────────────────────────────
 
-    def find_answers(self, messages: Sequence[NormalizedMessage]) -> tuple[RepeatedAnswers, int]:
+    def find_answers(self, prompt: NormalizedPrompt) -> tuple[RepeatedAnswers, int]:
         """Find the recorded answers in a prompt, and count the last ones among which none is missing."""
         found: dict[int, AnswerRef] = {}
         turn: Turn | None = None
-        unbroken, gone = 0, False
-        for at in reversed(range(len(messages))):
-            content = messages[at].content
-            if content.role != "assistant":
-                continue
+        unbroken, gone, left = 0, False, len(prompt.answer_places)
+        while left:
+            left -= 1
+            at = prompt.answer_places[left]
+            content = prompt.messages[at].content
             expected = self._answer_before(turn, content)
             answer = expected or self._latest_answer(content, turn)
             if answer is None:
                 continue
             gone = gone or (turn is not None and expected is None)
             unbroken += not gone
-            found[at], turn = answer, answer[0]
+            found[at] = answer
+            if turn is None:
+                earlier = self._answers_in_a_row(answer[0], prompt, left)
+                found |= zip(prompt.answer_places[left - len(earlier) : left], earlier, strict=True)
+                unbroken, left = unbroken + len(earlier), left - len(earlier)
+                answer = earlier[0] if earlier else answer
+            turn = answer[0]
         return found, unbroken
+
+    def _answers_in_a_row(self, turn: Turn, prompt: NormalizedPrompt, end: int) -> Sequence[AnswerRef]:
+        """Return the answers before that of a turn if the answers of a prompt before the one at `end` are the same."""
+        record = self.records[turn]
+        count = min(end, len(record.earlier_keys))
+        keys, start = [*prompt.keys], len(record.earlier_keys) - count
+        answers = [*map(keys.__getitem__, prompt.answer_places[end - count : end])]
+        return record.earlier_answers[start:] if answers == [*record.earlier_keys[start:]] else ()
 
     def has_answer(self, messages: Sequence[NormalizedMessage], begin: int) -> bool:
         """Whether a prompt has a recorded answer from a place on."""
@@ -133,10 +154,30 @@ class AgentHistory:
         """Whether a chain had similar instructions, or began with another agent, whose history has them."""
         return _similar(self._instructions.get(chain_start, instructions), instructions)
 
-    def are_known(self, messages: Sequence[NormalizedMessage], repeats: RepeatedAnswers) -> list[bool]:
-        """Say of each message of a prompt whether an earlier prompt had it."""
+    def known_messages(
+        self, prompt: NormalizedPrompt, previous: Turn | None, repeats: RepeatedAnswers
+    ) -> KnownMessages:
+        """Say which messages of a prompt, which continues a turn, an earlier prompt had.
+
+        All of those are known that the prompt has in common with that of this turn, or of another that continues it.
+        """
+        places: Sequence[int] = range(len(prompt.messages))
+        before = None if prompt.before is None else prompt.before.turn
+        if prompt.before is not None and before is not None and previous in {before, before.previous}:
+            kept, new = [*prompt.keys], sorted({*prompt.new, *prompt.inherited_unasked})
+            for place in new:
+                kept[place] = None
+            counted = (prompt.keys[at] for at in new if at not in repeats and not _caller(prompt.messages[at], repeats))
+            if {*kept}.isdisjoint(counted):  # else the order of equal messages matters
+                places = new
+        return KnownMessages(places, self.are_known(prompt.messages, places, repeats))
+
+    def are_known(
+        self, messages: Sequence[NormalizedMessage], places: Sequence[int], repeats: RepeatedAnswers
+    ) -> list[bool]:
+        """Say of the messages of a prompt at some places whether an earlier prompt had them."""
         times: Counter[Hashable] = Counter()
-        return [at in repeats or self._is_known(one, repeats, times) for at, one in enumerate(messages)]
+        return [at in repeats or self._is_known(messages[at], repeats, times) for at in places]
 
     def are_known_after(self, before: Turn, messages: Sequence[NormalizedMessage], kept: int) -> list[bool]:
         """Say the same of a prompt that extends a turn, which others may have extended before."""
@@ -146,33 +187,47 @@ class AgentHistory:
 
     def _is_known(self, one: NormalizedMessage, repeats: RepeatedAnswers, times: Counter[Hashable]) -> bool:
         """Whether an earlier prompt had a message. A result is identified by its call, however its text was changed."""
-        called = one.answered_call
-        caller = repeats.get(called.message_index) if called and called.message_index is not None else None
-        if called is not None and caller is not None:
-            return (self.records[caller[0]].number, called.call_index) in self._results
+        caller = _caller(one, repeats)
+        if one.answered_call is not None and caller is not None:
+            return (self.records[caller[0]].number, one.answered_call.call_index) in self._results
         return _is_repetition(one.key, times, self._message_counts)
 
     # ── what is new ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def add_prompt(
-        self, turn: Turn, messages: Sequence[NormalizedMessage], known: KnownMessages, repeats: RepeatedAnswers
-    ) -> None:
-        """Remember the messages of a turn's prompt. The results among those before `known.rest` are remembered."""
-        for one, is_known in zip(messages[known.count :], known.rest, strict=True):
+    def add_prompt(self, turn: Turn, prompt: NormalizedPrompt, known: KnownMessages, repeats: RepeatedAnswers) -> None:
+        """Remember the messages of a turn's prompt, but those that are known from the one that it repeats."""
+        unasked = {*prompt.inherited_unasked} - {*known.places}
+        for place, is_known in zip(known.places, known.are_known, strict=True):
+            one = prompt.messages[place]
             if one.answered_call is not None:
                 by = one.answered_call.message_index
                 asker = turn.previous if by is None else repeats[by][0] if by in repeats else None
                 if asker is not None:
                     self._results.add((self.records[asker].number, one.answered_call.call_index))
+                else:
+                    unasked.add(place)
             if not is_known:
                 self._message_counts[one.key] += 1
                 if turn.exact and turn.previous is not None:
                     self._counts_after.setdefault(turn.previous, Counter())[one.key] += 1
+        prompt.turn, prompt.unasked = turn, [*unasked]
 
-    def add_answers(self, turn: Turn, new: Sequence[NormalizedMessage], instructions: str | None) -> None:
-        """Remember the answers of a turn, its new messages, and its instructions where they may have changed."""
+    def add_answers(self, turn: Turn, prompt: NormalizedPrompt, known: KnownMessages, instructions: str | None) -> None:
+        """Remember the answers of a turn, its messages, and its instructions where they may have changed.
+
+        The messages belong to the chain of the turn. Those that the prompt repeats are in it already if no other chain
+        claimed any since then.
+        """
         start = turn.chain_start
+        if start is not self._claimed_by:
+            self._claimed_by, self._claims = start, self._claims + 1
+        repeats_claimed = prompt.before is not None and prompt.before.claim == self._claims
+        if turn.exact:
+            new = known.unknown(prompt.messages)
+        else:
+            new = map(prompt.messages.__getitem__, prompt.new) if repeats_claimed else iter(prompt.messages)
         self._chain_of_message.update((one.key, start) for one in new)
+        prompt.claim = self._claims if repeats_claimed or not turn.exact else 0
         if instructions is not None:
             self._instructions[start] = instructions
         for choice, content in enumerate(self.records[turn].answers):
@@ -188,19 +243,19 @@ class AgentHistory:
         self.callers.update((call.call_id, turn) for call in content.calls)
 
 
+def _caller(one: NormalizedMessage, repeats: RepeatedAnswers) -> AnswerRef | None:
+    """Return the recorded answer with the call that a result answers, if the prompt has it."""
+    place = None if one.answered_call is None else one.answered_call.message_index
+    return None if place is None else repeats.get(place)
+
+
 def _similar(one: str, other: str) -> bool:
     """Whether the common beginning and end of two texts are at least half of the longer one."""
     if one == other or not one or not other:
         return one == other
-    begin = _common_prefix_length(one, other)
-    end = _common_prefix_length(one[begin:][::-1], other[begin:][::-1])
+    begin = equal_length(one, 0, other, 0)
+    end = equal_length(one[begin:][::-1], 0, other[begin:][::-1], 0)
     return 2 * (begin + end) >= max(len(one), len(other))
-
-
-def _common_prefix_length(one: str, other: str) -> int:
-    """Return the length of the common beginning of two texts."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (mine, its) in pairs if mine != its), min(len(one), len(other)))
 
 
 def _is_repetition(key: Hashable, times: Counter[Hashable], before: Counter[Hashable]) -> bool:

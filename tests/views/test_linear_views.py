@@ -1,0 +1,97 @@
+"""The work of each view is in proportion to what it reads and writes, also if the agent edits its history.
+
+The work is counted in lines of our code that run, so that no load of the machine changes it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests import histories
+from tests.chat_calls import CHAT, Wire, said
+from tests.counting import lines
+from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.cli.count_run import count_run
+from trace_recorder.cli.formats import FORMATS, Source, outputs_of
+from trace_recorder.cli.show import Show
+from trace_recorder.values.messages import Payload
+from trace_recorder.viewer.interface import RunAnswers
+from trace_recorder.views.comparison.trajectory_diff import diff
+from trace_recorder.views.conversations.steps_and_calls import steps_and_calls
+
+FEW, MANY = 20, 60
+MOST = 1.3
+"""How many times as much a byte may take in a run three times as long. In the square of the calls it takes three."""
+EDITING = (histories.moving_mark, histories.clock, histories.elided_outputs)
+
+
+def exported(name: str, path: Path) -> list[Payload]:
+    pieces, _ = outputs_of(name, FORMATS[name].view(None), load(path), Source("run", path.parent))
+    return [[*piece] if isinstance(piece, Iterator) else piece for _, piece in pieces]
+
+
+def shown(path: Path) -> list[str]:
+    show = Show(load(path), full=True)
+    return [entry.text for part in steps_and_calls(load(path)) for entry in show.part(part)]
+
+
+VIEWS: dict[str, Callable[[Path], Payload]] = {
+    "document": lambda path: load(path).to_document(),
+    "delta document": lambda path: load(path).to_document("delta"),
+    "show": shown,
+    "diff": lambda path: len(diff(load(path), load(path)).steps),
+    "stats": lambda path: repr(count_run(path)),
+    "outline": lambda path: RunAnswers(load(path)).outline(),
+    **{name: partial(exported, name) for name in FORMATS},
+}
+WITH_WHOLE_PROMPTS = {"document", "atif", "openai", "otlp", "session-traces", "toolbrain", "traces", "trae", "trl"}
+"""These write each prompt of an edited history as a whole. They are tried with one pattern, as they take longer."""
+CASES = [
+    pytest.param(view, pattern, id=f"{view}-{pattern.__name__}")
+    for view in VIEWS
+    for pattern in (EDITING[1:2] if view in WITH_WHOLE_PROMPTS else EDITING)
+]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory with a short and a long run of each pattern. Its tool outputs are short."""
+    folder = tmp_path_factory.mktemp("runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(histories, "TURN", 20)
+        for pattern in EDITING:
+            for turns in (FEW, MANY):
+                record(folder / f"{pattern.__name__}_{turns}.json", pattern, turns)
+    return folder
+
+
+def record(path: Path, pattern: histories.Pattern, turns: int) -> None:
+    recorder = TrajectoryRecorder(path)
+    for number, messages in zip(range(turns), pattern(), strict=False):
+        answer = said(None, identity=f"chat-{number}", calls=[(f"call_{number}", "bash", "{}")])
+        with httpx.Client(transport=Wire(answer), trust_env=False) as client:
+            recorder.wrap(client).post(CHAT, content=json.dumps({"model": "m", "messages": messages}))
+    recorder.finalize()
+
+
+def lines_per_byte(view: Callable[[Path], Payload], path: Path) -> float:
+    """Return how many lines run for each byte that is read or written, whichever is more."""
+    made: list[Payload] = []
+    counted = lines(lambda: made.append(view(path)))
+    return counted / max(path.with_suffix(".jsonl").stat().st_size, len(json.dumps(made, default=repr)))
+
+
+@pytest.mark.parametrize(("view", "pattern"), CASES)
+def test_a_byte_takes_as_much_in_a_long_run_as_in_a_short_one(
+    runs: Path, view: str, pattern: histories.Pattern
+) -> None:
+    """In runs whose history is edited at each call."""
+    few, many = (lines_per_byte(VIEWS[view], runs / f"{pattern.__name__}_{turns}.json") for turns in (FEW, MANY))
+
+    assert many <= MOST * few
