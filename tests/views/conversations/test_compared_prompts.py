@@ -11,14 +11,15 @@ import pytest
 
 from tests import histories
 from tests.chat_calls import CHAT, Wire, said
-from tests.counting import calls
+from tests.counting import alive, calls
 from tests.views.made import call, run, system
 from trace_recorder import Trajectory, TrajectoryRecorder, load
 from trace_recorder.cli.show import Show
 from trace_recorder.values.messages import Payload
 from trace_recorder.viewer.interface import RunAnswers
 from trace_recorder.views.comparison.comparable_steps import ComparableSteps
-from trace_recorder.views.conversations.call_chains import turns_of
+from trace_recorder.views.conversations.call_chains import CallChains, turns_of
+from trace_recorder.views.conversations.normalized_prompts import MAX_PROMPTS, NormalizedPrompt
 from trace_recorder.views.conversations.steps_and_calls import steps_and_calls
 
 CALLS = 24
@@ -87,6 +88,16 @@ def test_the_viewer_compares_each_prompt_with_that_of_the_call_that_conversation
     prompts = [entry["prompt"] for entry in RunAnswers(trajectory).outline()["interactions"]]
 
     assert [(prompt["relation"], prompt["base"]) for prompt in prompts] == by_conversations
+
+
+def test_only_the_newest_normalized_prompts_are_kept(tmp_path: Path) -> None:
+    """Each prompt of an edited history has lists of its own."""
+    trajectory, before = recorded(tmp_path, histories.clock, CALLS), alive(NormalizedPrompt)
+    chains = CallChains()
+    for one in trajectory.llm_interactions:
+        chains.add(one)
+
+    assert alive(NormalizedPrompt) - before <= MAX_PROMPTS
 
 
 def test_independent_calls_with_one_system_prompt_edit_no_history() -> None:

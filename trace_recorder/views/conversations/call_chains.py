@@ -133,6 +133,7 @@ class CallChains:
         if turn.answered:
             self._add_answers(turn, prompt, continued, answers)
             history.add_answers(turn, prompt.normalized, known, None if turn.exact else prompt.instructions)
+        prompt.normalized.before = None  # else all prompts of the run are kept
         return turn
 
     # ── what a request continues ─────────────────────────────────────────────────────────────────────────────────────

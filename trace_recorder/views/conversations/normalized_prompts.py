@@ -33,7 +33,7 @@ class NormalizedPrompt:
 
     The first `own` of them are instructions for this prompt alone. `prefixes` are the sums after each of the others.
     `answer_places` are the places of the assistant's messages. At all places but those that are `new`, `before` has the
-    same messages; it is None if there is no such prompt.
+    same messages; it is None if there is no such prompt, and when the prompt has been added to a history.
 
     An `AgentHistory` adds its `turn`, the places of the results whose calls are no known answer's (`unasked`), and the
     number of the `claim` by which all its messages belong to the turn's chain.
@@ -77,6 +77,8 @@ class PromptNormalizer:
         while kept and kept < len(source) and source[kept].role == source[kept - 1].role == "assistant":
             kept -= 1  # these are normalized together
         count = 0 if before is None else bisect_right(before.messages, kept, key=_end)
+        if before is not None and count < len(before.messages):
+            kept = min(kept, before.messages[count].begin)
         found = SharedSequence[NormalizedMessage]([]) if before is None else before.messages[:count]
         edited = [bisect_right(found, position, key=_begin) - 1 for position in edits]
         if edited:

@@ -1,0 +1,55 @@
+"""Prompts share what was made of the messages that they have in common: it is what each prompt alone gives."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trace_recorder.values.message_table import MessageTable
+from trace_recorder.values.messages import Message, ToolCall
+from trace_recorder.views.conversations.normalized_messages import MessageNormalizer, NormalizedMessage, prefix_sums
+from trace_recorder.views.conversations.normalized_prompts import PromptNormalizer
+
+POOL = [
+    Message("system", "You help."),
+    Message("user", "Is it cold?"),
+    Message("user", "Go on."),
+    Message("assistant", "Yes."),
+    Message("assistant", ""),
+    Message("assistant", None, (ToolCall("c1", "weather", {"city": "Ulm"}),)),
+    Message("assistant", None, (ToolCall("c2", "weather", {"city": "Rome"}), ToolCall("c1", "clock", {}))),
+    Message("tool", "7 degrees", call_id="c1"),
+    Message("tool", "31 degrees", call_id="c2"),
+    Message("tool", "lost", call_id="c3"),
+]
+PLACES = st.lists(st.integers(0, len(POOL) - 1), max_size=7)
+EDITS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 2), PLACES), max_size=8)
+
+
+def facts(messages: Sequence[NormalizedMessage]) -> list[Hashable]:
+    """Return where the messages are, what they say, and which calls they answer."""
+    return [(one.begin, one.end, one.key, one.answered_call and one.answered_call.message_index) for one in messages]
+
+
+@given(PLACES, EDITS, st.integers(0, 2))
+def test_a_prompt_is_normalized_as_by_itself(
+    begin: list[int], edits: list[tuple[int, int, list[int]]], instructions: int
+) -> None:
+    """However it repeats, extends, shortens or edits those before it."""
+    table, prompts, history = MessageTable(POOL), PromptNormalizer(MessageNormalizer()), begin
+    for at, removed, inserted in [(0, 0, []), *edits]:
+        history = [*history[:at], *inserted[: removed + 1], *history[at + removed :], *inserted[removed + 1 :]]
+        messages = table.prompt(POOL[place] for place in history)
+        alone = MessageNormalizer().normalize(messages)
+
+        found = prompts.normalize(messages, min(instructions, len(history)), None)
+
+        assert facts(found.messages) == facts(alone)
+        assert [*found.keys] == [one.key for one in alone]
+        assert [*found.answer_places] == [at for at, one in enumerate(alone) if one.content.role == "assistant"]
+        assert [*found.prefixes] == [*prefix_sums(alone[found.own :])]
+        if found.before is not None:
+            kept = {*range(len(alone))} - {*found.new}
+            assert [found.before.keys[place] for place in kept] == [found.keys[place] for place in kept]
