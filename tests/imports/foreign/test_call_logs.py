@@ -57,6 +57,7 @@ def test_a_batch_is_its_requests_with_their_outputs_whichever_file_is_named(name
     runs = [*load_all(PRODUCED / "openai-batch" / name)]
     assert [run.metadata["imported_from"]["custom_id"] for run in runs] == ["chat-1", "responses-1", "chat-2", "chat-3"]
     assert [run.status for run in runs] == ["completed", "completed", "failed", "failed"]
+    assert [run.task for run in runs] == ["Weather in Tokyo?", "Weather in Paris?", "And now?", "Too late?"]
     calls = [run.llm_interactions[0] for run in runs]
     assert [(call.api, len(call.input_messages), call.response.content) for call in calls] == [
         ("openai-chat", 2, None),

@@ -13,10 +13,11 @@ from itertools import takewhile
 
 from trace_recorder.dialects.json_access import as_dict, as_int, as_text
 from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.imports.foreign.block_messages import first_text
 from trace_recorder.imports.foreign.clocks import stated_time
 from trace_recorder.imports.foreign.run import Call, Event, Exchange, ForeignRun, Members, Missing
 from trace_recorder.imports.foreign.source import Source
-from trace_recorder.imports.foreign.spans.payloads import read_output
+from trace_recorder.imports.foreign.spans.payloads import read_input, read_output
 from trace_recorder.imports.foreign.wire import model_endpoint
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Payload, without_none
@@ -109,8 +110,10 @@ def _first_ids(source: Source, is_wanted: Callable[[Payload], bool]) -> set[str]
 def _run(name: str, request: Members | None, output: Members | None) -> ForeignRun:
     line, response = output or {}, as_dict((output or {}).get("response"))
     body = response.get("body")
+    asked = read_input(as_dict((request or {}).get("body"))).messages or ()
     run = ForeignRun(
         identity=as_text(line.get("id")) or name,
+        task=next((first_text(message.content) or None for message in asked if message.role == "user"), None),
         model=as_text(as_dict(body).get("model")) or as_text(as_dict((request or {}).get("body")).get("model")),
         source=without_none(custom_id=name, request_id=as_text(response.get("request_id"))),
     )
