@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 import openai
 import pytest
 
+import trace_recorder
 from tests.agreement import agrees_when_saved
 from tests.capture.server import CHAT_STREAM, Answer, plain, serving, stream
 from tests.cli.invoking import invoke
@@ -23,6 +26,8 @@ from trace_recorder.derive.validate import validate
 from trace_recorder.rerun.record_or_replay import RecordOrReplay
 from trace_recorder.rerun.serving import ReplayServer
 from trace_recorder.values.origins import ReplayedFrom
+from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.stats import Stats
 
 Payload = Any
 USAGE = {"prompt_tokens": 10, "completion_tokens": 3, "total_tokens": 13}
@@ -124,6 +129,57 @@ def test_a_call_to_the_local_provider_names_its_source(source: Path, tmp_path: P
 
     assert origins(path) == [("llm_1", ReplayedFrom(load(source).trajectory_id, "llm_1")), ("llm_2", None)]
     assert "trace-recorder-replayed-from" not in path.with_suffix(".jsonl").read_text()
+
+
+@trace_recorder.tool
+def count(word: str) -> int:
+    """Count letters."""
+    return len(word)
+
+
+@trace_recorder.tool
+def letters(word: str) -> Iterator[str]:
+    """Yield letters."""
+    yield from word
+
+
+@trace_recorder.tool
+async def wait(word: str) -> str:
+    """Return a word later."""
+    return word
+
+
+def use_tools() -> None:
+    """Run a tool of each kind, and one in a block that announces it."""
+    count("one")
+    list(letters("two"))
+    asyncio.run(wait("three"))
+    with trace_recorder.tool_call("count", {"word": "four"}):
+        count("four")
+
+
+def test_a_tool_that_did_not_run_is_marked(tmp_path: Path) -> None:
+    """In the journal and in the document; `stats` counts the executions, and `show` says it."""
+    first, again = tmp_path / "first.json", tmp_path / "again.json"
+    with TrajectoryRecorder(first, strict=True):
+        use_tools()
+    with replay(first), TrajectoryRecorder(again, strict=True) as recorder:
+        use_tools()
+        assert agrees_when_saved(recorder)
+
+    def replayed(run: Trajectory) -> list[bool]:
+        return [result.replayed for step in run.agent_steps for result in step.tool_results]
+
+    stats = Stats()
+    for path in (first, again):
+        stats.add(load(path))
+    assert (replayed(load(first)), replayed(load(again))) == ([False] * 4, [True] * 4)
+    assert replayed(from_document(json.loads(again.read_text()), "again.json")) == [True] * 4
+    assert [(one["name"], one["calls"], one["replayed"]) for one in stats.to_json()["tools"]] == [
+        *(("count", 2, 2), ("letters", 1, 1), ("wait", 1, 1))
+    ]
+    assert invoke("show", again).output.count("the tool did not run") == 4
+    assert validate(again).findings == ()
 
 
 AGENT = """

@@ -177,6 +177,7 @@ class Show:
         failed = result.success is False
         yield Entry("failed", text_of(result.error) or ("no reason given" if failed else ""), indent, style="red")
         yield Entry("result", text_of(result.result, full=self._full), indent)
+        yield Entry("replayed", "the tool did not run" if result.replayed else "", indent, style="cyan")
 
 
 def _shared_names(trajectory: Trajectory) -> frozenset[str | None]:

@@ -95,7 +95,8 @@ def _model(one: Mapping[str, Payload]) -> Row:
 
 def _tool_rows(tools: Iterable[Mapping[str, Payload]]) -> list[Row]:
     names = ("calls", "failed", "unanswered", "outcome_unknown")
-    rows = [[one["name"], *(number(one[name]) for name in names), seconds(one.get("mean_seconds"))] for one in tools]
+    ran = [one for one in tools if one["calls"]]  # of a replayed tool alone there is nothing to say
+    rows = [[one["name"], *(number(one[name]) for name in names), seconds(one.get("mean_seconds"))] for one in ran]
     return [("tool", "calls", "failed", "no answer", "outcome unknown", "per call"), *rows]
 
 

@@ -93,6 +93,7 @@ class ToolExecution:
             sent=None if told == gave else told,
             execution_id=self.identity if self.has_sub_agent else None,
             timestamp=self.time,
+            replayed=self.result_data.get("replayed") is True,
         )
 
 

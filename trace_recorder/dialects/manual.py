@@ -135,6 +135,7 @@ def read_tool_result(given: Payload) -> ToolResult:
         duration_seconds=members.number("duration_seconds"),
         execution_id=members.text("execution_id"),
         timestamp=members.text("timestamp"),
+        replayed=given.get("replayed") is True,
         given={**shown, **{name: value for name, value in given.items() if name not in shown}},
     )
 

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from dataclasses import dataclass
 from functools import partial, wraps
 from types import TracebackType
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Literal, Self, TypeVar, cast
 
 from trace_recorder.guard import try_call
 from trace_recorder.recording.context import OpenBlock, OpenBlocks, ToolBody, context_of, merge_facts, record_or_defer
@@ -34,7 +34,7 @@ class Execution:
     """One execution of a tool: a context manager that records its beginning and its end, with `result`."""
 
     __slots__ = (
-        *("_about", "_arguments", "_began", "_call_id", "_items", "_run", "_yielded"),
+        *("_about", "_arguments", "_began", "_call_id", "_items", "_replayed", "_run", "_yielded"),
         *("name", "result"),
     )
 
@@ -48,6 +48,7 @@ class Execution:
         self._began = 0.0
         self._items: list[Payload] | None = None
         self._yielded = 0
+        self._replayed: Literal[True] | None = None
 
     def __enter__(self) -> Self:
         if self._run is not None:
@@ -86,6 +87,7 @@ class Execution:
         with run.guard.protect("record a tool result"):
             about |= {"success": None if closed else error is None}
             about |= without_none(yielded=self._yielded or None, ended_by="it was closed" if closed else None)
+            about |= without_none(replayed=self._replayed)
             returned = to_jsonable(self.result)
             said = (
                 {"result": returned}
@@ -99,6 +101,10 @@ class Execution:
         """Return the context manager in which the tool itself runs."""
         about = self._about or {}
         return ToolBody(self._run, about.get("execution_id"))
+
+    def _was_replayed(self) -> None:
+        """Record that the tool did not run, because a recording gave its result."""
+        self._replayed = True
 
     def _collect(self) -> None:
         """Record the items that a generator yields as its result."""
@@ -161,6 +167,9 @@ class _ClaimedExecution(Execution):
         if error is None:
             self._announced.result = self.result
 
+    def _was_replayed(self) -> None:
+        self._announced._was_replayed()
+
     def _collect(self) -> None:
         self._announced._collect()
 
@@ -212,10 +221,15 @@ class _ToolFunction:
             arguments = self._arguments(args, kwargs)
         return Execution(run, self.name, arguments)
 
-    def to_run(self, kind: str, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Callable[..., Any]:
+    def to_run(
+        self, execution: Execution, kind: str, args: tuple[object, ...], kwargs: Mapping[str, object]
+    ) -> Callable[..., Any]:
         """Return what a call runs: the function, or its replacement in a replay."""
         outcome = outcome_of(self.name, partial(self._arguments, args, kwargs))
-        return self.function if outcome is None else standing_in(outcome, kind)
+        if outcome is None:
+            return self.function
+        execution._was_replayed()
+        return standing_in(outcome, kind)
 
     def _arguments(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Mapping[str, object]:
         """Return the arguments of a call by name; as `args` and the given names if the signature does not fit."""
@@ -253,7 +267,7 @@ def _function(tool: _ToolFunction, function: Callable[..., Any]) -> Callable[...
     @wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         with tool.execution(args, kwargs) as execution, execution._body():
-            execution.result = tool.to_run("function", args, kwargs)(*args, **kwargs)
+            execution.result = tool.to_run(execution, "function", args, kwargs)(*args, **kwargs)
         return execution.result
 
     return wrapper
@@ -263,7 +277,7 @@ def _coroutine(tool: _ToolFunction, function: Callable[..., Any]) -> Callable[..
     @wraps(function)
     async def wrapper(*args: Any, **kwargs: Any) -> Any:
         with tool.execution(args, kwargs) as execution, execution._body():
-            execution.result = await tool.to_run("coroutine", args, kwargs)(*args, **kwargs)
+            execution.result = await tool.to_run(execution, "coroutine", args, kwargs)(*args, **kwargs)
         return execution.result
 
     return wrapper
@@ -274,7 +288,7 @@ def _generator(tool: _ToolFunction, function: Callable[..., Any]) -> Callable[..
     def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         with tool.execution(args, kwargs) as execution:
             execution._collect()
-            items = tool.to_run("generator", args, kwargs)(*args, **kwargs)
+            items = tool.to_run(execution, "generator", args, kwargs)(*args, **kwargs)
             execution.result = yield from _RecordedGenerator(items, execution)
         return execution.result
 
@@ -309,7 +323,7 @@ def _async_generator(tool: _ToolFunction, function: Callable[..., Any]) -> Calla
     async def wrapper(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         with tool.execution(args, kwargs) as execution:
             execution._collect()
-            inner = tool.to_run("async_generator", args, kwargs)(*args, **kwargs)
+            inner = tool.to_run(execution, "async_generator", args, kwargs)(*args, **kwargs)
             moved = inner.__anext__()
             while True:
                 try:

@@ -56,7 +56,8 @@ class ToolResult(Struct, frozen=True, gc=False):
 
     `sent` is what the agent passed on to the model, where that is known and not the same as `result`. `timestamp` is
     when the tool began, and `duration_seconds` how long it ran, where its execution was recorded. `execution_id` is
-    known where a sub-agent was started in the tool, and is the `parent_execution_id` of its calls.
+    known where a sub-agent was started in the tool, and is the `parent_execution_id` of its calls. If it is
+    `replayed`, a recording gave the result, and the tool did not run.
     """
 
     call_id: str
@@ -70,6 +71,7 @@ class ToolResult(Struct, frozen=True, gc=False):
     duration_seconds: float | None = None
     execution_id: str | None = None
     timestamp: str | None = None
+    replayed: bool = False
 
     def to_document(self) -> dict[str, Payload]:
         """Render for the document; `call_id`, `success`, `result` and `error` are always there."""
@@ -77,7 +79,7 @@ class ToolResult(Struct, frozen=True, gc=False):
             return self.given
         document = {"call_id": self.call_id, "success": self.success, "result": self.result, "error": self.error}
         more = without_none(name=self.name, sent=self.sent, duration_seconds=self.duration_seconds)
-        more |= without_none(execution_id=self.execution_id, timestamp=self.timestamp)
+        more |= without_none(execution_id=self.execution_id, timestamp=self.timestamp, replayed=self.replayed or None)
         return document | more | without_none(extra=self.extra or None)
 
 

@@ -210,6 +210,10 @@ class Stats:
                 self._tool(call.name)["unanswered"] += call.call_id not in results
             for result in step.tool_results:
                 tool = self._tool(names.get(result.call_id) or result.name or "unknown")
+                if result.replayed:
+                    tool["replayed"] += 1
+                    tool["calls"] -= result.call_id in names
+                    continue
                 tool["calls"] += result.call_id not in names
                 tool["failed"] += result.success is False
                 tool["outcome_unknown"] += result.success is None
@@ -232,6 +236,7 @@ class Stats:
             "tools": [
                 {"name": name}
                 | {key: tool[key] for key in counted}
+                | without_none(replayed=tool["replayed"] or None)
                 | _times(tool["seconds"], tool["timed"], tool["calls"] - tool["unanswered"])
                 for name, tool in tools
             ],
@@ -254,7 +259,7 @@ def time_of(trajectory: Trajectory) -> dict[str, float]:
     The time of a tool is that of its execution, less what models worked meanwhile. `idle` is known if all calls and all
     tools with a result say how long they took.
     """
-    results = [result for step in trajectory.agent_steps for result in step.tool_results]
+    results = [result for step in trajectory.agent_steps for result in step.tool_results if not result.replayed]
     llm, all_calls = _spans(made_calls(trajectory.llm_interactions))
     tool, all_tools = _spans(results)
     total = _total_seconds(trajectory, llm)

@@ -68,6 +68,7 @@ class ToolResult(Shape):
     duration_seconds: Seconds = ABSENT
     execution_id: str = ABSENT
     timestamp: str = ABSENT
+    replayed: bool = ABSENT
 
 
 class Message(Shape):

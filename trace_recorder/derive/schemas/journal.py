@@ -210,6 +210,7 @@ class ToolResult(StepContext):
     yielded: Count = ABSENT
     returned: Payload = ABSENT
     ended_by: str = ABSENT
+    replayed: bool = ABSENT
 
 
 class Annotation(Data):

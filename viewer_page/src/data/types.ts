@@ -183,6 +183,8 @@ export interface ToolOutline {
   name: string | null;
   success: boolean | null;
   answered?: boolean;
+  /** Whether a recording gave the result, so that the tool did not run. */
+  replayed?: boolean;
   unrequested?: boolean;
   start_seconds: number | null;
   duration_seconds: number | null;

@@ -28,6 +28,7 @@ export function ToolView({ outline, detail, asked, step, store }: Props) {
           <span class="tool-name">{visible(outline.name ?? "tool")}</span>
           <span class={`tool-state ${state.look}`}>{state.word}</span>
           <span class="muted">{duration(outline.duration_seconds)}</span>
+          {outline.replayed && <span class="replayed">replayed</span>}
           {detail?.unrequested && <span class="muted">not asked for by this answer</span>}
         </div>
         <ToolArguments detail={detail} asked={asked} whole={whole} fallback={outline.excerpt} />
