@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.capture.server import plain
+from tests.capture.server import serving as provider
 from tests.cli.invoking import invoke
 from tests.imports.services.stand_ins import StandIn, serving
-from trace_recorder import TrajectoryRecorder
+from tests.rerun.runs import ask, client
+from tests.views.sdk_conversations import spoken
+from trace_recorder import TrajectoryRecorder, load, replay
 
 PROJECT = "00000000-0000-0000-0000-000000000007"
 
@@ -22,6 +27,7 @@ class _Feedback(StandIn):
         self.refused = {"bad"}
         self.taken: list[str] = []
         self.batches = 0
+        self.runs: list[Any] = []
 
     def answer(self, path: str, given: dict[str, Any]) -> tuple[int, Any]:
         if path.endswith("/info"):
@@ -31,6 +37,7 @@ class _Feedback(StandIn):
             return 200, [project | {"start_time": "2025-10-09T00:00:00", "reference_dataset_id": None}]
         if not path.endswith("/feedback"):
             self.batches += 1
+            self.runs += given["post"]
             return 202, {}
         if given["key"] in self.refused:
             return 422, {"detail": "no such key"}
@@ -64,3 +71,29 @@ def test_feedback_that_langsmith_refuses_does_not_stop_the_others(
         kept.refused.clear()
         done = invoke(*command, "--resume")
         assert (done.exit_code, kept.taken[2:], kept.batches) == (0, ["bad"], 2), done.output
+
+
+def test_langsmith_has_marks_and_no_tokens_of_calls_that_were_not_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A replay took nothing. What LangSmith has of it is read as a replay again, with how it ended."""
+    pytest.importorskip("langsmith")
+    monkeypatch.setenv("LANGSMITH_API_KEY", "lsv2_secret-key")
+    with provider(plain(spoken("1"))) as server, TrajectoryRecorder(tmp_path / "parent.json") as recorder:
+        ask(recorder.wrap(client(f"{server.url}/v1")))
+    with replay(tmp_path / "parent.json") as again, TrajectoryRecorder(tmp_path / "replay.json") as recorder:
+        ask(recorder.wrap(again.wrap(client())))
+
+    kept = _Feedback()
+    with serving(kept) as address:
+        invoke("export", tmp_path / "replay.json", "--format", "langsmith", "--endpoint", address)
+
+    [call] = [run for run in kept.runs if run["run_type"] == "llm"]
+    usage = call["outputs"]["usage_metadata"]
+    assert [usage[name] for name in ("input_tokens", "output_tokens", "total_tokens")] == [0, 0, 0]
+    (tmp_path / "sent.json").write_text(json.dumps({"post": kept.runs, "patch": []}), encoding="utf-8")
+    read = load(tmp_path / "sent.json")
+    assert [one.replayed_from for one in read.llm_interactions] == [
+        one.replayed_from for one in load(tmp_path / "replay.json").llm_interactions
+    ]
+    assert (read.status, read.metrics["llm_calls"]) == ("completed", 0)

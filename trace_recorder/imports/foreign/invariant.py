@@ -7,7 +7,8 @@ earlier messages of its agent: what it saw of a history that was changed is not 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
@@ -185,10 +186,9 @@ _AGENT = {"name": "agent", "agent_id": "agent_id", "parent_agent_id": "parent_ag
 
 def _restored(members: Members, about: Members) -> Members:
     """Return a message in OpenAI's form, with what our view has in its metadata in its place."""
-    parts = iter(as_list(about.get("parts")))
     content = members.get("content")
     if isinstance(content, list):
-        content = [next(parts, chunk) if _is_placeholder(chunk) else chunk for chunk in content]
+        content = [*_with_parts(content, deque(as_list(about.get("parts"))))]
     calls = [_without(as_dict(call), "metadata") for call in as_list(members.get("tool_calls"))]
     return _without(members, "metadata", "id") | without_none(
         role=as_text(about.get("original_role")) or members["role"],
@@ -204,10 +204,19 @@ def _without(members: Members, *names: str) -> Members:
     return {name: value for name, value in members.items() if name not in names}
 
 
-def _is_placeholder(chunk: Payload) -> bool:
-    """Whether a text names a part for which the form has no place."""
-    text = as_text(as_dict(chunk).get("text")) or ""
-    return text.startswith("[") and text.endswith("]")
+def _with_parts(content: Sequence[Payload], parts: deque[Payload]) -> Iterator[Payload]:
+    """Yield the parts of a content, each of those that the form has no place for instead of the text that names it."""
+    for chunk in content:
+        is_named = parts and as_dict(chunk).get("text") == name_of_part(parts[0])
+        yield parts.popleft() if is_named else chunk
+
+
+def name_of_part(part: Payload) -> str:
+    """Return the text that our view writes instead of a part, which is in OpenAI's form."""
+    members = as_dict(part)
+    address = as_text(as_dict(members.get("image_url")).get("url"))
+    kind = members.get("type") or "a part that is neither text nor image"
+    return f"[{kind}]" if address is None else f"[image: {address}]"
 
 
 def _read_annotation(run: ForeignRun, annotation: Members) -> None:

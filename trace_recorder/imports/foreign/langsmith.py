@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Members, Missing
 from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.foreign.spans.about_run import OURS
 from trace_recorder.imports.foreign.spans.span import Span, SpanEvent, utc
 from trace_recorder.imports.foreign.spans.trace import run_of, traces
 from trace_recorder.values.messages import Payload, without_none
@@ -96,11 +97,14 @@ def _only(patch: Members, found: dict[str, Members]) -> str | None:
 def _span(run: Members) -> Span:
     extra = as_dict(run.get("extra"))
     error = as_text(run.get("error"))
+    metadata = as_dict(extra.get("metadata"))
+    own = {name: value for name, value in metadata.items() if name.startswith(OURS)}
     attributes: Members = {
+        **own,
         "langsmith.span.kind": run["run_type"],
         "langsmith.inputs": run.get("inputs"),
         "langsmith.outputs": run.get("outputs"),
-        "langsmith.metadata": dict(as_dict(extra.get("metadata"))),
+        "langsmith.metadata": {name: value for name, value in metadata.items() if name not in own},
     }
     events = []
     tokens = [one for one in map(as_dict, as_list(run.get("events"))) if one.get("name") == "new_token"]

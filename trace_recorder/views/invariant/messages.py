@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+from trace_recorder.imports.foreign.invariant import name_of_part
 from trace_recorder.values.checked_types import number_or_text
-from trace_recorder.values.content_parts import Image, Other, Part, Text, parts_of
+from trace_recorder.values.content_parts import Image, Part, Text, parts_of
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload, ToolCall, ToolResult, without_none
 from trace_recorder.values.trajectory import AgentStep, Trajectory
@@ -156,7 +157,4 @@ def _has_place(part: Part) -> bool:
 def _chunk(part: Part) -> Payload:
     if _has_place(part):
         return chat_part(part)
-    if isinstance(part, Image):
-        return {"type": "text", "text": f"[image: {part.url}]"}
-    kind = part.raw.get("type") if isinstance(part, Other) and isinstance(part.raw, dict) else None
-    return {"type": "text", "text": f"[{kind or 'a part that is neither text nor image'}]"}
+    return {"type": "text", "text": name_of_part(chat_part(part))}

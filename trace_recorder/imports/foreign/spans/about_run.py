@@ -18,7 +18,8 @@ from trace_recorder.values.messages import Usage
 from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.trajectory import Status
 
-_OURS = "trace_recorder."
+OURS = "trace_recorder."
+"""The beginning of the attributes that our own export adds to those of the conventions."""
 _EVALUATION = "gen_ai.evaluation."
 
 
@@ -33,32 +34,35 @@ def scores(span: Span) -> Iterator[Score]:
         yield Score(
             name=as_text(said.get(f"{_EVALUATION}name")) or "score",
             value=value,
-            weight=1.0 if (weight := as_number(said.get(f"{_OURS}reward.weight"))) is None else weight,
-            step_number=as_int(said.get(f"{_OURS}reward.step_number")),
+            weight=1.0 if (weight := as_number(said.get(f"{OURS}reward.weight"))) is None else weight,
+            step_number=as_int(said.get(f"{OURS}reward.step_number")),
             explanation=as_text(said.get(f"{_EVALUATION}explanation")),
             time=event.time,
         )
 
 
-def origin_of(span: Span) -> tuple[ReplayedFrom, Usage] | None:
-    """Return where the answer of a call is from, and what it took, if our own export says that it was not made."""
-    stated = span.take_json(f"{_OURS}replayed_from")
+def origin_of(span: Span) -> tuple[ReplayedFrom, Usage, str] | None:
+    """Return where the answer of a call is from, what that took, and how it is counted; None for a call that was made.
+
+    Only our own export says so. It counts as the conventions do, in spans of every form.
+    """
+    stated = span.take_json(f"{OURS}replayed_from")
     origin = ReplayedFrom.of_document(stated)
-    return None if origin is None else (origin, read_usage(as_dict(as_dict(stated).get("usage"))))
+    return None if origin is None else (origin, read_usage(as_dict(as_dict(stated).get("usage"))), "otlp")
 
 
 def add_own(run: ForeignRun, root: Span) -> None:
     """Add to a run what our own export says of it."""
-    status = root.take_text(f"{_OURS}status")
+    status = root.take_text(f"{OURS}status")
     if status in get_args(Status):
         run.status = status  # type: ignore[assignment]
-    success = root.take(f"{_OURS}success")
+    success = root.take(f"{OURS}success")
     run.success = success if isinstance(success, bool) else None
-    run.task = root.take_text(f"{_OURS}task") or run.task
-    run.max_steps = as_int(root.take(f"{_OURS}max_steps"))
+    run.task = root.take_text(f"{OURS}task") or run.task
+    run.max_steps = as_int(root.take(f"{OURS}max_steps"))
     for name, value in [*root.attributes.items()]:
         for kind in ("metadata", "annotation"):
-            key = name.removeprefix(f"{_OURS}{kind}.")
+            key = name.removeprefix(f"{OURS}{kind}.")
             if key == name:
                 continue
             root.read.add(name)

@@ -141,7 +141,7 @@ def _call(node: Node, tree: Tree, histories: Histories) -> Call:
     if reading.messages is not None:
         conversation, length = histories.add([message.to_document() for message in reading.messages])
     seconds = reading.first_token_seconds
-    origin, reading.usage = origin_of(span) or (None, reading.usage)
+    origin, reading.usage, reading.api = origin_of(span) or (None, reading.usage, reading.api)
     return Call(
         time=span.start,
         conversation=conversation,
