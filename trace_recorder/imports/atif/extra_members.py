@@ -36,9 +36,7 @@ _OF_CALL = frozenset(
         "replayed_from",
     )
 )
-_OF_FOREIGN_CALL = frozenset(
-    {"interaction_id", "api", "model_asked_for", "parameters", "response_extra", "replayed_from"}
-)
+_OF_FOREIGN_CALL = frozenset({"interaction_id", "api", "model_asked_for", "parameters", "response_extra"})
 _OF_RESULT = frozenset({"success", "error", "result", "duration_seconds"})
 
 

@@ -14,7 +14,7 @@ def read_response(
     step: Mapping[str, Payload], said: Message, extra: Mapping[str, Payload], kept: Mapping[str, Payload]
 ) -> LLMResponse:
     """Read the answer of an agent step. `extra` is what our view wrote, `kept` what the values have no place for."""
-    metrics = step.get("metrics") or as_dict(extra.get("replayed_from")).get("metrics") or {}
+    metrics = step.get("metrics") or as_dict(as_dict(extra.get("replayed_from")).get("metrics"))
     ids = without_none(token_ids=metrics.get("completion_token_ids"), logprobs=_logprobs(metrics.get("logprobs")))
     prompt = without_none(prompt_token_ids=metrics.get("prompt_token_ids"))
     content = _content(said)
