@@ -32,6 +32,7 @@ def test_each_key_of_a_long_list_is_masked_by_its_own_name() -> None:
     [
         "0.0704345703,-0.0525512695,0.0673217773,",
         "    def test_reset_mock_on_mock_open_issue_18622(self): ...\n",
+        "test_get_sk_mock_1, test_get_mock_key_2, test_live_stock_on_block_3, ",
         "tests/test_auth_key.py::test_get_key_sk_1[param1] PASSED\n",
         "msg_01AbCdEfGhIjKlMn01 req_01AbCdEfGhIjKlMn02 ",
         "https://example.com/a-b_c.d/e-f_g.h?key=1&pat-1_2.3\n",

@@ -1,9 +1,9 @@
 """A fast first search of a text: the words that may contain a key, and the places that may have the name of a secret.
 
-A key has a long run of letters and digits, not of small letters alone; few words of prose or code have one. Only
-these words are copied out and searched by `key_finder.py` and `known_values.py`, which costs a fraction of searching
-the whole text. Possible names of secrets are found by three of their letters (`Beginnings`). Both searches test all
-places of a text at once: the text is one large integer, a byte a character, so that a shift and an "and" compare each
+A key has a long run of letters and digits, not of small letters alone; few words of prose or code have one. Only these
+words are copied out, and searched by `key_finder.py` and `known_values.py`: this costs a fraction of searching the
+whole text. Possible names of secrets are found by three of their letters (`Beginnings`). Both searches test all places
+of a text at once: the text is one large integer, a byte a character, so that a shift and an "and" compare each
 character with its neighbours. Invariant: a word is copied once, whole, and with the text right before it.
 """
 

@@ -7,8 +7,10 @@ costs a bounded number of steps, however many commands and flags a text has.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+
+from trace_recorder.storage.redaction.candidates import Look
 
 Span = tuple[int, int]
 
@@ -41,21 +43,36 @@ class _Command:
     reach: int = 200
     several_lines: bool = False
 
-    def is_before(self, text: str, at: int) -> bool:
-        """Whether the command is before a flag, in the same line, or in one that ends with a backslash."""
+    def find(self, text: str, string_end: Callable[[int], int] | None = None) -> Iterator[Span]:
+        """Yield where the secrets of the command are; with `string_end`, one at most in each string of JSON."""
+        begin = last = at = 0
+        while (match := self.flag.search(text, at)) is not None:
+            start, at = match.start(), match.end()
+            if not (begin < last and start - begin <= self.reach and self._is_line(text, last, start)):
+                begin = self._begin_before(text, start)
+            last = start if begin >= 0 else 0
+            if begin >= 0 and not match[1].startswith("[REDACTED"):
+                yield match.span(1)
+                at = string_end(at) if string_end else at
+
+    def _begin_before(self, text: str, at: int) -> int:
+        """Return where the command begins that a flag belongs to; -1 if none is before it in its line."""
         if self.begin is None:
-            return True
+            return at
         first, end = max(0, at - self.reach), at
         for _ in range(_TRIES):
             end = text.rfind(self.word, first, end)
-            if end < 0:
-                return False
-            between = text[end:at]
-            if between.count("\n") > (between.count("\\\n") if self.several_lines else 0):
-                return False
+            if end < 0 or not self._is_line(text, end, at):
+                return -1
             if self.begin.match(text, end):
-                return True
-        return False
+                return end
+        return -1
+
+    def _is_line(self, text: str, start: int, end: int) -> bool:
+        """Whether a part of a text is in one line, or in lines that end with a backslash."""
+        if text.find("\n", start, end) < 0:
+            return True
+        return self.several_lines and text.count("\n", start, end) <= text.count("\\\n", start, end)
 
 
 _COMMANDS = (
@@ -76,6 +93,10 @@ def secrets_in_commands(text: str) -> Iterator[Span]:
     """Yield where the passwords are that commands take by their own flags."""
     for command in _COMMANDS:
         if command.word in text:
-            for found in command.flag.finditer(text):
-                if not found[1].startswith("[REDACTED") and command.is_before(text, found.start()):
-                    yield found.span(1)
+            yield from command.find(text)
+
+
+def signs(look: Look) -> list[int]:
+    """Return where in JSON text such passwords may be: of each command, one place is enough in each string."""
+    some = [command for command in _COMMANDS if command.word in look.plain]
+    return [start for command in some for start, _ in command.find(look.plain, look.string_end)]

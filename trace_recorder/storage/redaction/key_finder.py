@@ -1,9 +1,9 @@
 """Finds the secrets that have a form of their own: where the literals of shapes are, their patterns are tried.
 
-One search finds a rare character of a literal with the rest of it, or the mark at its end with the two characters
-before. So a further shape costs next to nothing, in texts without its literal and at import. Invariants: each place
-costs a bounded number of steps, and so do all of them: where places follow each other more closely than in any text
-but a hostile one, the word they are in is masked as one (`_Density`). A secret is never missed for that.
+One search finds a rare character of a literal with the rest of it, or the mark at its end with all of it before. So a
+further shape costs next to nothing, in texts without its literal. Invariants: each place costs a bounded number of
+steps, and so do all of them: where places follow each other more closely than in any text but a hostile one, the word
+they are in is masked as one (`_Density`). A secret is never missed for that.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
@@ -19,10 +20,14 @@ from trace_recorder.storage.redaction.patterns import SHAPES, Shape
 
 _MARKS = "-_."
 _LONG = (
-    r"(?=[A-Za-z0-9_+/=.-]{10})(?![a-z]{2,10}=)"
+    r"(?=[A-Za-z0-9_+/=.-]{10})(?![a-z]{2,10}=|[0-9]{10,40}(?![A-Za-z0-9_+/=.-]))"
     r"(?=[A-Za-z_+/=.-]{0,80}+[0-9]|[A-Z_+/=.-]{0,80}+[a-z][a-z_+/=.-]{0,80}+[A-Z])"
 )
 """The text behind a mark in a key, which is rare in other texts."""
+_REST = r"(?=[A-Za-z0-9_+/=.%-]{12})"
+"""The text behind a literal with a rare character has no space in this many characters."""
+_IN_A_WORD = "(?:[A-Za-z][G-Zg-z]|[^\\\\]_)"
+"""No secret begins behind these: they end no escape, as digits or the letter of a line break may."""
 _LESS_RARE = f"{_MARKS}/|"
 """Literals that are found by such a character are searched for with all that follows them."""
 _IN_WORDS = "[A-Za-z0-9+/_.=~:|@%!-]"
@@ -30,10 +35,10 @@ _IN_WORDS = "[A-Za-z0-9+/_.=~:|@%!-]"
 _HEAD = 8
 """A literal without a rare character is looked for in this many characters before a long run, and after its begin."""
 
-CLOSE, MOST_CLOSE = 12, 8
-"""A text has a place in each 12 characters, and 8 more. Of 41 MB of prose, code, logs and traffic, none has even 4.
+CLOSE, MOST_CLOSE = 16, 12
+"""A place in each 16 characters is tried, and 12 more; 160 MB of prose, code, logs and traffic have 4 more at most.
 
-Twelve is less than what a number with ten decimals takes (`0.1234567890,`), which begins as one kind of secret does.
+In a list of words with one beginning each, such as names of tests, places are at least that far from each other.
 """
 _LONGEST_LITERAL = max(len(shape.sign) for shape in SHAPES)
 _REST_OF_WORD = re.compile(f"{_IN_WORDS}*+")
@@ -54,7 +59,7 @@ MASKS = (*(f"[REDACTED:{shape.what}]" for shape in SHAPES), "[REDACTED:many-keys
 
 
 class _Density:
-    """Counts the places in a text that were tried, and forgets one in each 12 characters."""
+    """Counts the places in a text that were tried, and forgets one in each 16 characters."""
 
     __slots__ = ("_at", "_count")
 
@@ -107,14 +112,22 @@ class _Finder:
             else:
                 self._rare[text[at]].append((at, shape))
                 is_one_letter = len(set(text)) == 1  # of a long run of the letter, only the begin is a place
-                options[text[at]].append(f"(?<!{text[0]}{text[0]}){rest}" if is_one_letter else rest)
+                begins = f"(?<!{text[0]}{text[0]})" if is_one_letter else ""
+                behind = "" if shape.behind_sign or shape.grouped else _REST
+                options[text[at]].append(begins + rest + behind)
         for mark in _MARKS:
-            options[mark].append(_before(mark, [head[:-1] for head in self._heads() if head[-1] == mark]) + _LONG)
-        self._search = re.compile("|".join(f"{re.escape(one)}(?:{'|'.join(some)})" for one, some in options.items()))
+            heads = sorted({head for head in self._heads() if head[-1] == mark})
+            options[mark].append(_before(mark, [head[:-1] for head in heads]) + _LONG + _any_before(heads, mark))
+        self._options = dict(options)
         self._by_head: dict[str, list[tuple[int, Shape]]] = defaultdict(list)
         for at, shape in chain.from_iterable(self._ending.values()):
             self._by_head[shape.sign[: at + 1]].append((at, shape))
         self._lengths = {tail: sorted({len(head) for head in self._heads(tail)}) for tail in self._ending}
+
+    @cached_property
+    def search(self) -> re.Pattern[str]:
+        """The search for literals, compiled when a text has a word to search."""
+        return re.compile("|".join(f"{re.escape(one)}(?:{'|'.join(some)})" for one, some in self._options.items()))
 
     def _heads(self, *tails: str) -> Iterator[str]:
         """Yield the literals up to their last mark."""
@@ -136,7 +149,7 @@ class _Finder:
             yield from self._in_words(look, once=once)
 
     def _in_words(self, look: Look, *, once: bool) -> Iterator[KeySpan]:
-        search, words, density = self._search.search, look.words, _Density()
+        search, words, density = self.search.search, look.words, _Density()
         done = 0
         while (match := search(words, done)) is not None:
             at, end = match.span()
@@ -202,6 +215,20 @@ def _before(mark: str, heads: Iterable[str]) -> str:
     alone = re.escape("".join(last for last, first in firsts.items() if "" in first))
     of_two = f"(?<={quick}{re.escape(mark)})(?<=(?:{pairs}){re.escape(mark)})"
     return f"(?:{of_two}|(?<=[{alone}]{re.escape(mark)}))" if alone else of_two
+
+
+def _any_before(heads: Sequence[str], tail: str) -> str:
+    """Return a pattern for the place behind one of these texts, which end with the tail: letter by letter backwards."""
+    by_letter: dict[str, list[str]] = defaultdict(list)
+    for head in heads:
+        if head != tail:
+            by_letter[head[-len(tail) - 1] + tail].append(head)
+    options = [f"(?<!{_IN_A_WORD}{re.escape(tail)})"] if tail in heads else []
+    for longer, some in by_letter.items():
+        head = re.escape(some[0] if len(some) == 1 else longer)
+        rest = f"(?<!{_IN_A_WORD}{head})" if len(some) == 1 else _any_before(some, longer)
+        options.append(f"(?<={head}){rest}")
+    return f"(?:{'|'.join(options)})"
 
 
 _FINDER = _Finder(SHAPES)

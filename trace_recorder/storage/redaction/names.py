@@ -14,8 +14,8 @@ import re
 import string
 from collections.abc import Callable, Iterator
 
+from trace_recorder.storage.redaction import commands
 from trace_recorder.storage.redaction.candidates import Beginnings, Look
-from trace_recorder.storage.redaction.commands import secrets_in_commands
 from trace_recorder.storage.redaction.name_kinds import (
     LONGEST_LOOK,
     PLACE_FOR_ONE,
@@ -118,7 +118,7 @@ def signs(look: Look, *, any_value: bool = False) -> list[int]:
         elif _may_be_secret(look.plain, _name_begins(look.plain, letters, at), match, any_value=any_value):
             places.append(at)
             done = look.string_end(max(match.end(_COOKIE_END), match.end(_MEMBER_END)))
-    return [*places, *(at for at, _ in secrets_in_commands(look.plain))] if has_commands else places
+    return [*places, *commands.signs(look)] if has_commands else places
 
 
 def _may_be_secret(plain: str, begin: int, match: re.Match[str], *, any_value: bool) -> bool:
@@ -178,7 +178,7 @@ def _value_of(text: str, begin: int, match: re.Match[str], is_known: Is) -> tupl
     value = _read_value(text, look, is_json=match[_CLOSE] is not None, is_open=is_open is not None)
     has_scheme = match[_SCHEME_THERE] or match[_SCHEME_BEHIND_BLANK]
     if has_scheme:
-        is_secret = len(value) >= 8 and not PLACE_FOR_ONE.match(value) and _DIGIT.search(value) is not None
+        is_secret = len(value) >= 8 and not PLACE_FOR_ONE.match(value.lower()) and _DIGIT.search(value) is not None
     else:
         is_secret = len(value) >= (SHORTEST_WEAK if kind == "weak" else SHORTEST)  # rules out most values
     is_secret = is_secret or is_known(value)
@@ -222,8 +222,8 @@ def _read_value(text: str, look: re.Match[str], *, is_json: bool, is_open: bool)
 
 def _name_begins(text: str, letters: bytes, stem: int) -> int:
     """Return where the name with this stem begins: the text before it may be an escape that ends in letters."""
-    longest = max(0, stem - _LONGEST_NAME)
-    begin = max(letters.rfind(b" ", longest, stem) + 1, longest)
+    longest = stem - _LONGEST_NAME if stem > _LONGEST_NAME else 0
+    begin = letters.rfind(b" ", longest, stem) + 1 or longest
     if begin == 0 or text[begin - 1] not in "\\[%;":
         return begin
     if text[begin - 1] == "\\" and text[begin] in "nrtbf":
