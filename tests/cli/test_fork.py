@@ -16,6 +16,7 @@ from tests.journals import records_of
 from tests.rerun.runs import said
 from trace_recorder import load
 from trace_recorder.derive.validate import validate
+from trace_recorder.values.origins import ReplayedFrom
 
 ASKING = """
     import httpx, os, sys
@@ -96,6 +97,7 @@ def test_the_child_names_its_parent_and_how_it_ended(place: Place) -> None:
     start = records_of(child)[0].data
     assert (start["parent"], start["forked_at"]) == (parent, {"interaction_id": "llm_2", "step_number": 2})
     assert (load(child).task, validate(child).ok) == ("count", True)
+    assert [one.replayed_from for one in load(child).llm_interactions] == [ReplayedFrom(parent, "llm_1"), None, None]
     assert ending(child) == {"status": "failed", "success": False, "error": "SystemExit", "exit_code": 3, "calls": 3}
 
 
@@ -121,6 +123,8 @@ def test_an_answer_of_a_file_is_given_for_that_call(place: Place, server: Server
     done = fork(place, "--at", "2", "--answer", "answer.json")
 
     assert (done.stdout, len(server.requests)) == ("running y\none wrote x by hand wrote y live\n", 4)
+    origins = [one.replayed_from for one in load(place.path / "child.json").llm_interactions]
+    assert [one and (one.interaction_id, one.by_hand) for one in origins] == [("llm_1", False), ("llm_2", True), None]
 
 
 def test_a_stream_is_answered_by_the_text_of_one(place: Place, server: Server) -> None:

@@ -19,7 +19,7 @@ from tests.agreement import agrees_when_saved
 from tests.capture.server import CHAT_STREAM, Answer, plain, serving, stream
 from tests.cli.invoking import invoke
 from tests.journals import records_of
-from tests.rerun.runs import NOWHERE, ask, client
+from tests.rerun.runs import KEY, NOWHERE, ask, client
 from trace_recorder import TrajectoryRecorder, fork, load, replay
 from trace_recorder.derive.document import from_document
 from trace_recorder.derive.validate import validate
@@ -84,6 +84,27 @@ def test_a_replay_names_its_run_and_each_call_its_source(source: Path, tmp_path:
     counted = {name: again.metrics[name] for name in ("llm_calls", "replayed_llm_calls", "attempts")}
     assert counted == {"llm_calls": 0, "replayed_llm_calls": 4, "attempts": 0}
     assert again.metrics.keys().isdisjoint({"input_tokens", "total_input_tokens", "llm_seconds"})
+
+
+def test_an_async_replay_names_its_sources_too(source: Path, tmp_path: Path) -> None:
+    """A plain call, a stream, a refused call, and one without a response."""
+    path = tmp_path / "again.json"
+
+    async def act(made: openai.AsyncOpenAI) -> None:
+        two: Any = [{"role": "user", "content": "two"}]
+        await made.chat.completions.create(model="m", messages=[{"role": "user", "content": "one"}])
+        async for _ in await made.chat.completions.create(model="m", messages=two, stream=True):
+            pass
+        for broken, text in ((made, "three"), (made.with_options(base_url=NOWHERE), "four")):
+            with suppress(openai.APIError):
+                await broken.chat.completions.create(model="m", messages=[{"role": "user", "content": text}])
+
+    with replay(source) as run, TrajectoryRecorder(path, strict=True) as recorder:
+        made = openai.AsyncOpenAI(api_key=KEY, base_url=NOWHERE, max_retries=0)
+        asyncio.run(act(recorder.wrap(run.wrap(made))))
+
+    identity = load(source).trajectory_id
+    assert origins(path) == [(f"llm_{number}", ReplayedFrom(identity, f"llm_{number}")) for number in (1, 2, 3, 4)]
 
 
 def test_a_fork_tells_what_it_was_given_from_what_it_made(source: Path) -> None:
@@ -192,15 +213,18 @@ with TrajectoryRecorder("again.json") as recorder:
 """
 
 
-def test_a_program_that_is_replayed_names_its_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The recorder of a program that `trace-recorder replay` runs knows what it repeats."""
+@pytest.mark.parametrize("tools", ["recorded", "live"])
+def test_a_program_that_is_replayed_names_its_source(
+    tools: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The recorder of a program that `trace-recorder replay` runs knows what it repeats, also if its tools run."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "agent.py").write_text(AGENT)
     recording = tmp_path / "one.json"
     with serving(used("1")) as server, TrajectoryRecorder(recording) as recorder:
         ask(recorder.wrap(client(f"{server.url}/v1")), "one")
     identity = load(recording).trajectory_id
-    result = invoke("replay", recording, "--", sys.executable, "agent.py")
+    result = invoke("replay", recording, "--tools", tools, "--", sys.executable, "agent.py")
 
     assert (result.exit_code, origins(tmp_path / "again.json")) == (0, [("llm_1", ReplayedFrom(identity, "llm_1"))])
     assert load(tmp_path / "again.json").metadata["replay_of"] == {"trajectory_id": identity, "file": "one.jsonl"}
