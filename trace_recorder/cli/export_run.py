@@ -24,6 +24,9 @@ from trace_recorder.guard import try_call
 from trace_recorder.storage.atomic_write import replace_file
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.left_out import REPLAYED
+
+_NOTHING = "there is nothing in it that this format can hold"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +126,8 @@ def _outputs(conversion: Conversion, run: Path, source: Source, outcome: Outcome
         (outcome.empty if empty else outcome.failed).append(str(error))
         return []
     if not pieces:
-        outcome.empty.append(f"{run}: there is nothing in it that this format can hold")
+        why = "no row learns from it, as answers in it are replayed" if left_out[REPLAYED] else _NOTHING
+        outcome.empty.append(f"{run}: {why}")
     outcome.count(trajectory)
     outcome.left_out.update(left_out)
     return pieces

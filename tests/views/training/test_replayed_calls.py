@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from tests.cli.invoking import invoke
 from tests.views.made import Payload, assistant, call, gave, run, use
 from trace_recorder import Trajectory
 from trace_recorder.views.left_out import REPLAYED
@@ -135,3 +138,12 @@ def test_runs_with_replayed_answers_make_no_other_pairs() -> None:
         [],
         {"runs whose answers are all replayed": 1, "runs with a replayed answer after one of their own": 1},
     )
+
+
+def test_an_export_says_why_a_replay_has_no_rows(tmp_path: Path) -> None:
+    """The message names the reason, and not that there was nothing in the run."""
+    (tmp_path / "again.json").write_text(json.dumps(told(second=GIVEN).to_document()), encoding="utf-8")
+
+    result = invoke("export", tmp_path / "again.json", "-f", "openai", "-o", tmp_path / "rows.jsonl")
+
+    assert "again.json: no row learns from it, as answers in it are replayed" in result.output
