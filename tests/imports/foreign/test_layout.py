@@ -208,3 +208,12 @@ def test_what_the_standard_refuses_is_described(tmp_path: Path) -> None:
     run = _read(tmp_path, Annotation(key="nan", value=float("nan")), Annotation(key="half", value="\ud800"))
     assert run.annotations["nan"] == {"__type__": "float", "repr": "nan"}
     assert run.annotations["half"] == {"__type__": "str", "repr": "'\\ud800'"}
+
+
+def test_a_run_of_which_a_single_time_is_known_has_no_end() -> None:
+    """It would have taken no time at all."""
+    answer = Call(time="2026-01-01T00:00:01+00:00", conversation=None, response={"content": "a"})
+    run = ForeignRun(identity="r", events=[answer])
+    assert run.times() == ("2026-01-01T00:00:01+00:00", "")
+    run.events.append(Call(time="2026-01-01T00:00:03+00:00", conversation=None))
+    assert run.times() == ("2026-01-01T00:00:01+00:00", "2026-01-01T00:00:03+00:00")

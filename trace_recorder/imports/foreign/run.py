@@ -266,7 +266,12 @@ class ForeignRun:
     metadata: Members = field(default_factory=dict)
 
     def times(self) -> tuple[str, str]:
-        """Return when it began and ended: as the source states, or else the times of its first and last event."""
+        """Return when it began and ended: as the source states, or else the times of its first and last event.
+
+        If the source has a single time, it is not known when the run ended.
+        """
         ends = (event.ended or "" for event in self.events if isinstance(event, Exchange | ToolRun))
         found = [time for time in chain((event.time for event in self.events), ends) if time]
-        return self.start_time or (found[0] if found else ""), self.end_time or (max(found) if found else "")
+        start = self.start_time or (found[0] if found else "")
+        last = max(found, default="")
+        return start, self.end_time or ("" if last == start else last)
