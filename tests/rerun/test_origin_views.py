@@ -143,6 +143,8 @@ def test_show_says_where_answers_are_from(name: str, runs: Runs) -> None:
     assert labelled(said, "origin") == [origin]
     assert labelled(said, "calls")[0].startswith(calls)
     assert labelled(said, "replayed") == sources
+    spent = [text.endswith(", when it was recorded") for text in labelled(said, "tokens")[MADE[name] > 0 :]]
+    assert sum(spent) == sum(source.startswith("from") for source in sources)
     assert labelled(said, "metadata") == []
 
 

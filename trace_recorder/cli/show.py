@@ -93,7 +93,7 @@ class Show:
             yield from self._prompt(self._prompts.of_call(call, self._turn_of(call)))
         if call.answered:
             yield Entry("tokens", f"not stated: {USAGE_ADVICE}" if is_usage_left_out(call) else "")
-            yield from self._answer(response, prompt_tokens(call))
+            yield from self._answer(response, prompt_tokens(call), replayed=call.is_replayed)
             for number in range(1, len(response.choices)):
                 yield from self._choice(response, number)
             yield Entry("not read", _unread(call), style="yellow")
@@ -126,10 +126,11 @@ class Show:
             for call in message.tool_calls:
                 yield from self._tool(call, indent=4)
 
-    def _answer(self, response: LLMResponse, prompt: int | None = None) -> Iterator[Entry]:
+    def _answer(self, response: LLMResponse, prompt: int | None = None, *, replayed: bool = False) -> Iterator[Entry]:
         """Yield an answer; `prompt` are the tokens that went in. Of a step's own answer, they are as it states them."""
         total = response.usage.input_tokens if prompt is None else prompt
-        yield Entry("tokens", tokens_of({**asdict(response.usage), "total_input_tokens": total}))
+        tokens = tokens_of({**asdict(response.usage), "total_input_tokens": total})
+        yield Entry("tokens", f"{tokens}, when it was recorded" if tokens and replayed else tokens)
         yield Entry("thought", response.reasoning or "", style="italic")
         yield Entry("answer", response.content or "", style="green")
         yield from self._beside(response)

@@ -62,8 +62,9 @@ export function ReplayedFrom({ call, outline }: { call: Call; outline: Outline }
   const source = call.replayed_from;
   if (!source) return null;
   const { run, relations } = outline;
-  const id = relations?.sources[source.trajectory_id ?? ""];
   const origin = [run.replay_of, run.forked_from].find((one) => one?.trajectory_id === source.trajectory_id);
+  // The sources are those of the calls that were there when the page was opened.
+  const id = relations?.sources[source.trajectory_id ?? ""] ?? (origin && (relations?.replay_of ?? relations?.forked_from));
   const other = nameOf(origin ?? source, id);
   const recorded = source.interaction_id ?? "a call";
   return (
