@@ -32,6 +32,7 @@ def interaction_of(call: CallRecords) -> LLMInteraction:
     request_data, ending = call.request_data, call.ending
     end: Mapping[str, Payload] = request_data if call.is_manual else ending.data if ending else {}
     first_token: Payload = (call.last_part if not end or "polled" in end else end).get("time_to_first_token_seconds")
+    origin: Payload = (end or call.last_part).get("replayed_from")
     asked = asked_of(request_data)
     model = asked.get("model") or request_data.get("model")
     ending_error = None
@@ -54,7 +55,7 @@ def interaction_of(call: CallRecords) -> LLMInteraction:
         stream=bool(end["stream"] if "stream" in end else asks_for_stream(request_data, asked)),
         complete=complete,
         ended_by=ended_by,
-        replayed_from=ReplayedFrom.of_document((end or call.last_part).get("replayed_from")),
+        replayed_from=None if origin is None else ReplayedFrom.of_document(origin),
         **texts_of_members(request_data, _TEXTS),
     )
 

@@ -214,13 +214,10 @@ class MessagePrefix:
         Return none if the reading of an element depends on earlier ones, or if there is no such end. A history of which
         less than half can be here is not searched.
         """
-        if (
-            self.merge_rule
-            or self._made_up
-            or self._numbering.has_added_ids
-            or self._numbering.has_open_calls
-            or numbers[min((len(numbers) + 1) // 2, len(numbers) - 1)] not in self.numbers
-        ):
+        middle = numbers[min((len(numbers) + 1) // 2, len(numbers) - 1)]
+        if self.merge_rule or self._made_up or middle not in self.numbers:
+            return []
+        if self._numbering.has_added_ids or self._numbering.has_open_calls:
             return []
         pairs = zip(self.numbers, numbers, strict=False)
         same = next((at for at, (one, other) in enumerate(pairs) if one != other), len(numbers))

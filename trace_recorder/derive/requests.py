@@ -8,7 +8,7 @@ None and has to be read as a whole.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from operator import attrgetter
 
@@ -19,7 +19,7 @@ from trace_recorder.dialects.split_messages import MessageGroup, read_groups
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.message_table import MessageTable
-from trace_recorder.values.messages import Message, Payload, RequestReading, Tool
+from trace_recorder.values.messages import Message, Payload, RequestReading
 from trace_recorder.values.shared_sequence import SharedSequence
 from trace_recorder.values.structs import replace
 
@@ -61,7 +61,6 @@ class RequestReader:
             self._render: Render = keep
         self._prefixes: list[MessagePrefix] = []
         self.readings: dict[str, ElementReadings] = {} if readings is None else readings
-        self._tools: Sequence[Tool] = ()
 
     def read(
         self, interaction_id: str, dialect: str | None, data: Mapping[str, Payload], history: str = ""
@@ -124,8 +123,7 @@ class RequestReader:
         """Read a request without its history. Return the messages that come before it apart."""
         body = self._items.expand({"body": request.body, "items": request.other_items})
         base = request.reader.read_request(body | {request.history: []})
-        self._tools = self._tools if self._tools == base.tools else SharedSequence.of(base.tools)
-        return replace(base, messages=SharedSequence(), tools=self._tools), [*base.messages]
+        return replace(base, messages=SharedSequence(), tools=SharedSequence.of(base.tools)), [*base.messages]
 
     def _append_new(self, prefix: MessagePrefix, request: _Request, numbers: array[int]) -> bool:
         """Append the elements that a prefix does not have yet. False if the first one merges with its last message."""

@@ -22,6 +22,7 @@ from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.values.message_table import MessageTable, NumberedMessages
 from trace_recorder.values.messages import Message, Payload, RequestReading, ToolResult
 from trace_recorder.values.prompt_changes import Numbers, changes_between
+from trace_recorder.values.structs import replace
 
 MAX_PROMPTS = 64
 """How many conversations are remembered. Agents that take turns need one each."""
@@ -143,9 +144,9 @@ class TablePrompts:
         beginning = self._beginnings.get(key)
         if beginning is None:
             offer, messages = begin()
-            beginning = TablePrompt(key, offer)
+            beginning = TablePrompt(key, replace(offer, tools=self._table.tools(offer.tools)))
             beginning.elements.append(PREAMBLE)
-            self._append(beginning, [(1, messages)], readings)
+            self._append(beginning, [(1, [*map(self._table.instruction, messages)])], readings)
             self._beginnings[key] = beginning
         prompt = TablePrompt(key, beginning.offer, made_up=beginning.made_up)
         prompt.keep(beginning, 0, 1)
