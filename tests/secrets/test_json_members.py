@@ -33,9 +33,9 @@ SECRET: dict[str, Payload] = {
     "a variable with a number": [{"name": "DB_PASSWORD_1", "value": "postgres"}],
     "deep": {"a": [{"b": {"private_key": "abc"}}]},
     "a variable": [{"name": "DB_PASSWORD", "value": "postgres"}],
-    "arguments": {"arguments": json.dumps({"password": "hunter2"})},
-    "JSON in JSON in JSON": {"content": json.dumps({"body": json.dumps({"password": "hunter2"})})},
-    "a list that is JSON": {"content": json.dumps([{"password": "hunter2"}], indent=2)},
+    "arguments": {"arguments": json.dumps({"password": "rosebud"})},
+    "JSON in JSON in JSON": {"content": json.dumps({"body": json.dumps({"password": "rosebud"})})},
+    "a list that is JSON": {"content": json.dumps([{"password": "rosebud"}], indent=2)},
     "a name with escapes": {"\u00fc_password": "hunter2"},
 }
 HARMLESS: dict[str, Payload] = {
@@ -55,8 +55,8 @@ HARMLESS: dict[str, Payload] = {
         "auth": "none",
         "cache_key": "users",
     },
-    "prose": {"content": 'Send {"password": "hunter2"} to log in.'},
-    "code": {"content": 'login = {"password": "hunter2"}'},
+    "prose": {"content": 'Send {"password": "rosebud"} to log in.'},
+    "code": {"content": 'login = {"password": "rosebud"}'},
     "numbers": {"password": 12345678, "secret": None, "api_key": False, "access_token": ["a"]},
 }
 

@@ -87,10 +87,10 @@ def test_what_was_harmless_is_masked_once_it_is_known() -> None:
 def test_what_was_harmless_is_masked_once_a_short_value_in_it_is_known() -> None:
     """The same is true of a value that is masked only behind the name of a secret."""
     redaction = Redaction(default_redactor, {})
-    text = '"content":"password: admin"'
+    text = '"content":"password: Admin"'
 
     before = redaction.mask_all([text])
-    redaction.learn(["admin"])
+    redaction.learn(["Admin"])
 
     masked = '"content":"password: [REDACTED:assigned-secret]"'
     assert (before, redaction.mask_all([text])) == ([(text, 0)], [(masked, 1)])

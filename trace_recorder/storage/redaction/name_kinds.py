@@ -13,6 +13,8 @@ from functools import lru_cache
 from itertools import product
 from typing import Literal
 
+from trace_recorder.storage.redaction.letters import rare_pairs
+
 Kind = Literal["strong", "weak", "cookie"]
 Form = Literal["quoted", "variable", "line", "bare"]
 """How a value is written after its name."""
@@ -127,12 +129,17 @@ def says_secret(name: str) -> bool:
 
 
 def is_strange(value: str, shortest: int = 16) -> bool:
-    """Whether a text looks like a key: long, with letters and digits mixed, and without words."""
+    """Whether a text looks like a key: long, with letters and digits mixed, or letters that no word has so."""
     look = value[:LONGEST_SAMPLE]
     if len(look) < shortest or len(set(look)) < 8:
         return False
     classes = look.encode("latin-1", "replace").translate(_CLASSES)
     steps = sum(map(classes.count, _STEPS))
+    if steps >= 3 and 5 * steps >= len(look):
+        return True
+    if not (look.islower() or look.isupper()):
+        return False  # a name of several words, such as `DBClusters`, has abbreviations
+    steps += rare_pairs(look)
     return steps >= 3 and 5 * steps >= len(look)
 
 
@@ -146,7 +153,7 @@ PLACE_FOR_ONE = re.compile(
     r"\[redacted|[$<{%@#]|\*{2}|\.{2}|x{3}|_{3}|-{2}|(?:your|my|some|the|insert|enter|change|replace|put|example|sample|dummy"
     r"|fake|placeholder|redacted|todo|none|null|nil|undefined|true|false|optional|required|env|os|process|self|this|args"
     r"|config|settings|options|opts|params|request|req|ctx|secrets|vault|var|data|input|lm-studio|ollama|not-needed|empty)"
-    r"(?:\b|[-_.])|an?(?:[-_.]|\Z)|foo|bar|baz|test|passw|secret|token|api[-_]?key|hunter2?\Z|(.)\1*\Z",
+    r"(?:\b|[-_.])|an?(?:[-_.]|\Z)|foo|bar|baz|test|passw|secret|token|api[-_]?key|(.)\1*\Z",
 )
 """How the text in the place of a secret begins, in lower case: to ignore case takes twice as long."""
 _HEX = re.compile(r"[0-9a-f]{1,100}")
@@ -158,6 +165,13 @@ _TYPE = re.compile(
 _VERSION = re.compile(r"v?\d+(?:[._]\d++)+")
 _DOTTED = re.compile(r"[A-Za-z_$]\w*(?:(?:\.|->|::)[A-Za-z_$]\w*+)+")
 _WORDS = re.compile(r"[A-Za-z][-A-Za-z_.:/~+=@ ]*+")
+_SMALL_WORD = re.compile(r"[a-z]{4,}(?:-[a-z]++)*+")
+_MENTIONS_ONE = re.compile(r"pass|secret|token|key|auth|cred|jwt|bearer")
+_NAMES_ONE = re.compile(
+    r"(?:pass(?:word|wd)?|secrets?|token|key|auth|creds?|credentials?|ref)\Z"
+    r"|(?:^|-)(?:pass(?:word|wd)?|secret|token|key|auth|fake|example|your|read|write)(?:-|\Z)"
+)
+"""A word that says what belongs there, such as `db-password`; `id-token: write` is a permission."""
 _EXPRESSION = re.compile(
     r"[A-Za-z_$][A-Za-z_$0-9]*(?:(?:\.|->|::)[A-Za-z_$][A-Za-z_$0-9]*+)+|[A-Za-z_$][A-Za-z_$]*\d{0,2}|.*[=!<>]=.*|.*[+*] ?[a-z_]+"  # noqa: E501 - a pattern is read in one piece
 )
@@ -171,8 +185,20 @@ _CAPITAL_INSIDE = re.compile(r"[a-z][A-Z]")
 _CONSONANTS = re.compile(r"[A-Z]{2}|[b-df-hj-np-tv-z]{4}")
 
 
-def is_secret_value(kind: Kind, name: str, value: str, form: Form) -> bool:  # noqa: PLR0911 - one rule a line
-    """Whether the text after the name of a secret is one; `form` is how it is written there."""
+def is_credential(scheme: str, value: str, *, is_alone: bool) -> bool:
+    """Whether the text after a scheme of authorization is a credential; `is_alone` if nothing follows it."""
+    if len(value) < 8 or PLACE_FOR_ONE.match(value.lower()):
+        return False
+    if _DIGIT.search(value) is not None or is_strange(value[:LONGEST_LOOK], 12):
+        return True
+    return is_alone and scheme != "basic" and value.isalpha() and _MENTIONS_ONE.search(value.lower()) is None
+
+
+def is_secret_value(kind: Kind, name: str, value: str, form: Form, *, is_alone: bool = False) -> bool:  # noqa: PLR0911 - one rule a line
+    """Whether the text after the name of a secret is one.
+
+    `form` is how it is written there. One that `is_alone` is all that follows in its line, or in its element of XML.
+    """
     look = value[:LONGEST_LOOK]
     if len(value) < SHORTEST:
         return False
@@ -180,6 +206,8 @@ def is_secret_value(kind: Kind, name: str, value: str, form: Form) -> bool:  # n
         return _is_strange_value(name, look, form) and not _is_no_value(name, look, form)
     if _is_no_value(name, look, form):
         return False
+    if is_alone and _SMALL_WORD.fullmatch(look):
+        return _NAMES_ONE.search(look) is None
     if _WORDS.fullmatch(look):
         is_no_word = form == "variable" or is_strange(look, 8) or (form == "quoted" and _is_no_word(look))
         return len(look) >= 8 and look.isalpha() and is_no_word
@@ -196,7 +224,9 @@ def is_secret_value(kind: Kind, name: str, value: str, form: Form) -> bool:  # n
 def _is_no_value(name: str, look: str, form: Form) -> bool:
     """Whether it is a placeholder, a type, a version, a URL or an expression."""
     low = look.lower()
-    if _is_placeholder(look, low) or ("{" in look and "}" in look) or low == name.lower():
+    if _is_placeholder(look, low) or ("{" in look and "}" in look) or name.lower().endswith(low):
+        return True
+    if look.isupper() and _MENTIONS_ONE.search(low) and not is_strange(look):
         return True
     if look.endswith("...") or "xxxx" in low or "://" in look:
         return True

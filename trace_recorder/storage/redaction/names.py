@@ -18,11 +18,11 @@ from trace_recorder.storage.redaction import commands
 from trace_recorder.storage.redaction.candidates import Beginnings, Look
 from trace_recorder.storage.redaction.name_kinds import (
     LONGEST_LOOK,
-    PLACE_FOR_ONE,
     SCHEMES,
     SHORTEST,
     SHORTEST_WEAK,
     Form,
+    is_credential,
     is_secret_value,
     kind_of,
     says_secret,
@@ -45,8 +45,11 @@ _PAIR = (
     rf"(?:{_QUOTE})?value(?:{_QUOTE})?\s{{0,3}}[:=]"
 )
 """Between a member "name" and the member "value" next to it."""
-_PLAUSIBLE = r"(?=[^\s\"'`<>]{4})(?=[^\s\"'`<>0-9]{0,7}[0-9]|[^\s\"'`<>]{8})"
-"""A value that may be a secret has eight characters, or four and a digit."""
+_PLAUSIBLE = (
+    r"(?=[^\s\"'`<>]{4})(?=[^\s\"'`<>0-9]{0,7}[0-9]|[^\s\"'`<>]{8}"
+    r"|[a-z-]{4,7}+(?:\"|</|[ \t]{0,20}+(?:[\r\n]|\\{1,7}[nr]|\Z)))"
+)
+"""A value that may be a secret has eight characters, or four and a digit, or is alone in its line or element."""
 _SCHEME = SCHEMES.lower()
 _ANY_VALUE = r"(?=[^\s\"'`<>]{4})"
 """A value that may be a known one, such as `postgres`."""
@@ -78,6 +81,8 @@ _QUOTED_LOOK = re.compile(rf"[^\s\"'`\\<>\0-\x1f]{{1,{LONGEST_LOOK}}}+")
 _BARE_VALUE = re.compile(r"[^\s\"'`\\<>,;&|(){}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]++")
 _BARE_LOOK = re.compile(rf"[^\s\"'`\\<>,;&|(){{}}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]{{1,{LONGEST_LOOK}}}+")
 _LONG_VALUE = re.compile(rf"[^\s\"'`<>]{{{SHORTEST_WEAK}}}")
+_ALONE = re.compile(r"[ \t]{0,20}+(?:[\r\n]|\\{1,7}[nr]|\Z)|</|[\"'`]")
+"""What follows a value that is alone in its line, its element of XML, or its quotes."""
 _REST_OF_LINE = re.compile(r"[^\"'`\\\r\n<>]{8,}+")
 _COOKIES = re.compile(r"(?:[\w.-]{1,60}+=[^\s;]{0,60}+; ?){0,8}[\w.-]{1,60}+=(?=[^\s;\d]{0,60}\d)[^\s;=]{8}")
 _MOST_OF_COOKIES = 1200
@@ -86,7 +91,6 @@ _JSON_SCALAR = re.compile(r"[-+\d.eE]+|true|false|null")
 _NAME_LETTERS = string.ascii_letters + string.digits + "_.-"
 _IN_NAMES = bytes(ord("w") if chr(code) in _NAME_LETTERS else 32 for code in range(256))
 _LONGEST_NAME = 60
-_DIGIT = re.compile(r"\d")
 
 _STEMS = Beginnings(
     [["sec", "sig", "ssh"], ["tok", "log"], ["key"], ["aut"], ["cre", "coo"], ["pas"], ["pw?", "s-c"], ["cur", "mys"]]
@@ -176,14 +180,16 @@ def _value_of(text: str, begin: int, match: re.Match[str], is_known: Is) -> tupl
     if kind is None or look is None:
         return None, 0
     value = _read_value(text, look, is_json=match[_CLOSE] is not None, is_open=is_open is not None)
-    has_scheme = match[_SCHEME_THERE] or match[_SCHEME_BEHIND_BLANK]
-    if has_scheme:
-        is_secret = len(value) >= 8 and not PLACE_FOR_ONE.match(value.lower()) and _DIGIT.search(value) is not None
+    scheme = match[_SCHEME_THERE] or match[_SCHEME_BEHIND_BLANK]
+    is_alone = _ALONE.match(text, look.end()) is not None
+    if scheme:
+        is_secret = is_credential(scheme.rstrip(), value, is_alone=is_alone)
     else:
         is_secret = len(value) >= (SHORTEST_WEAK if kind == "weak" else SHORTEST)  # rules out most values
     is_secret = is_secret or is_known(value)
     form = _form(text[max(0, begin - 60) : begin], begin, match, name) if is_secret else None
-    if form is None or not (has_scheme or is_known(value) or is_secret_value(kind, name, value, form)):
+    is_alone = is_alone and _is_assigned_alone(text, match, name, look.end())
+    if form is None or not (scheme or is_known(value) or is_secret_value(kind, name, value, form, is_alone=is_alone)):
         return None, look.end()
     if len(value) < LONGEST_LOOK:
         return (start, start + len(value)), look.end()
@@ -201,10 +207,19 @@ def _form(before: str, begin: int, match: re.Match[str], name: str) -> Form | No
         return "line" if before.endswith("<") else None
     if match[_OPEN] or match[_SCHEME_THERE]:
         return "quoted"
-    is_option = "-" in name and before.endswith(("'", '"', " "))
+    is_option = ("-" in name and before.endswith(("'", '"', " "))) or before.endswith("/:")
     if is_option or match[_PAIR_THERE] or match[_CLOSE] or _begins_line(before, begin):
-        return "variable" if match[_ASSIGN] and name.isupper() else "line"
+        return "variable" if match[_ASSIGN] and match[_ASSIGN] != ":" and name.isupper() else "line"
     return _assigned(before, name) if match[_ASSIGN] and match[_ASSIGN] in ("=", ":=", "?=") else "bare"
+
+
+def _is_assigned_alone(text: str, match: re.Match[str], name: str, end: int) -> bool:
+    """Whether a value that nothing follows is that of a setting (`a: b`, `a=b`, `<a>b</a>`), not of an expression."""
+    if match[_XML]:
+        return text.startswith(f"</{name}", end)
+    if match[_OPEN] or match[_CLOSE] or not match[_ASSIGN] or match[_ASSIGN] not in ":=":
+        return False
+    return (match.end() > match.end(_ASSIGN)) == (match[_ASSIGN] == ":")
 
 
 def _read_value(text: str, look: re.Match[str], *, is_json: bool, is_open: bool) -> str:

@@ -27,6 +27,13 @@ _NAMED = re.compile(
     rf"[ \t]{{0,20}}{_QUOTES}(?:{SCHEMES}[ ]{{0,3}})?[!#-&*+\-./0-:=?-_a-~]{{0,{LONGEST_WORD}}}\Z",  # noqa: E501 - a pattern is read in one piece
     re.IGNORECASE,
 )
+_ALONE = re.compile(
+    r"(?:pass(?:word|wd|phrase|code)?|pwd|pw|secret|token|key|authorization)[A-Za-z0-9_-]{0,14}"
+    rf"[ \t]{{0,20}}[:=>][ \t]{{0,20}}(?:{SCHEMES} {{1,3}})?[a-z-]{{4,200}}+"
+    r"(?:[ \t]{1,20}|</[A-Za-z0-9_.-]{0,60})\Z",
+    re.IGNORECASE,
+)
+"""A value that may be alone in its line, or in its element of XML."""
 _LINE = re.compile(
     r"(?:curl|sshpass|mysql|redis-cli|docker|podman|login|[Cc]ookie|setx?|setenv|ENV)"
     r"(?:[^\n]|(?<=\\)\n){0,500}\Z|login\s{1,4}\S{1,64}\s{1,20}(?:p[a-z]{0,7}(?:\s{1,4}\S{0,200})?)?\Z"
@@ -55,7 +62,7 @@ def unfinished(text: str) -> int:
     if word is not None and len(word[0]) < LONGEST_WORD and not _is_harmless(word[0]):
         start = word.start()
     shown = max(0, len(text) - _SHOWN, 0)
-    for pattern in (_NAMED, _LINE, _BEARER, _HASH):
+    for pattern in (_NAMED, _ALONE, _LINE, _BEARER, _HASH):
         found = pattern.search(text, min(shown, max(0, start - _SHOWN)))
         if found is not None:
             before = _LINE_BEFORE.search(text, max(0, found.start() - 100), found.start())

@@ -31,8 +31,16 @@ from trace_recorder.storage.redaction.json_members import (
 from trace_recorder.storage.redaction.json_strings import decode_string, strings_at, without_escapes
 from trace_recorder.storage.redaction.known_values import KnownSecrets
 from trace_recorder.storage.redaction.partial_secrets import unfinished
-from trace_recorder.storage.redaction.split_secrets import Part, lines_of
-from trace_recorder.storage.redaction.text_masking import EVERY, KNOWN, NAME, Sightings, default_redactor, mask_text
+from trace_recorder.storage.redaction.split_secrets import PIECES, Part, lines_of
+from trace_recorder.storage.redaction.text_masking import (
+    EVERY,
+    KNOWN,
+    NAME,
+    Sightings,
+    default_redactor,
+    mask_text,
+    masks_in,
+)
 
 Redactor = Callable[[str], str]
 Span = tuple[int, int]
@@ -134,15 +142,17 @@ class Redaction:
             return name
         return names.setdefault(name, f"{masked} {len(names) + 1}" if masked in names.values() else masked)
 
-    def mask(self, text: str) -> tuple[str, int]:
+    def mask(self, text: str, *, are_pieces: bool = False) -> tuple[str, int]:
         """Mask the strings of JSON text; return it with the number of secrets that were in it.
 
         A redactor of the user's sees values only, not the names of members. A string that it changed counts as one.
+        With `are_pieces`, what a model says in it was searched for names already, joined with what comes before and
+        after: the end of a piece is not the end of a line.
         """
         seen = None if self._looks_at_all else self._see(text)
-        return self._mask_strings(text, seen) if seen is None or any(seen.all) else (text, 0)
+        return self._mask_strings(text, seen, are_pieces=are_pieces) if seen is None or any(seen.all) else (text, 0)
 
-    def _mask_strings(self, text: str, seen: Sightings | None) -> tuple[str, int]:
+    def _mask_strings(self, text: str, seen: Sightings | None, *, are_pieces: bool = False) -> tuple[str, int]:
         """Mask the strings in which something was seen, or all of them."""
         places = seen.places() if seen else None
         defined = set(mcp_secrets(text) if self._knows_shapes else ())
@@ -152,6 +162,8 @@ class Redaction:
         for start, end, name, is_name in strings_at(text, places):
             value = decode_string(text, start, end)
             kinds = seen.kinds(start, end) if seen else EVERY
+            if are_pieces and name in PIECES:
+                kinds &= ~NAME
             if (start, end) in defined:
                 masked = MASK
             else:
@@ -240,14 +252,17 @@ class Redaction:
         yield_to_others()
         text, spelled = part.mask(self._sees_secrets, self._mask_secrets, self._mask_arguments)
         yield_to_others()
-        masked, count = self._mask_lines(text)
+        masked, count = self._mask_lines(text, part.masked_lines)
         return masked.encode("utf-8", "surrogateescape"), spelled + count, len(data)
 
-    def _mask_lines(self, text: str) -> tuple[str, int]:
+    def _mask_lines(self, text: str, masked_lines: frozenset[int] | None) -> tuple[str, int]:
         """Mask line by line: the strings of what is JSON in a line, or else the line."""
         if not self.sees(text):
             return text, 0
-        masked = [self.mask_line(line) for line in lines_of(text)]
+        masked = [
+            self.mask_line(line, are_pieces=masked_lines is None or number in masked_lines)
+            for number, line in enumerate(lines_of(text))
+        ]
         return "".join(line for line, _ in masked), sum(count for _, count in masked)
 
     def mask_part(self, before: BodyPart, data: bytes, *, last: bool) -> BodyPart:
@@ -278,30 +293,24 @@ class Redaction:
         masked = self._mask_secrets(text)
         return mask_fields(masked) if self._knows_shapes else masked
 
-    def mask_line(self, line: str) -> tuple[str, int]:
+    def mask_line(self, line: str, *, are_pieces: bool = False) -> tuple[str, int]:
         """Mask a line: the strings of what is JSON in it, or else all of it."""
         if not self.sees(line):
             return line, 0
         begin = _JSON_BEGIN.search(line)
         if begin is not None and is_json(line[begin.start() :]):
-            masked, count = self.mask(line[begin.start() :])
+            masked, count = self.mask(line[begin.start() :], are_pieces=are_pieces)
             return line[: begin.start()] + masked, count
         field = begin is None and _FIELD.match(line)
         masked = self._mask_secrets(line) if field else self.mask_plain(line)
         return masked, masks_in(line, masked)
 
 
-_BEGIN = "[REDACTED:"
 _PLACEHOLDER = re.compile(r"@string:\d+")
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z_./-]{0,60}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _JSON_BEGIN = re.compile(r"[{\[]")
 _FIELD = re.compile(r"(?:event|id|retry|:|\s*$)")
-
-
-def masks_in(text: str, masked: str) -> int:
-    """Return how many secrets have been masked in a text; what a redactor of the user's changed in it counts as one."""
-    return 0 if masked == text else max(1, masked.count(_BEGIN) - text.count(_BEGIN))
 
 
 def _encodes(text: str) -> bool:

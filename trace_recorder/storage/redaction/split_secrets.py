@@ -19,15 +19,16 @@ from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_oth
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.json_members import ARGUMENTS
 from trace_recorder.storage.redaction.partial_secrets import LONGEST
+from trace_recorder.storage.redaction.text_masking import masks_in
 from trace_recorder.values.json_text import STRING, parse_leniently
 from trace_recorder.values.messages import Payload
 
-_NAMES = (
+PIECES = (
     *("content", "text", "arguments", "partial_json", "thinking", "delta", "reasoning", "reasoning_content"),
     *("refusal", "response", "transcript", "signature_text", "input", "outputText", "generation"),
 )
 """The members that hold what a model says, piece by piece."""
-_NAME = re.compile(rf'"(?:{"|".join(_NAMES)})"[ ]?:[ ]?"')
+_NAME = re.compile(rf'"(?:{"|".join(PIECES)})"[ ]?:[ ]?"')
 _LONGEST_NAME = 64
 _INSIDE = re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _PIECE = re.compile(rf'{_NAME.pattern}({_INSIDE.pattern})"', re.DOTALL)
@@ -72,9 +73,11 @@ class Part:
         self.text = text
         self._lines = lines_of(text)
         self._said = _said(self._lines)
+        self.masked_lines: frozenset[int] | None = None
+        """The numbers of the lines whose pieces `mask` has searched; None if it found no sign of a secret in any."""
 
     def mask(self, sees: Sees, mask: Mask, mask_arguments: Mask) -> tuple[str, int]:
-        """Mask the secrets in its joined texts; return the part with the number of texts masked.
+        """Mask the secrets in its joined texts; return the part with the number of secrets masked.
 
         `mask_arguments` masks the arguments of tools: parts of JSON, in which names of members count.
         """
@@ -83,14 +86,14 @@ class Part:
         lines = self._lines[:]
         changed: dict[int, list[tuple[int, int, str]]] = {}
         count = 0
-        for place, pieces in _texts(lines).items():
+        texts = _texts(lines)
+        self.masked_lines = frozenset(piece.line for pieces in texts.values() for piece in pieces)
+        for place, pieces in texts.items():
             are_arguments = _are_arguments(place)
-            if len(pieces) == 1 and not are_arguments:
-                continue  # the event is masked as JSON
             said = "".join(piece.text for piece in pieces)
             masked = said if not sees(said) else mask_arguments(said) if are_arguments else mask(said)
             if masked != said:
-                count += 1
+                count += masks_in(said, masked)
                 for piece, left in _spread(pieces, said, masked):
                     changed.setdefault(piece.line, []).append((piece.start, piece.end, left))
         for number, changes in changed.items():
@@ -255,7 +258,7 @@ def _pieces(line: str, begin: int, number: int) -> Iterator[tuple[tuple[Payload,
     said: dict[int, tuple[tuple[Payload, ...], str]] = {}
     strings = literals = 0
     for strings, (place, text) in enumerate(_in_steps(_strings(event, ())), 1):
-        if place and place[-1] in _NAMES and text:
+        if place and place[-1] in PIECES and text:
             said[strings] = place, text
     found: list[tuple[tuple[Payload, ...], _Piece]] = []
     for literals, literal in enumerate(_in_steps(STRING.finditer(line, begin)), 1):
