@@ -24,7 +24,8 @@ from trace_recorder.storage.file_system import BINARY, lock
 from trace_recorder.storage.journal import Journal
 from trace_recorder.storage.journal_reader import Record, read
 from trace_recorder.storage.paths import document_path_for, journal_path_for, temporary_path
-from trace_recorder.storage.redaction.text_masking import default_redactor, masks_in
+from trace_recorder.storage.redaction.redactor import masks_in
+from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.jsonable import json_key, to_json
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import Status

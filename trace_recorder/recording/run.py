@@ -44,8 +44,7 @@ from trace_recorder.storage.journal import Journal
 from trace_recorder.storage.journal_lines import Data, encode_data
 from trace_recorder.storage.record_data import Records, item_records, record_data
 from trace_recorder.storage.redaction.body_parts import BodyPart
-from trace_recorder.storage.redaction.redactor import Redaction
-from trace_recorder.storage.redaction.text_masking import masks_in
+from trace_recorder.storage.redaction.redactor import Redaction, masks_in
 from trace_recorder.values.final_status import FinalStatus
 from trace_recorder.values.jsonable import members_to_json, to_jsonable
 from trace_recorder.values.messages import Payload, without_none

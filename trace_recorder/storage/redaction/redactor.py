@@ -253,7 +253,8 @@ class Redaction:
         text, spelled = part.mask(self._sees_secrets, self._mask_secrets, self._mask_arguments)
         yield_to_others()
         masked, count = self._mask_lines(text, part.masked_lines)
-        return masked.encode("utf-8", "surrogateescape"), spelled + count, len(data)
+        count += sum(masks_in(said, left) for said, left in spelled)
+        return masked.encode("utf-8", "surrogateescape"), count, len(data)
 
     def _mask_lines(self, text: str, masked_lines: frozenset[int] | None) -> tuple[str, int]:
         """Mask line by line: the strings of what is JSON in a line, or else the line."""
@@ -311,6 +312,11 @@ _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z_./-]{0,60}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _JSON_BEGIN = re.compile(r"[{\[]")
 _FIELD = re.compile(r"(?:event|id|retry|:|\s*$)")
+
+
+def masks_in(text: str, masked: str) -> int:
+    """Return how many secrets have been masked in a text; what a redactor of the user's changed in it counts as one."""
+    return 0 if masked == text else max(1, masked.count("[REDACTED:") - text.count("[REDACTED:"))
 
 
 def _encodes(text: str) -> bool:

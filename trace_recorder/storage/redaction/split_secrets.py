@@ -19,7 +19,6 @@ from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_oth
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.json_members import ARGUMENTS
 from trace_recorder.storage.redaction.partial_secrets import LONGEST
-from trace_recorder.storage.redaction.text_masking import masks_in
 from trace_recorder.values.json_text import STRING, parse_leniently
 from trace_recorder.values.messages import Payload
 
@@ -76,16 +75,16 @@ class Part:
         self.masked_lines: frozenset[int] | None = None
         """The numbers of the lines whose pieces `mask` has searched; None if it found no sign of a secret in any."""
 
-    def mask(self, sees: Sees, mask: Mask, mask_arguments: Mask) -> tuple[str, int]:
-        """Mask the secrets in its joined texts; return the part with the number of secrets masked.
+    def mask(self, sees: Sees, mask: Mask, mask_arguments: Mask) -> tuple[str, list[tuple[str, str]]]:
+        """Mask the secrets in its joined texts; return the part, and each text that changed, before and after.
 
         `mask_arguments` masks the arguments of tools: parts of JSON, in which names of members count.
         """
         if not any(map(sees, self._said)):
-            return self.text, 0
+            return self.text, []
         lines = self._lines[:]
         changed: dict[int, list[tuple[int, int, str]]] = {}
-        count = 0
+        texts_masked: list[tuple[str, str]] = []
         texts = _texts(lines)
         self.masked_lines = frozenset(piece.line for pieces in texts.values() for piece in pieces)
         for place, pieces in texts.items():
@@ -93,13 +92,13 @@ class Part:
             said = "".join(piece.text for piece in pieces)
             masked = said if not sees(said) else mask_arguments(said) if are_arguments else mask(said)
             if masked != said:
-                count += masks_in(said, masked)
+                texts_masked.append((said, masked))
                 for piece, left in _spread(pieces, said, masked):
                     changed.setdefault(piece.line, []).append((piece.start, piece.end, left))
         for number, changes in changed.items():
             for start, end, left in sorted(changes, reverse=True):
                 lines[number] = f"{lines[number][:start]}{json.dumps(left)}{lines[number][end:]}"
-        return "".join(lines), count
+        return "".join(lines), texts_masked
 
     def unfinished(self, waits: Waits) -> int:
         """Return how many characters at its end are to wait: from the event on in which what `waits` begins."""

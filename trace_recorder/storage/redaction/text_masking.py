@@ -180,11 +180,6 @@ def _mask_named(text: str, short: Collection[str]) -> str:
     return _mask_spans(text, secrets, "[REDACTED:assigned-secret]")
 
 
-def masks_in(text: str, masked: str) -> int:
-    """Return how many secrets have been masked in a text; what a redactor of the user's changed in it counts as one."""
-    return 0 if masked == text else max(1, masked.count("[REDACTED:") - text.count("[REDACTED:"))
-
-
 def _mask_spans(text: str, spans: Iterable[tuple[int, int]], mask: str) -> str:
     parts: list[str] = []
     done = 0
