@@ -32,15 +32,7 @@ from trace_recorder.storage.redaction.json_strings import decode_string, strings
 from trace_recorder.storage.redaction.known_values import KnownSecrets
 from trace_recorder.storage.redaction.partial_secrets import unfinished
 from trace_recorder.storage.redaction.split_secrets import PIECES, Part, lines_of
-from trace_recorder.storage.redaction.text_masking import (
-    EVERY,
-    KNOWN,
-    NAME,
-    Sightings,
-    default_redactor,
-    mask_text,
-    masks_in,
-)
+from trace_recorder.storage.redaction.text_masking import EVERY, KNOWN, NAME, Sightings, default_redactor, mask_text
 
 Redactor = Callable[[str], str]
 Span = tuple[int, int]
