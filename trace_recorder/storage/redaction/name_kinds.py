@@ -11,9 +11,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from itertools import product
+from string import ascii_lowercase
 from typing import Literal
-
-from trace_recorder.storage.redaction.letters import rare_pairs
 
 Kind = Literal["strong", "weak", "cookie"]
 Form = Literal["quoted", "variable", "line", "bare"]
@@ -90,6 +89,20 @@ _STEPS = (b"aA", b"a0", b"0a", b"0A", b"A0", b"AAa", b"aAA")
 Each step is counted once. Counting them costs a twentieth of searching for them by a pattern.
 """
 
+_FOLLOWING = (
+    "aabcdfgiklmnprstuvwxyz baeijlorsuy cacehiklorstuy dacdeilmnorstu eabcdefghiklmnopqrstuvwxyz facefilortu"
+    " gaeghilnorsu haeiortu iabcdefgklmnoprstuvxz jaeosu kaeilostu lacdeilmostuvy mabeimopsu nacdefgiklmnoprstuvy"
+    " oabcdfgijklmnoprstuvw padehiloprstuy qu rabcdefgiklmnoprstuvy sacefhiklmnopstuy tacdefhilmnoprstuvwy"
+    " uabcdegilmnoprst vaeio waeinos xeipt yaeilmnpst zaeio"
+)
+"""Each letter with the letters that follow it in words, most of the time.
+
+Of the pairs of letters in words that occur in three or more files of packages of PyPI and npm, 96 % are of these 315. Of
+the pairs of random letters, about half are others.
+"""
+_COMMON = frozenset(row[0] + letter for row in _FOLLOWING.split() for letter in row[1:])
+_RARE = frozenset(one + other for one in ascii_lowercase for other in ascii_lowercase) - _COMMON
+
 
 @lru_cache(maxsize=4096)
 def kind_of(name: str) -> Kind | None:
@@ -139,7 +152,8 @@ def is_strange(value: str, shortest: int = 16) -> bool:
         return True
     if not (look.islower() or look.isupper()):
         return False  # a name of several words, such as `DBClusters`, has abbreviations
-    steps += rare_pairs(look)
+    low = look.lower()
+    steps += sum(map(_RARE.__contains__, map(str.__add__, low, low[1:])))
     return steps >= 3 and 5 * steps >= len(look)
 
 
