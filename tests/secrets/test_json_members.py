@@ -137,6 +137,52 @@ def test_what_the_api_defines_as_a_secret_is_masked(more: Payload) -> None:
     assert masked == {"tools": [expected, request["tools"][1]]}
 
 
+LABELS: dict[str, Payload] = {
+    "config": {
+        "step": {"user": {"title": "Anmelden", "data": {"username": "Benutzername", "password": "Passwort"}}},
+        "error": {"cannot_connect": "Verbindung fehlgeschlagen", "invalid_auth": "Die Anmeldung ist ung\u00fcltig"},
+        "abort": {"single": "Bereits eingerichtet. Es ist nur eine Konfiguration m\u00f6glich."},
+    }
+}
+RECORDS: dict[str, tuple[str, Payload]] = {
+    "a login": ("correct horse", {"user": "bob", "password": "correct horse"}),
+    "a profile": (
+        "Red horse",
+        {"name": "Bob Smith", "city": "New York", "job": "Head of Sales", "password": "Red horse"},
+    ),
+    "an account": ("Red horse", {**LABELS, "account": {"id": 7, "password": "Red horse"}}),
+    "a list of accounts": ("Red horse", {**LABELS, "accounts": [{"title": "My bank", "password": "Red horse"}]}),
+    "settings": ("A b", {"host": "db", "user": "app", "name": "app", "engine": "x", "mode": "a b", "password": "A b"}),
+    "no label": ("rosebud", {"config": {**LABELS["config"], "password": "rosebud"}}),
+    "a key": ("Xkqzjwvbqmtpfhgd", {"config": {**LABELS["config"], "api_key": "Xkqzjwvbqmtpfhgd"}}),
+}
+
+
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_the_labels_of_a_file_of_translations_stay(*, ascii_only: bool) -> None:
+    """In a string that is wholly such a table, as a tool shows a file; also in JSON within JSON."""
+    file = json.dumps(LABELS, ensure_ascii=ascii_only, indent=2)
+    texts = [json.dumps({"content": file}), json.dumps({"content": json.dumps({"file": file})})]
+
+    assert [Redaction(default_redactor, {}).mask(text) for text in texts] == [(text, 0) for text in texts]
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_a_secret_among_words_is_no_label(name: str) -> None:
+    """A small object, data beside the words, a list of records, and a value that is no label."""
+    secret, record = RECORDS[name]
+    masked, count = Redaction(default_redactor, {}).mask(json.dumps({"content": json.dumps(record)}))
+
+    assert (secret in masked, count >= 1) == (False, True)
+
+
+def test_labels_in_arguments_and_in_the_record_itself_are_masked() -> None:
+    """Only a text that an agent reads or writes is taken for a table of labels."""
+    texts = [json.dumps(LABELS), json.dumps({"arguments": json.dumps(LABELS)})]
+
+    assert [Redaction(default_redactor, {}).mask(text)[1] for text in texts] == [1, 1]
+
+
 ARGUMENTS = json.dumps({"user": "bob", "password": "correct horse battery", "note": 'after "it"', "pwd": "x y"})
 EXPECTED = ARGUMENTS.replace("correct horse battery", MASK).replace("x y", MASK)
 

@@ -3,7 +3,8 @@ r"""Secrets in JSON that are known by the name of their member: `{"password": "h
 The name of a field is not a word in a sentence: the string under `password`, `client_secret` or `authorization_token`
 is a secret whatever it looks like, except for placeholders (`is_secret_member`). The same is true in a string that is
 wholly JSON, such as a tool's arguments, and in a part of such a string that a model streams (`mask_fields`). The
-headers and the authorization of an MCP server are secrets by the API's definition (`mcp_secrets`). Invariant: a value
+headers and the authorization of an MCP server are secrets by the API's definition (`mcp_secrets`). A string that is
+wholly a table of labels, such as a file of translations, keeps its labels (`_is_table_of_labels`). Invariant: a value
 is masked in its place only; it is not learned, because a password may be a word.
 """
 
@@ -16,9 +17,10 @@ from dataclasses import dataclass, field
 
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.json_strings import decode_string
-from trace_recorder.storage.redaction.name_kinds import SCHEMES, is_secret_value, kind_of, says_secret
+from trace_recorder.storage.redaction.name_kinds import SCHEMES, is_secret_value, is_strange, kind_of, says_secret
 from trace_recorder.storage.redaction.names import has_cookies
 from trace_recorder.values.json_text import COLON, parse_leniently
+from trace_recorder.values.messages import Payload
 
 Span = tuple[int, int]
 
@@ -31,10 +33,18 @@ _SPACE = re.compile(r"\s")
 _PLACEHOLDER = re.compile(
     r"str(?:ing)?|text|bytes|any|object|number|int(?:eger)?|bool(?:ean)?|null|none|nil|undefined|true|false|\*+|x{3,}|\.{3}|…"
     r"|<[^<>]*>|\$\{[^{}]*\}|\$\(.*\)|\$[A-Za-z_]\w*|%\w+%|\{+[^{}]*\}+|(?:your|my)[-_ ].*|\[REDACTED:.*"
-    r"|[~^]?v?\d+(?:\.\d+){1,3}|arn:.*",
+    r"|\[%[^\[\]]*%\]|[~^]?v?\d+(?:\.\d+){1,3}|arn:.*",
     re.IGNORECASE | re.DOTALL,
 )
 """Values that are written in the place of a secret: types, variables of templates, asterisks, versions, resources."""
+_FEWEST_LABELS = 6
+"""A table of labels has at least so many strings."""
+_MAX_JUDGED = 1000
+"""A table is judged by so many strings."""
+_REFERENCE = re.compile(r"\[%[^\[\]]{0,200}%\]|\{[^{}]{0,200}\}|")
+"""A label that is written elsewhere, a variable, or nothing."""
+_NO_LABEL = re.compile(r"[0-9@#$^+=~_\\|]")
+_OPENING = "\"'([{<*- \u00ab\u00a1\u00bf\u201c\u201e"
 _FIELD = re.compile(r"\"\s{0,20}+:\s{0,20}+\"")
 _INSIDE = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _LONGEST_NAME = 80
@@ -69,7 +79,13 @@ def mask_json(text: str) -> str:
     if text[:200].lstrip()[:1] not in {"{", "["}:
         return text
     masked = mask_fields(text)
-    return masked if masked == text or is_json(text) else text
+    if masked == text:
+        return text
+    try:
+        value = parse_leniently(text)
+    except ours(ValueError, RecursionError):
+        return text
+    return mask_fields(text, keep_labels=True) if _is_table_of_labels(value) else masked
 
 
 def is_json(text: str) -> bool:
@@ -81,14 +97,15 @@ def is_json(text: str) -> bool:
     return True
 
 
-def mask_fields(text: str) -> str:
+def mask_fields(text: str, *, keep_labels: bool = False) -> str:
     """Mask the secret fields of JSON text, or of a part of it that begins or ends anywhere."""
     parts: list[str] = []
     done = 0
     for name, start, end in _fields(text):
         value = text[start:end]
         if says_secret(name):
-            masked = MASK if is_secret_field(value) else value
+            is_secret = is_secret_field(value) and not (keep_labels and _is_label(_decoded(value)))
+            masked = MASK if is_secret else value
         else:
             masked = _mask_within(value) if '\\"' in value else value
         if masked != value:
@@ -121,12 +138,51 @@ def _name_begins(text: str, end: int) -> int:
 
 def _mask_within(spelled: str) -> str:
     """Mask the fields of a string that is JSON within JSON, as it is spelled there."""
-    try:
-        value = str(json.loads(f'"{spelled}"'))
-    except ours(ValueError):
-        return spelled
+    value = _decoded(spelled)
     masked = mask_json(value)
     return spelled if masked == value else json.dumps(masked)[1:-1]
+
+
+def _decoded(spelled: str) -> str:
+    """Return the text that the inside of a string of JSON spells; of one that is cut off, the inside itself."""
+    try:
+        return str(json.loads(f'"{spelled}"'))
+    except ours(ValueError):
+        return spelled
+
+
+def _is_table_of_labels(value: Payload) -> bool:
+    """Whether JSON is a table of labels: objects in objects with strings alone, most of which are labels.
+
+    One string in three has several words, or letters beyond ASCII. A record of data has numbers, names of accounts, and
+    other values as well; a list of objects is data too.
+    """
+    if not isinstance(value, dict):
+        return False
+    strings: list[str] = []
+    objects = [value]
+    while objects:
+        for element in objects.pop().values():
+            if isinstance(element, str):
+                strings.append(element)
+            elif isinstance(element, dict):
+                objects.append(element)
+            else:
+                return False
+    del strings[_MAX_JUDGED:]
+    labels = sum(map(_is_label, strings))
+    phrases = sum(" " in text or not text.isascii() for text in strings)
+    return len(strings) >= _FEWEST_LABELS and 5 * labels >= 4 * len(strings) and 3 * phrases >= len(strings)
+
+
+def _is_label(text: str) -> bool:
+    """Whether a text is a word or words for people: with a capital first or several words, and without digits."""
+    if _REFERENCE.fullmatch(text):
+        return True
+    first = text.lstrip(_OPENING)[:1]
+    is_for_people = (first.isalpha() and not (first.isascii() and first.islower())) or " " in text.strip()
+    is_key = " " not in text and is_strange(text.lower(), 12)
+    return is_for_people and not is_key and _NO_LABEL.search(text) is None
 
 
 def open_field(text: str) -> int:

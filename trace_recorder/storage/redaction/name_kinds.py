@@ -164,7 +164,7 @@ SHORTEST_WEAK = 16
 """A value after a name that has other uses too has at least this many characters."""
 _PATHS = ("/", "./", "~/", "../")
 PLACE_FOR_ONE = re.compile(
-    r"\[redacted|[$<{%@#]|\*{2}|\.{2}|x{3}|_{3}|-{2}|(?:your|my|some|the|insert|enter|change|replace|put|example|sample|dummy"
+    r"\[redacted|\[%|[$<{%@#]|\*{2}|\.{2}|x{3}|_{3}|-{2}|(?:your|my|some|the|insert|enter|change|replace|put|example|sample|dummy"
     r"|fake|placeholder|redacted|todo|none|null|nil|undefined|true|false|optional|required|env|os|process|self|this|args"
     r"|config|settings|options|opts|params|request|req|ctx|secrets|vault|var|data|input|lm-studio|ollama|not-needed|empty)"
     r"(?:\b|[-_.])|an?(?:[-_.]|\Z)|foo|bar|baz|test|passw|secret|token|api[-_]?key|(.)\1*\Z",
