@@ -45,6 +45,12 @@ HARMLESS = (
     *("Authorization: Bearer authentication", "Authorization: Bearer accesstoken", "Authorization: Basic notreally"),
     *("Authorization: Bearer header, and more", "<password>string</password>", "<password>hunter</secret>"),
     *("result_key: knowledgeBaseSummaries", "key: MultiIndexSelector", "--password suffers", "API_KEY=MYAPIKEY"),
+    *(
+        'raise ValueError("password: unsafe")',
+        "password:=hunter",
+        "password: missing",
+        "Authorization: Token description",
+    ),
     *('password = "hunter"', "label: Password", "password: Passwort", "exports.getUrlWithToken = getUrlWithToken"),
 )
 

@@ -184,8 +184,9 @@ _MENTIONS_ONE = re.compile(r"pass|secret|token|key|auth|cred|jwt|bearer")
 _NAMES_ONE = re.compile(
     r"(?:pass(?:word|wd)?|secrets?|token|key|auth|creds?|credentials?|ref)\Z"
     r"|(?:^|-)(?:pass(?:word|wd)?|secret|token|key|auth|fake|example|your|read|write)(?:-|\Z)"
+    r"|^(?:missing|invalid|valid|hidden|unset|(?:un)?changed|unknown|wrong|incorrect|expired|(?:dis|en)abled|provided|removed)\Z"
 )
-"""A word that says what belongs there, such as `db-password`; `id-token: write` is a permission."""
+"""A word that says what belongs there, or what is the matter with it; `id-token: write` is a permission."""
 _EXPRESSION = re.compile(
     r"[A-Za-z_$][A-Za-z_$0-9]*(?:(?:\.|->|::)[A-Za-z_$][A-Za-z_$0-9]*+)+|[A-Za-z_$][A-Za-z_$]*\d{0,2}|.*[=!<>]=.*|.*[+*] ?[a-z_]+"  # noqa: E501 - a pattern is read in one piece
 )
@@ -205,7 +206,7 @@ def is_credential(scheme: str, value: str, *, is_alone: bool) -> bool:
         return False
     if _DIGIT.search(value) is not None or is_strange(value[:LONGEST_LOOK], 12):
         return True
-    return is_alone and scheme != "basic" and value.isalpha() and _MENTIONS_ONE.search(value.lower()) is None
+    return is_alone and scheme == "bearer" and value.isalpha() and _MENTIONS_ONE.search(value.lower()) is None
 
 
 def is_secret_value(kind: Kind, name: str, value: str, form: Form, *, is_alone: bool = False) -> bool:  # noqa: PLR0911 - one rule a line

@@ -83,6 +83,7 @@ _BARE_LOOK = re.compile(rf"[^\s\"'`\\<>,;&|(){{}}\[\]\0-\x1f\u3000-\u303f\uff01-
 _LONG_VALUE = re.compile(rf"[^\s\"'`<>]{{{SHORTEST_WEAK}}}")
 _ALONE = re.compile(r"[ \t]{0,20}+(?:[\r\n]|\\{1,7}[nr]|\Z)|</|[\"'`]")
 """What follows a value that is alone in its line, its element of XML, or its quotes."""
+_QUOTES = ('"', "'", "`")
 _REST_OF_LINE = re.compile(r"[^\"'`\\\r\n<>]{8,}+")
 _COOKIES = re.compile(r"(?:[\w.-]{1,60}+=[^\s;]{0,60}+; ?){0,8}[\w.-]{1,60}+=(?=[^\s;\d]{0,60}\d)[^\s;=]{8}")
 _MOST_OF_COOKIES = 1200
@@ -217,7 +218,7 @@ def _is_assigned_alone(text: str, match: re.Match[str], name: str, end: int) -> 
     """Whether a value that nothing follows is that of a setting (`a: b`, `a=b`, `<a>b</a>`), not of an expression."""
     if match[_XML]:
         return text.startswith(f"</{name}", end)
-    if match[_OPEN] or match[_CLOSE] or not match[_ASSIGN] or match[_ASSIGN] not in ":=":
+    if match[_OPEN] or match[_CLOSE] or match[_ASSIGN] not in (":", "=") or text.startswith(_QUOTES, end):
         return False
     return (match.end() > match.end(_ASSIGN)) == (match[_ASSIGN] == ":")
 
