@@ -8,6 +8,7 @@
     nox -fb uv                             # with uv, where that is installed: a tenth of the time
     nox -s readers                         # the real readers of the views' formats, each in an environment of its own
     nox -s readers -- atif trl             # some of them
+    nox -s seams                           # aiohttp, urllib3, boto3, aiobotocore: oldest and newest; SDKs of other providers
     nox -s programs                        # coding agents and SDKs of Node through the proxy: docs/proxy.md
     nox -s suite                           # every test, on each Python that is at hand: ten minutes each
 
@@ -91,6 +92,25 @@ ROWS = [
     for name, requirements in rows.items()
 ]
 
+SEAMS = {
+    "aiohttp 3.8": ("aiohttp==3.8.6",),
+    "urllib3 2.0": ("urllib3==2.0.2", "requests==2.30.0", "boto3==1.34.0"),
+    "aiobotocore 2.24": ("aiobotocore==2.24.0",),
+    "aiobotocore": ("aiobotocore>=3", "boto3"),
+    "requests": ("requests", "boto3"),
+    "providers": (
+        "litellm",
+        "aiohttp",
+        "cohere",
+        "dspy",
+        "groq",
+        "huggingface_hub",
+        "mistralai",
+        "requests",
+        "together",
+    ),
+}
+
 RESULTS = Path(".venv-nox", "results.md")
 FRAMEWORK_RESULTS = Path(".venv-nox", "frameworks.md")
 NAMES = "openai anthropic google-genai ollama httpx httpx2 aiohttp httpx-aiohttp"
@@ -148,6 +168,14 @@ def suite(session: nox.Session) -> None:
     session.install("--quiet", "--upgrade", "pip>=25.1")
     session.install("--quiet", "-e.", "--group", "dev")
     session.run("pytest", "--numprocesses", "auto", "--dist", "worksteal", *session.posargs)
+
+
+@nox.session(python=PYTHONS, venv_backend="venv")
+@nox.parametrize("libraries", [nox.param(name, id=name) for name in SEAMS])
+def seams(session: nox.Session, libraries: str) -> None:
+    """Run the seams of the HTTP libraries on one set of versions, with every exchange of the wire corpus."""
+    session.install("--quiet", "-e.", "httpx", "httpx2", "hypothesis", "pytest>=9.0", *SEAMS[libraries])
+    session.run("pytest", "tests/seams", *session.posargs, env={"HYPOTHESIS_PROFILE": "search"})
 
 
 @nox.session(venv_backend="venv")

@@ -59,6 +59,10 @@ class Library:
         """Call a model in one way, and tell what comes."""
         raise NotImplementedError
 
+    def post(self, client: Payload, url: str, body: bytes) -> bytes:
+        """Post a body, and return the body of the answer."""
+        raise NotImplementedError
+
     def outcome(self, url: str, way: str, bind: Callable[[Payload], object] = lambda _: None) -> Outcome:
         """Return what a caller gets by a client that was bound."""
         outcome = Outcome()
@@ -106,6 +110,10 @@ class Requests(Library):
             case _:
                 hear(response.content)
 
+    def post(self, client: Payload, url: str, body: bytes) -> bytes:
+        response = client.post(url, data=body, headers={"content-type": "application/json"}, stream=True)
+        return b"".join(response.iter_content(None))
+
 
 class Urllib3(Library):
     """A pool manager of urllib3."""
@@ -144,6 +152,10 @@ class Urllib3(Library):
                     hear(piece)
             case _:
                 hear(response.data)
+
+    def post(self, client: Payload, url: str, body: bytes) -> bytes:
+        headers = {"content-type": "application/json"}
+        return b"".join(client.request("POST", url, body=body, headers=headers, preload_content=False).stream())
 
 
 class Aiohttp(Library):
@@ -192,6 +204,13 @@ class Aiohttp(Library):
                     hear(piece)
             case _:
                 hear(await response.read())
+
+    def post(self, client: Payload, url: str, body: bytes) -> bytes:
+        async def work() -> bytes:
+            async with client.post(url, data=body, headers={"content-type": "application/json"}) as response:
+                return b"".join([piece async for piece in response.content.iter_any()])
+
+        return self.runner.run(work())
 
 
 def body_of(way: str) -> Payload:

@@ -19,7 +19,7 @@ from trace_recorder.signal_handlers import ours
 API_OF_PATH: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (api, re.compile(pattern))
     for api, pattern in (
-        ("openai-chat", r"/chat/completions/?$"),
+        ("openai-chat", r"/(?:chat|agents)/completions/?$"),
         ("openai-responses", r"/responses/?$"),
         ("openai-completions", r"/completions/?$"),
         ("embeddings", r"/(?:embeddings|embed)/?$"),
@@ -28,6 +28,7 @@ API_OF_PATH: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("google-interactions", r"/interactions/?$"),
         ("ollama-chat", r"/api/chat/?$"),
         ("ollama-generate", r"/api/generate/?$"),
+        ("cohere-chat", r"/v2/chat/?$"),
         ("bedrock-converse", r"/model/.+/converse(?:-stream)?$"),
         ("anthropic-messages", r"/model/[^?]*anthropic[^/]*/invoke(?:-with-response-stream)?$"),
         ("bedrock-invoke", r"/model/.+/invoke(?:-with-response-stream)?$"),
@@ -225,4 +226,5 @@ _DEFAULT_PROVIDER = {
     "google": "google",
     "ollama": "ollama",
     "embeddings": "ollama",
+    "cohere": "cohere",
 }

@@ -32,6 +32,7 @@ _MODULE_OF_API = {
     "google-interactions": "google_interactions",
     "ollama-chat": "ollama_chat",
     "ollama-generate": "ollama_generate",
+    "cohere-chat": "cohere_chat",
     "bedrock-converse": "bedrock_converse",
     "bedrock-invoke": "bedrock_invoke",
 }
@@ -44,6 +45,7 @@ _HISTORY_MEMBER = {
     "google-generate": "contents",
     "ollama-chat": "messages",
     "bedrock-converse": "messages",
+    "cohere-chat": "messages",
 }
 """The dialects with requests that can be read element by element, and the list that holds the history."""
 

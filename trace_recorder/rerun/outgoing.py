@@ -110,6 +110,7 @@ _SYSTEM: dict[str, Callable[[dict[str, Payload], str], dict[str, Payload]]] = {
     "google-interactions": lambda body, text: {**body, "system_instruction": text},
     "ollama-chat": _with_message,
     "ollama-generate": lambda body, text: {**body, "system": text},
+    "cohere-chat": _with_message,
     "bedrock-converse": lambda body, text: {**body, "system": [{"text": text}]},
 }
 """How each dialect is given a system prompt; the others have none."""

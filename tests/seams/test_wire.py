@@ -1,0 +1,96 @@
+"""Real exchanges through each HTTP library: the caller's bytes are the server's, and on file is what httpx has on file.
+
+The corpus is no part of the project: where it is absent these tests skip. In a search, and in `nox -s seams`, each
+exchange goes through each library; otherwise a sample does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+from tests.capture.server import Answer, serving
+from tests.seams.callers import LIBRARIES, Library
+from tests.wire.corpus import DIRECTORY, Exchange, load
+from trace_recorder import LLMInteraction, TrajectoryRecorder
+from trace_recorder import load as load_run
+
+Payload = Any
+Post = Callable[[str, bytes], bytes]
+STEP = 1 if settings().max_examples > 100 else 23
+EXCHANGES = load()[::STEP]
+PIECE_BYTES = 97
+
+
+class HttpxClient(Library):
+    """A client of httpx, with which the others are compared."""
+
+    def client(self) -> Payload:
+        return import_module("httpx").Client()
+
+    def post(self, client: Payload, url: str, body: bytes) -> bytes:
+        return client.post(url, content=body, headers={"content-type": "application/json"}).content
+
+
+def address(url: str, exchange: Exchange) -> str:
+    """Return where an exchange is asked for."""
+    return url + exchange.path + (f"?{exchange.query}" if exchange.query else "")
+
+
+def answer(exchange: Exchange) -> Answer:
+    """Return what the provider answered, in small pieces if it is a stream."""
+    data = exchange.response_text.encode()
+    size = PIECE_BYTES if exchange.stream else max(1, len(data))
+    pieces = [data[at : at + size] for at in range(0, len(data), size)]
+    return Answer(pieces, exchange.status, {"content-type": exchange.media_type})
+
+
+@contextmanager
+def answered(exchanges: Sequence[Exchange]) -> Iterator[str]:
+    """A server that gives the answers in their order."""
+    with serving(*map(answer, exchanges)) as server:
+        yield server.url
+
+
+def recorded(library: Library, path: Path, exchanges: Sequence[Exchange]) -> tuple[list[bytes], list[LLMInteraction]]:
+    """Return what a caller gets of these exchanges, and the calls that are on file."""
+    with answered(exchanges) as url, TrajectoryRecorder(path, strict=True) as recorder:
+        client = recorder.wrap(library.client())
+        requests = [(address(url, exchange), json.dumps(exchange.request).encode()) for exchange in exchanges]
+        got = [library.post(client, *request) for request in requests]
+        library.close(client)
+    return got, [*load_run(path).llm_interactions]
+
+
+def on_file(call: LLMInteraction) -> Payload:
+    """Return what a record says of a call, but for times."""
+    attempts = [(one.number, one.status) for one in call.attempts]
+    return (
+        *(call.api, call.provider, call.model, attempts, call.complete, call.ended_by, call.error),
+        *(call.raw_request, call.raw_response, call.response, [*call.input_messages], call.tools, call.parameters),
+    )
+
+
+@pytest.mark.skipif(not EXCHANGES, reason=f"no wire corpus in {DIRECTORY} (set TRACE_RECORDER_WIRE)")
+@pytest.mark.parametrize("kind", LIBRARIES.values(), ids=LIBRARIES)
+def test_real_exchanges_are_recorded_as_by_httpx(tmp_path: Path, kind: type[Library]) -> None:
+    """Requests, answers and streams: what the caller reads, and each call on file, are equal."""
+    expected, by_httpx = recorded(HttpxClient(), tmp_path / "httpx.json", EXCHANGES)
+    got, calls = recorded(kind(), tmp_path / "other.json", EXCHANGES)
+
+    assert expected == [exchange.response_text.encode() for exchange in EXCHANGES]
+    assert got == expected
+    assert [call.raw_request for call in calls] == [exchange.request for exchange in EXCHANGES]
+    differing = [
+        exchange.source
+        for exchange, one, other in zip(EXCHANGES, calls, by_httpx, strict=True)
+        if on_file(one) != on_file(other)
+    ]
+    assert differing == []

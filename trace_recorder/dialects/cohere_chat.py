@@ -1,0 +1,142 @@
+"""Cohere's chat dialect, /v2/chat (https://docs.cohere.com/reference/chat).
+
+Messages, tools and tool calls have OpenAI's form, so its reader reads them. `tool_plan`, the plan that a model states
+before its tool calls, is reasoning. An answer has one `message`; citations are kept in `extra`. `usage` counts all
+tokens, and those that are billed, which are fewer: the first are read.
+
+In a stream the `type` of an event says what it begins, continues or ends. `index` is the place of a content block or of
+a tool call; `message-end` comes last and has the reason and the usage.
+"""
+
+from __future__ import annotations
+
+from trace_recorder.dialects import openai_chat
+from trace_recorder.dialects.call_ids import number_messages
+from trace_recorder.dialects.json_access import Members, as_dict, as_int, as_list, as_text, json_value
+from trace_recorder.dialects.sse import events, unstreamed
+from trace_recorder.values.messages import JoinedStream, LLMResponse, Message, Payload, RequestReading, Usage
+from trace_recorder.values.structs import replace
+
+_LAST = "message-end"
+
+
+def read_request(body: Payload) -> RequestReading:
+    """Read the JSON that was sent."""
+    members = Members(body)
+    messages = [message for element in members.array("messages") for message in read_message(element)]
+    tools = [openai_chat.read_tool(tool) for tool in members.array("tools")]
+    return RequestReading(number_messages(messages), tools, members.all(), as_text(as_dict(body).get("model")))
+
+
+def read_message(element: Payload) -> list[Message]:
+    """Read one element of `messages`. Missing ids stay empty."""
+    return openai_chat.read_message(_with_reasoning(element))
+
+
+def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
+    """Read the JSON that came: an answer, or an error, which is kept in `extra`."""
+    members = Members(body)
+    message, reason, usage = members.take("message"), members.take("finish_reason"), members.object("usage")
+    if isinstance(message, dict):
+        choice = {"index": 0, "message": _with_reasoning(message), "finish_reason": reason}
+        answer = openai_chat.read_response({"choices": [choice], **members.rest()}, made_up_ids)
+    else:  # the message of an error is a text
+        rest = {} if message is None else {"message": message}
+        answer = LLMResponse(extra=rest | members.rest())
+    return replace(answer, usage=_usage(usage))
+
+
+def join_stream(text: str) -> JoinedStream:
+    """Join the events of a stream to the body of the same answer without streaming."""
+    parts = [as_dict(json_value(data)) for _, data in events(text)]
+    if not parts:
+        return unstreamed(text)
+    answer = _Answer()
+    for part in parts:
+        answer.add(part)
+    ended = any(part.get("type") == _LAST for part in parts)
+    return JoinedStream(answer.body(), ended=ended, events=len(parts))
+
+
+def _with_reasoning(message: Payload) -> Payload:
+    """Return a message with its plan under the name of OpenAI's reasoning."""
+    plan = as_dict(message).get("tool_plan")
+    if not isinstance(plan, str):
+        return message
+    others = {name: value for name, value in message.items() if name != "tool_plan"}
+    return others | {"reasoning_content": plan} if plan else others
+
+
+def _usage(usage: dict[str, Payload]) -> Usage:
+    """Read the counts of tokens; those that are billed if there are no others."""
+    members = Members(usage)
+    tokens, billed = members.nested("tokens"), Members(usage.get("billed_units"))
+    sent, answered = tokens.integer("input_tokens"), tokens.integer("output_tokens")
+    return Usage(
+        billed.integer("input_tokens") if sent is None else sent,
+        billed.integer("output_tokens") if answered is None else answered,
+        cache_read_input_tokens=members.integer("cached_tokens"),
+        extra=members.rest(),
+    )
+
+
+class _Answer:
+    """The answer that the events of a stream make."""
+
+    def __init__(self) -> None:
+        self._members: dict[str, Payload] = {}
+        self._plan: list[str] = []
+        self._blocks: dict[int, dict[str, Payload]] = {}
+        self._calls: dict[int, dict[str, Payload]] = {}
+        self._citations: list[Payload] = []
+
+    def add(self, event: dict[str, Payload]) -> None:
+        """Add an event. Events that only end something, and unknown ones, add nothing."""
+        delta, index = as_dict(event.get("delta")), as_int(event.get("index"))
+        message = as_dict(delta.get("message"))
+        match as_text(event.get("type")):
+            case "message-start":
+                self._members |= {name: event[name] for name in ("id",) if name in event}
+            case "content-start" | "content-delta":
+                _add_texts(self._blocks.setdefault(index or 0, {}), as_dict(message.get("content")))
+            case "tool-plan-delta":
+                self._plan.append(as_text(message.get("tool_plan")) or "")
+            case "tool-call-start":
+                number = len(self._calls) if index is None else index  # older servers number no calls
+                _add_call(self._calls.setdefault(number, {}), message.get("tool_calls"))
+            case "tool-call-delta":
+                number = max(self._calls, default=0) if index is None else index
+                _add_call(self._calls.setdefault(number, {}), message.get("tool_calls"))
+            case "citation-start":
+                self._citations.append(message.get("citations"))
+            case "message-end":
+                self._members |= delta
+
+    def body(self) -> dict[str, Payload]:
+        """Return the answer as it is without streaming."""
+        message = {
+            "role": "assistant",
+            "content": [*self._blocks.values()],
+            "tool_plan": "".join(self._plan),
+            "tool_calls": [*self._calls.values()],
+            "citations": self._citations,
+        }
+        return {**self._members, "message": {name: value for name, value in message.items() if value}}
+
+
+def _add_texts(block: dict[str, Payload], delta: dict[str, Payload]) -> None:
+    """Add a piece to a content block: texts grow, other members are set."""
+    for name, value in delta.items():
+        before = block.get(name)
+        grows = name in ("text", "thinking") and isinstance(before, str) and isinstance(value, str)
+        block[name] = before + value if grows else value
+
+
+def _add_call(call: dict[str, Payload], delta: Payload) -> None:
+    """Add a piece to a tool call: its arguments grow."""
+    members = as_dict(delta[0] if as_list(delta) else delta)
+    function = as_dict(members.get("function"))
+    before = as_dict(call.get("function"))
+    pieces = [as_text(one.get("arguments")) for one in (before, function)]
+    call |= {name: value for name, value in members.items() if name != "function"}
+    call["function"] = before | function | {"arguments": "".join(filter(None, pieces))}
