@@ -8,7 +8,7 @@
     nox -fb uv                             # with uv, where that is installed: a tenth of the time
     nox -s readers                         # the real readers of the views' formats, each in an environment of its own
     nox -s readers -- atif trl             # some of them
-    nox -s seams                           # aiohttp, urllib3, boto3, aiobotocore: oldest and newest; SDKs of other providers
+    nox -s seams                           # HTTP libraries old and new, SDKs of other providers
     nox -s programs                        # coding agents and SDKs of Node through the proxy: docs/proxy.md
     nox -s suite                           # every test, on each Python that is at hand: ten minutes each
 
