@@ -28,6 +28,17 @@ def test_the_table_has_every_contender() -> None:
     assert (missing, "did not run" in ended.stdout, ended.stdout.count("tiny: ms added")) == ([], False, 2)
 
 
+def test_each_library_has_its_figures() -> None:
+    """A line for each HTTP library that is installed, and each kind of call."""
+    command = [sys.executable, "-m", "benchmarks.seams", "1", "1"]
+
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+
+    rows = [line.split(" | ")[:2] for line in ended.stdout.splitlines()[3:]]
+    libraries = ["| httpx", "| httpx2", "| requests", "| urllib3"]
+    assert rows == [[library, work] for work in ("tiny", "stream") for library in libraries]
+
+
 def test_laps_are_compared_within_their_round() -> None:
     """A ratio is taken lap by lap, its median lap represents a round, and the median round all of them."""
     results = Results(

@@ -1,0 +1,174 @@
+"""What the seam of each HTTP library costs a call, beside httpx's: ratios to the same calls unrecorded, in one run.
+
+    python -m benchmarks.seams [CALLS] [ROUNDS]
+
+One tiny chat call and one stream of 200 events, by a client that stays open, against the server of the benchmarks in a
+process of its own. In a round each library takes a lap unrecorded and a lap recorded, in turn; the processor's time of
+all threads of this process is compared, which the waiting for the server is no part of. A library that is not
+installed is left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from trace_recorder import TrajectoryRecorder
+
+Payload = Any
+ASK = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
+BODIES = {"tiny": json.dumps(ASK).encode(), "stream": json.dumps({**ASK, "stream": True}).encode()}
+HEADERS = {"content-type": "application/json"}
+EVENTS = 200
+Lap = Callable[[str, bytes, int, Callable[[Payload], object]], None]
+
+
+def serve(told: Connection) -> None:
+    """Answer each request, a stream if it asks for that, until this process is ended."""
+    server = import_module("http.server")
+    choice = {"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}
+    whole = json.dumps({"id": "c", "object": "chat.completion", "model": "m", "choices": [choice]}).encode()
+    delta = {"choices": [{"index": 0, "delta": {"content": "word "}, "finish_reason": None}]}
+    events = [f"data: {json.dumps(delta)}\n\n".encode()] * EVENTS + [b"data: [DONE]\n\n"]
+    streamed = b"".join(b"%x\r\n%s\r\n" % (len(event), event) for event in events) + b"0\r\n\r\n"
+
+    class Handler(server.BaseHTTPRequestHandler):  # type: ignore[name-defined,misc]
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def log_message(self, *_: object) -> None:
+            return
+
+        def do_POST(self) -> None:  # noqa: N802 - the base class calls it
+            body = self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(200)
+            if b'"stream"' in body:
+                self.send_header("content-type", "text/event-stream")
+                self.send_header("transfer-encoding", "chunked")
+                self.end_headers()
+                self.wfile.write(streamed)
+            else:
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", str(len(whole)))
+                self.end_headers()
+                self.wfile.write(whole)
+
+    listener = server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    told.send(listener.server_port)
+    listener.serve_forever()
+
+
+@contextmanager
+def serving() -> Iterator[str]:
+    """The server's address."""
+    here, there = get_context("spawn").Pipe()
+    process = get_context("spawn").Process(target=serve, args=(there,), daemon=True)
+    process.start()
+    try:
+        yield f"http://127.0.0.1:{here.recv()}/v1/chat/completions"
+    finally:
+        process.kill()
+        process.join()
+
+
+def by_httpx(library: str, url: str, body: bytes, calls: int, bind: Callable[[Payload], object]) -> None:
+    """Call by httpx or httpx2."""
+    with import_module(library).Client() as client:
+        bind(client)
+        for _ in range(calls):
+            with client.stream("POST", url, content=body, headers=HEADERS) as response:
+                for _ in response.iter_bytes():
+                    pass
+
+
+def by_requests(url: str, body: bytes, calls: int, bind: Callable[[Payload], object]) -> None:
+    """Call by requests."""
+    with import_module("requests").Session() as session:
+        bind(session)
+        for _ in range(calls):
+            for _ in session.post(url, data=body, headers=HEADERS, stream=True).iter_content(None):
+                pass
+
+
+def by_urllib3(url: str, body: bytes, calls: int, bind: Callable[[Payload], object]) -> None:
+    """Call by urllib3."""
+    with import_module("urllib3").PoolManager() as manager:
+        bind(manager)
+        for _ in range(calls):
+            response = manager.request("POST", url, body=body, headers=HEADERS, preload_content=False)
+            for _ in response.stream():
+                pass
+            response.release_conn()
+
+
+def by_aiohttp(url: str, body: bytes, calls: int, bind: Callable[[Payload], object]) -> None:
+    """Call by aiohttp."""
+
+    async def work() -> None:
+        async with import_module("aiohttp").ClientSession() as session:
+            bind(session)
+            for _ in range(calls):
+                async with session.post(url, data=body, headers=HEADERS) as response:
+                    async for _ in response.content.iter_any():
+                        pass
+
+    asyncio.run(work())
+
+
+def laps() -> dict[str, Lap]:
+    """Return how to call by each library that is installed."""
+    named: dict[str, Lap] = {
+        "httpx": lambda *lap: by_httpx("httpx", *lap),
+        "httpx2": lambda *lap: by_httpx("httpx2", *lap),
+        "aiohttp": by_aiohttp,
+        "requests": by_requests,
+        "urllib3": by_urllib3,
+    }
+    return {name: lap for name, lap in named.items() if find_spec(name)}
+
+
+def seconds(lap: Lap, url: str, body: bytes, calls: int, *, recorded: bool) -> float:
+    """Return the processor's time of a lap; recorded, the end of the run is a part of it."""
+    with tempfile.TemporaryDirectory() as directory:
+        began = time.process_time()
+        if recorded:
+            with TrajectoryRecorder(Path(directory, "a.json")) as recorder:
+                lap(url, body, calls, recorder.wrap)
+        else:
+            lap(url, body, calls, lambda _: None)
+        return time.process_time() - began
+
+
+def main(calls: int = 100, rounds: int = 7) -> None:
+    """Print the ratios, their spread over the rounds, and the milliseconds that a call takes more."""
+    print(f"{calls} calls a lap, {rounds} rounds; processor's time, recorded over unrecorded: median (least..most)")
+    print("| library | call | ratio | +ms a call |\n|---|---|---|---|")
+    with serving() as url:
+        for work, body in BODIES.items():
+            times: dict[str, list[tuple[float, float]]] = {name: [] for name in laps()}
+            for number in range(rounds + 1):
+                for name, lap in laps().items():
+                    pair = [seconds(lap, url, body, calls, recorded=recorded) for recorded in (False, True)]
+                    if number:  # the first round imports
+                        times[name].append((pair[0], pair[1]))
+            for name, pairs in times.items():
+                ratios = sorted(after / before for before, after in pairs)
+                more = statistics.median(after - before for before, after in pairs) / calls * 1000
+                spread = f"{statistics.median(ratios):.2f} ({ratios[0]:.2f}..{ratios[-1]:.2f})"
+                print(f"| {name} | {work} | {spread} | {more:.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
