@@ -5,8 +5,14 @@ A pattern yields the messages of one call after another; messages that come agai
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
+import httpx
+
+from tests.chat_calls import CHAT, Wire, said
+from trace_recorder import TrajectoryRecorder
 from trace_recorder.values.messages import Payload
 
 Pattern = Callable[[], Iterator[list[Payload]]]
@@ -62,3 +68,14 @@ def elided_outputs() -> Iterator[list[Payload]]:
 
 
 PATTERNS = (append_only, repeated_filler, moving_mark, clock, sliding_window, elided_outputs)
+
+
+def record(path: Path, pattern: Pattern, turns: int) -> Path:
+    """Record so many calls of a pattern, each answered with the tool call that its history goes on with."""
+    recorder = TrajectoryRecorder(path)
+    for number, messages in zip(range(turns), pattern(), strict=False):
+        answer = said(None, identity=f"chat-{number}", calls=[(f"call_{number}", "bash", "{}")])
+        with httpx.Client(transport=Wire(answer), trust_env=False) as client:
+            recorder.wrap(client).post(CHAT, content=json.dumps({"model": "m", "messages": messages}))
+    recorder.finalize()
+    return path

@@ -94,8 +94,7 @@ def test_each_call_of_an_edited_history_is_read_as_cheaply_as_the_first(
     """However long the history is that it repeats."""
     counted = []
     for turns in (40, 80, 120):
-        path = tmp_path / f"{turns}.json"
-        record(path, *CHAT, (messages for _, messages in zip(range(turns), pattern(), strict=False)))
+        path = histories.record(tmp_path / f"{turns}.json", pattern, turns)
         counted.append(calls(lambda path=path: [len(one.input_messages) for one in load(path).llm_interactions]))  # type: ignore[misc]
 
     assert counted[2] - counted[1] <= 1.1 * (counted[1] - counted[0])

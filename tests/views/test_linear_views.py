@@ -10,13 +10,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-import httpx
 import pytest
 
 from tests import histories
-from tests.chat_calls import CHAT, Wire, said
 from tests.counting import lines
-from trace_recorder import TrajectoryRecorder, load
+from trace_recorder import load
 from trace_recorder.cli.count_run import count_run
 from trace_recorder.cli.formats import FORMATS, Source, outputs_of
 from trace_recorder.cli.show import Show
@@ -67,17 +65,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setattr(histories, "TURN", 20)
         for pattern in EDITING:
             for turns in (FEW, MANY):
-                record(folder / f"{pattern.__name__}_{turns}.json", pattern, turns)
+                histories.record(folder / f"{pattern.__name__}_{turns}.json", pattern, turns)
     return folder
-
-
-def record(path: Path, pattern: histories.Pattern, turns: int) -> None:
-    recorder = TrajectoryRecorder(path)
-    for number, messages in zip(range(turns), pattern(), strict=False):
-        answer = said(None, identity=f"chat-{number}", calls=[(f"call_{number}", "bash", "{}")])
-        with httpx.Client(transport=Wire(answer), trust_env=False) as client:
-            recorder.wrap(client).post(CHAT, content=json.dumps({"model": "m", "messages": messages}))
-    recorder.finalize()
 
 
 def lines_per_byte(view: Callable[[Path], Payload], path: Path) -> float:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
-import httpx
 import pytest
 
 from tests import histories
-from tests.chat_calls import CHAT, Wire, said
 from tests.counting import alive, calls
 from tests.views.made import call, run, system
-from trace_recorder import Trajectory, TrajectoryRecorder, load
+from trace_recorder import Trajectory, load
 from trace_recorder.cli.show import Show
 from trace_recorder.values.messages import Payload
 from trace_recorder.viewer.interface import RunAnswers
@@ -26,14 +23,7 @@ CALLS = 24
 
 
 def recorded(path: Path, pattern: histories.Pattern, turns: int) -> Trajectory:
-    """Record so many calls of a pattern, each answered with the tool call that its history goes on with."""
-    recorder = TrajectoryRecorder(path / f"{pattern.__name__}_{turns}.json")
-    for number, messages in zip(range(turns), pattern(), strict=False):
-        answer = said(None, identity=f"chat-{number}", calls=[(f"call_{number}", "bash", "{}")])
-        with httpx.Client(transport=Wire(answer), trust_env=False) as client:
-            recorder.wrap(client).post(CHAT, content=json.dumps({"model": "m", "messages": messages}))
-    recorder.finalize()
-    return load(recorder.trajectory_path)
+    return load(histories.record(path / f"{pattern.__name__}_{turns}.json", pattern, turns))
 
 
 def shown_prompts(trajectory: Trajectory) -> list[str]:
