@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.counting import Kept, kept_by
 from trace_recorder.values.message_equality import json_key, says_key, shown_key
-from trace_recorder.values.message_table import EqualMessages, Key, MessageTable
+from trace_recorder.values.message_table import MAX_LISTS, EqualMessages, Key, MessageTable
 from trace_recorder.values.messages import Message, ToolCall
 from trace_recorder.values.structs import replace
 
@@ -63,6 +64,22 @@ def test_equal_messages_have_equal_numbers(key: Key, numbers: list[int]) -> None
         for given in (MessageTable().prompt(messages), MessageTable(messages).prompt(messages), messages)
     ]
     assert [[*one] for one in found] == [numbers] * 3
+
+
+def test_the_numbers_of_old_conversations_are_forgotten_and_found_again() -> None:
+    """Of so many lists the equal numbers are kept; a conversation that comes back has the numbers that it had."""
+    equal = EqualMessages(json_key)
+    table = MessageTable(POOL)
+    first = table.prompt(of([2, 0, 1]))
+    before = [*equal.numbers_of(first)]
+
+    def kept_after(lists: int) -> Kept:
+        for _ in range(lists):
+            equal.numbers_of(table.prompt(POOL))
+        return kept_by(equal)
+
+    assert kept_after(2 * MAX_LISTS) == kept_after(2 * MAX_LISTS)
+    assert [*equal.numbers_of(first)] == before == [0, 1, 2]
 
 
 def test_a_prompt_can_be_pickled() -> None:

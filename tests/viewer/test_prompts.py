@@ -1,0 +1,21 @@
+"""The prompts of the viewer: differences to earlier prompts, over messages with numbers."""
+
+from __future__ import annotations
+
+from array import array
+
+from tests.views.made import call, run, system
+from trace_recorder.viewer.prompts import Prompts
+
+
+def test_prompts_that_begin_again_keep_the_numbers_of_messages() -> None:
+    """A page that has the messages by these numbers needs no other ones when all prompts are compared again."""
+    made = run(call(["Is it cold?"], "Yes."), call([system("Be brief."), "Is it warm?", "Is it cold?"], "Yes."))
+    before = Prompts()
+    for one in made.llm_interactions:
+        before.add(one)
+
+    again = before.begin_again()
+    again.add(made.llm_interactions[1])
+    assert (len(again.made), again.numbers_of(1), before.numbers_of(2)) == (1, *[array("q", [1, 2, 0])] * 2)
+    assert [*again.messages] == [*before.messages]
