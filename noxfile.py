@@ -83,7 +83,11 @@ FRAMEWORKS = {
         "llama-index-llms-anthropic",
         "anthropic<1",  # its model sends what 1 does not take, recorded or not, and its metadata do not say so
     ),
+    "llama_index_google": ("llama-index-core", "llama-index-llms-google-genai"),
     "instructor": ("instructor[anthropic]",),
+    "google_adk": ("google-adk",),
+    "strands": ("strands-agents[gemini]",),
+    "browser_use": ("browser-use",),
     "dspy": ("dspy",),
 }
 ROWS = [

@@ -45,6 +45,7 @@ recorder.start()
 {}
 recorder.finalize(success=True)
 """
+RUN = ("-m", "trace_recorder", "run", "--", sys.executable)
 MADE_UP = re.compile(r"[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}")
 NOWHERE = "http://127.0.0.1:9"
 """No server is here."""
@@ -79,7 +80,21 @@ class Runs:
 
     def outside(self, code: str, script: Sequence[Action] = SCRIPT) -> list[Step]:
         """Run a program that knows nothing of us with `trace-recorder run`; give the steps on file."""
-        return self._both(code, code, script, "-m", "trace_recorder", "run", "--", sys.executable)
+        return self._both(code, code, script, *RUN)
+
+    def once(self, code: str, script: Sequence[Action] = SCRIPT, *command: str) -> tuple[str, list[Step]]:
+        """Run a program that is recorded, and give what it prints and the steps on file.
+
+        This is for programs that never send the same twice, and for calls through aiohttp, which are not replayed.
+        """
+        with providing(script) as provider:
+            printed = self.printed(code, provider, *command)
+        [document] = self.place.glob("trajectories/*.json")
+        return printed, judged(document, provider)
+
+    def once_outside(self, code: str, script: Sequence[Action] = SCRIPT) -> tuple[str, list[Step]]:
+        """Do the same with a program that knows nothing of us, by `trace-recorder run`."""
+        return self.once(code, script, *RUN)
 
     def unseen(self, code: str, script: Sequence[Action] = SCRIPT) -> tuple[str, int, int]:
         """Run a program as `instrumented` does; give what it prints, the exchanges there were, and those on file."""

@@ -21,6 +21,9 @@ BLOCKS = {
     "LiteLLM": 2,
     "LlamaIndex": 2,
     "instructor": 2,
+    "Google ADK": 1,
+    "Strands Agents": 1,
+    "browser-use": 1,
     "DSPy": 1,
 }
 """The blocks of each section, all of which its framework's tests run."""

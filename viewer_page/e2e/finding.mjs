@@ -55,6 +55,17 @@ export function findingTests(test, setup) {
     await closed(page);
   });
 
+  test("the list filters by what the caller judged, and a phone has room for it", async () => {
+    const page = await setup().page(PHONE);
+    await page.getByLabel("Status").selectOption("no success");
+    assert.match(page.url(), /#\/\?status=no\+success$/);
+    const badge = page.locator(".runs-scroll .status-cell", { hasText: "no success" });
+    await badge.waitFor();
+    assert.equal(await badge.count(), await page.locator(".runs-scroll .run-row").count());
+    assert.deepEqual(await badge.evaluateAll((all) => all.filter((at) => at.scrollWidth > at.clientWidth).length), 0);
+    await closed(page);
+  });
+
   test("the search of a run, and what is above the transcript, are in the address", async () => {
     const page = await setup().run(setup().failing, "step/2");
     await page.keyboard.press("2");

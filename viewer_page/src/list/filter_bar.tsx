@@ -1,8 +1,8 @@
 /** The filters of the list of runs. */
 import { useMemo } from "preact/hooks";
 import { visible } from "../content/visible";
-import type { RunSummary, Status } from "../data/types";
-import { type Filters, NO_FILTERS } from "./filters";
+import type { RunSummary } from "../data/types";
+import { type Filters, NO_FILTERS, statusesOf } from "./filters";
 
 interface Props {
   filters: Filters;
@@ -12,7 +12,7 @@ interface Props {
 
 export function FilterBar({ filters, setFilters, runs }: Props) {
   const models = useMemo(() => counted(runs.map((run) => run.model ?? "")), [runs]);
-  const statuses = useMemo(() => counted(runs.map((run) => run.status)), [runs]);
+  const statuses = useMemo(() => counted(runs.flatMap(statusesOf)), [runs]);
   const put = (some: Partial<Filters>) => setFilters({ ...filters, ...some });
   const isFiltered = JSON.stringify(filters) !== JSON.stringify(NO_FILTERS);
   return (
@@ -26,7 +26,7 @@ export function FilterBar({ filters, setFilters, runs }: Props) {
         onInput={(event) => put({ text: event.currentTarget.value })}
         onKeyDown={(event) => event.key === "Escape" && event.currentTarget.blur()}
       />
-      <select aria-label="Status" value={filters.status} onChange={(event) => put({ status: event.currentTarget.value as Status | "" })}>
+      <select aria-label="Status" value={filters.status} onChange={(event) => put({ status: event.currentTarget.value })}>
         <option value="">Any status</option>
         {statuses.map(([status, many]) => (
           <option key={status} value={status}>

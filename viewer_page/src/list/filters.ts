@@ -1,10 +1,11 @@
 /** Which runs are listed, and in which order. Pure functions. */
-import type { RunSummary, Status } from "../data/types";
+import type { RunSummary } from "../data/types";
 import { instant } from "../ui/format";
 
 export interface Filters {
   text: string;
-  status: Status | "";
+  /** A status, or what the caller judged. */
+  status: string;
   model: string;
   from: string;
   to: string;
@@ -25,12 +26,17 @@ export interface Order {
 
 export const NEWEST_FIRST: Order = { column: "start_time", descending: true };
 
+/** How a run ended, and what the caller judged, if anything. */
+export function statusesOf({ status, success }: RunSummary): string[] {
+  return success === null ? [status] : [status, success ? "success" : "no success"];
+}
+
 /** The filters that an address has. */
 export function filtersIn(query: URLSearchParams): Filters {
   const text = (name: string) => query.get(name) ?? "";
   return {
     text: text("text"),
-    status: text("status") as Status | "",
+    status: text("status"),
     model: text("model"),
     from: text("from"),
     to: text("to"),
@@ -111,7 +117,7 @@ function matcher(filters: Filters): (run: RunSummary) => boolean {
   const to = filters.to ? Date.parse(`${filters.to}T00:00`) + 86_400_000 : Number.POSITIVE_INFINITY;
   const cost = Number(filters.minimumCost || Number.NaN);
   return (run) => {
-    if (filters.status && run.status !== filters.status) return false;
+    if (filters.status && !statusesOf(run).includes(filters.status)) return false;
     if (filters.model && run.model !== filters.model) return false;
     if (filters.errors && errorsOf(run) === 0 && run.status !== "failed") return false;
     if (!Number.isNaN(cost) && (run.cost ?? 0) < cost) return false;

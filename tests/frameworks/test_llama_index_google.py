@@ -1,0 +1,31 @@
+"""LlamaIndex on Gemini: its function agent, streaming and whole, by aiohttp."""
+
+from __future__ import annotations
+
+from tests.frameworks.judgement import INSTRUMENTED, STEPS, Runs
+from tests.frameworks.page import agent, only_with
+from tests.frameworks.provider import SCRIPT
+
+only_with("llama_index.llms.google_genai")
+RUN = """
+from llama_index.llms.google_genai import GoogleGenAI
+async def main():
+    llm = GoogleGenAI(model="gemini-2.5-flash", context_window=100_000, max_tokens=1000)
+    agent = FunctionAgent(tools=[get_weather], llm=llm, streaming=STREAMING)
+    print(str(await agent.run("What is the weather in Tokyo?")))
+asyncio.run(main())
+"""
+AGENT = agent("LlamaIndex").replace("from llama_index.llms.openai import OpenAI\n", "").partition("llm = ")[0]
+
+
+def test_gemini_is_recorded(runs: Runs) -> None:
+    """Its calls are recorded, streamed and whole, and the result of the tool is found."""
+    each = [RUN.replace("STREAMING", way) for way in ("True", "False")]
+
+    printed, steps = runs.once(INSTRUMENTED.format(AGENT + "".join(each)), SCRIPT * 2)
+    assert (printed, steps) == ("It is sunny in Tokyo.\n" * 2, STEPS * 2)
+
+
+def test_an_agent_is_recorded_from_outside(runs: Runs) -> None:
+    """`trace-recorder run` records the agent in which nothing is of ours."""
+    assert runs.once_outside(AGENT + RUN.replace("STREAMING", "True")) == ("It is sunny in Tokyo.\n", STEPS)
