@@ -24,6 +24,7 @@ USAGE = {
     "import": "PATH|SERVICE...",
     "score": "[PATH...]",
     "run": "[-- COMMAND...]",
+    "proxy": "[-- COMMAND...]",
     "replay": "[RUN] [-- COMMAND...]",
     "fork": "[RUN] [-- COMMAND...]",
     "serve": "[RUN]",

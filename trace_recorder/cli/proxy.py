@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 TOKEN_VARIABLE = "TRACE_RECORDER_PROXY_TOKEN"  # noqa: S105 - the name of a variable
 _LOOPBACK = frozenset({HOST, "localhost", "::1"})
 
-Port = Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="The port. Default: a free one.")]
+Port = Annotated[int, typer.Option("--port", metavar="NUMBER", min=0, max=65535, help="The port. Default: a free one.")]
 Host = Annotated[
     str, typer.Option("--host", metavar="ADDRESS", help="Where to listen. Beyond this machine, a token is asked for.")
 ]
