@@ -51,7 +51,13 @@ HARMLESS = (
         "password: missing",
         "Authorization: Token description",
     ),
-    *('password = "hunter"', "label: Password", "password: Passwort", "exports.getUrlWithToken = getUrlWithToken"),
+    *(
+        'password = "wrongpassword"',
+        'password = "hunter"',
+        "label: Password",
+        "password: Passwort",
+        "exports.getUrlWithToken = getUrlWithToken",
+    ),
 )
 
 

@@ -224,7 +224,8 @@ def is_secret_value(kind: Kind, name: str, value: str, form: Form, *, is_alone: 
     if is_alone and _SMALL_WORD.fullmatch(look):
         return _NAMES_ONE.search(look) is None
     if _WORDS.fullmatch(look):
-        is_no_word = form == "variable" or is_strange(look, 8) or (form == "quoted" and _is_no_word(look))
+        is_random = is_strange(look, 8) and _MENTIONS_ONE.search(look.lower()) is None
+        is_no_word = form == "variable" or is_random or (form == "quoted" and _is_no_word(look))
         return len(look) >= 8 and look.isalpha() and is_no_word
     if look.startswith(_PATHS) and not is_strange(look, 30):
         return False
