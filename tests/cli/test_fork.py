@@ -236,9 +236,10 @@ def test_clients_that_are_not_captured_are_refused_up_to_the_fork(place: Place, 
     record(place)
     work = "print(unseen(), ask('a'), write('x'), unseen(), ask('b'), unseen())"
     done = fork(place, "--at", "2", code=UNSEEN + work)
-    first, refused, live = done.stderr.splitlines()
+    lacking, first, refused, live = done.stderr.splitlines()
 
     assert (done.returncode, done.stdout, len(server.requests)) == (1, "refused one wrote x refused live 200\n", 5)
+    assert "child.json may lack LLM calls: requests connected to 127.0.0.1" in lacking
     assert first == "trace-recorder: recorded 1 run, 1 LLM call, 1 replayed LLM call, 1 tool call: child.json"
     assert refused.startswith("trace-recorder: requests was kept from connecting to 127.0.0.1")
     assert live.startswith("trace-recorder: requests connected to 127.0.0.1: its calls are live, and not recorded.")
