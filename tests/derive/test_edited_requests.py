@@ -102,19 +102,22 @@ def test_each_call_of_an_edited_history_is_read_as_cheaply_as_the_first(
 
 def test_instructions_and_lists_of_tools_are_there_once(tmp_path: Path) -> None:
     """Of two agents that take turns with the same, and of a call with other parameters."""
-    tools = [{"name": "bash", "input_schema": {"type": "object"}}]
-    bodies = [
+    tools = [{"name": "bash", "input_schema": {"type": "object", "title": "Bash"}}]
+    bodies: list[Payload] = [
         {"model": model, "system": "You help.", "tools": tools, "messages": [{"role": "user", "content": f"{number}"}]}
         for number, model in enumerate(["a", "b", "a", "b"])
     ]
+    in_other_order = [{"name": "bash", "input_schema": {"title": "Bash", "type": "object"}}]
+    bodies.append({**bodies[0], "tools": in_other_order, "max_tokens": 9})
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     with httpx.Client(transport=Wire(said("yes")), trust_env=False) as client:
         recorder.wrap(client)
         for body in bodies:
             client.post("https://api.anthropic.com/v1/messages", content=json.dumps(body))
     recorder.finalize()
-    calls_to_models = load(tmp_path / "run.json").llm_interactions
+    *same, other = load(tmp_path / "run.json").llm_interactions
 
-    assert {id(one.tools) for one in calls_to_models} == {id(calls_to_models[0].tools)}
-    assert {id(one.input_messages[0]) for one in calls_to_models} == {id(calls_to_models[0].input_messages[0])}
-    assert [one.input_messages[1].content for one in calls_to_models] == ["0", "1", "2", "3"]
+    assert {id(one.tools) for one in same} == {id(same[0].tools)}
+    assert {id(one.input_messages[0]) for one in [*same, other]} == {id(same[0].input_messages[0])}
+    assert [one.input_messages[1].content for one in same] == ["0", "1", "2", "3"]
+    assert json.dumps(other.tools[0].raw) == json.dumps(in_other_order[0]), "the model saw the members in this order"

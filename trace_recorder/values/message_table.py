@@ -9,12 +9,12 @@ what a view makes of a message. Both do their work once for each message, howeve
 
 from __future__ import annotations
 
+import json
 from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar, overload
 
-from trace_recorder.values.message_equality import json_digest, json_key
 from trace_recorder.values.messages import Message, Tool
 from trace_recorder.values.prompt_changes import Numbers
 from trace_recorder.values.shared_sequence import ImmutableSequence
@@ -36,8 +36,8 @@ class MessageTable:
         self._numbers = {id(message): number for number, message in enumerate(self.messages)}
         self._keys: dict[Key, dict[int, bytes]] = {}
         self._with_ids: dict[Hashable, tuple[Message, Message]] = {}
-        self._instructions: dict[bytes, Message] = {}
-        self._tool_lists: dict[bytes, Sequence[Tool]] = {}
+        self._instructions: dict[str, Message] = {}
+        self._tool_lists: dict[str, Sequence[Tool]] = {}
 
     def __reduce__(self) -> tuple[type[MessageTable], tuple[list[Message]]]:
         return MessageTable, (self.messages,)
@@ -58,12 +58,12 @@ class MessageTable:
         return self._with_ids.setdefault(key, (message, numbered))[1]
 
     def instruction(self, message: Message) -> Message:
-        """Return the instruction of the run with the same JSON, which is the first that was given."""
-        return self._instructions.setdefault(json_key(message), message)
+        """Return the first instruction of the run with the same JSON, the order of members included."""
+        return self._instructions.setdefault(json.dumps(message.to_document()), message)
 
     def tools(self, tools: Sequence[Tool]) -> Sequence[Tool]:
-        """Return the list of tools of the run with the same JSON, which is the first that was given."""
-        return self._tool_lists.setdefault(json_digest([*map(asdict, tools)]), tools)
+        """Return the first list of tools of the run with the same JSON, in the same order of members: models see it."""
+        return self._tool_lists.setdefault(json.dumps([*map(asdict, tools)]), tools)
 
     def prompt(self, messages: Iterable[Message] = ()) -> NumberedMessages:
         """Add messages, and return them as a prompt."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
 
 from trace_recorder.dialects.json_access import as_list
 from trace_recorder.values.content_parts import Image, Part, Text, parts_of
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.message_equality import json_digest
 from trace_recorder.values.message_table import EqualMessages
 from trace_recorder.values.messages import Block, Choice, LLMResponse, Message, Payload, Tool, ToolCall, without_none
 from trace_recorder.values.prompt_changes import ranges_of
@@ -46,7 +46,8 @@ class MessagePool:
 
 
 def _digest(message: Message) -> bytes:
-    return json_digest(message_of(message))
+    """Return a digest of what Inspect is shown, in the order of its members."""
+    return blake2b(json_of(message_of(message)).encode(), digest_size=16).digest()
 
 
 def message_of(message: Message) -> dict[str, Payload]:
