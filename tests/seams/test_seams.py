@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.capture.server import CHAT, CHAT_STREAM, DROP, GENERATED, Answer, chat_chunk, plain, serving, stream
+from tests.capture.server import CHAT, CHAT_STREAM, DROP, GENERATED, SILENCE, Answer, chat_chunk, plain, serving, stream
 from tests.isolation.hooks import HOOKS, Hook
 from tests.processes import python
 from tests.seams.callers import ASK, LIBRARIES, WAYS, Library
@@ -171,6 +172,40 @@ def test_an_answer_is_on_file_before_the_caller_has_its_end(tmp_path: Path, kind
         library.close(client)
 
     assert seen == [["hi"]]
+
+
+@each_library
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=lambda one: one.name)
+def test_a_process_that_is_ended_in_a_stream(tmp_path: Path, kind: type[Library], number: signal.Signals) -> None:
+    """What had come is on file. Ctrl-C passes, and is the error of its call; nothing more can be known of a kill."""
+    code = """
+    import os, sys, time
+    from pathlib import Path
+    from trace_recorder import TrajectoryRecorder
+    from tests.seams.callers import LIBRARIES
+    library = LIBRARIES[sys.argv[3]]()
+    client = library.client()
+
+    def hear(piece):
+        if isinstance(piece, bytes) and piece.strip():
+            while b'"llm_stream"' not in Path(sys.argv[2]).with_suffix(".jsonl").read_bytes():
+                time.sleep(0.02)  # the text is on file a second after it came
+            os.kill(os.getpid(), int(sys.argv[4]))
+
+    recorder = TrajectoryRecorder(sys.argv[2])
+    recorder.start()
+    library.ask(recorder.wrap(client), sys.argv[1], "lines", hear)
+    """
+    path = tmp_path / "a.json"
+    answer = stream(chat_chunk("one"), 0.1, chat_chunk("two"), SILENCE)
+    with serving(answer) as server:
+        ended = python(code, server.url + PATH, path, kind.name, int(number))
+    run = load(path.with_suffix(".jsonl"))
+    [call] = run.llm_interactions
+
+    assert ended.returncode in {-number, 1}
+    assert (call.response.content[:3], call.complete, run.status) == ("one", False, "interrupted")
+    assert ("KeyboardInterrupt" in ended.stderr) == (number == signal.SIGINT)
 
 
 @each_library

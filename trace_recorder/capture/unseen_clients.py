@@ -1,6 +1,6 @@
 """Connections to models by a client that nobody recorded: requests, aiohttp, urllib, or one that was not wrapped.
 
-Such a connection is recognised by its host, and because none of our transports is sending to that host (`sending.py`).
+Such a connection is recognised by its host, and because none of our seams is sending to that host (`seam.py`).
 
 Two hooks ask. `UnseenClients` replaces `socket.getaddrinfo` while something is recorded; it costs nothing until a name
 is looked up. `audit_connections` adds an audit hook, which reaches every library and every address. It costs each
