@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from random import Random
 
 import pytest
 
-from trace_recorder.storage.redaction.name_kinds import LONGEST_SAMPLE, is_strange
+from trace_recorder.storage.redaction.name_kinds import _RARE, LONGEST_SAMPLE, is_strange
 from trace_recorder.storage.redaction.text_masking import default_redactor
 
 _STEP = re.compile(
@@ -19,11 +20,13 @@ _ALPHABETS = ("abcABC012_-éß", "aaaaabcdefghAB1", "ABCDefgh0123", "abcdefghijk
 def _is_strange_by_rule(value: str) -> bool:
     look = value[:LONGEST_SAMPLE]
     steps = len(_STEP.findall(look))
-    return len(value) >= 16 and len(set(look)) >= 8 and steps >= 3 and 5 * steps >= len(look)
+    rare = sum(one + other in _RARE for one, other in pairwise(look.lower()))
+    telling = max(steps, steps + rare if look in (look.lower(), look.upper()) else 0)
+    return len(value) >= 16 and len(set(look)) >= 8 and telling >= 3 and 5 * telling >= len(look)
 
 
 def test_steps_are_counted_as_the_rule_says() -> None:
-    """Drawn texts of several alphabets and lengths are judged as by the pattern that defines a step."""
+    """Drawn texts of several alphabets and lengths are judged as by the pattern of a step, and the table of rare pairs."""
     random = Random(1)
     values = [
         "".join(random.choices(random.choice(_ALPHABETS), k=random.choice([5, 20, 60, 500]))) for _ in range(4000)
