@@ -26,7 +26,7 @@ def _is_strange_by_rule(value: str) -> bool:
 
 
 def test_steps_are_counted_as_the_rule_says() -> None:
-    """Drawn texts of several alphabets and lengths are judged as by the pattern of a step, and the table of rare pairs."""
+    """Drawn texts of several alphabets and lengths are judged as by the pattern of a step and the rare pairs."""
     random = Random(1)
     values = [
         "".join(random.choices(random.choice(_ALPHABETS), k=random.choice([5, 20, 60, 500]))) for _ in range(4000)
