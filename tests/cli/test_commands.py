@@ -62,21 +62,21 @@ def test_the_runs_of_a_directory_are_listed_by_their_start(runs: Path) -> None:
     """One line each, whatever became of them; what is not known is left free."""
     assert invoke("list", runs) == (
         "file            start             task                                                          status   "
-        "success  steps  tokens  errors    took  calls  model\n"
+        "success  steps  tokens     cost  errors    took  calls  model\n"
         "alone.json      2025-06-11 10:00  An older run that was long that was long that was long th...  unknown  "
-        "             0                              0\n"
+        "             0                                       0\n"
         "by_hand.jsonl   2025-06-12 22:05  List                                                          failed   "
-        "no           2      11       1  8.25 s      2  anthropic/claude\n"
+        "no           2      11                1  8.25 s      2  anthropic/claude\n"
         "captured.jsonl  2025-06-12 22:05  Mend a.py                                                     unknown  "
-        "             4   1,230                      4  openai/gpt-4o\n"
+        "             4   1,230  ~0.0021                      4  openai/gpt-4o\n"
     )
 
 
 @pytest.mark.parametrize(
     ("width", "titles"),
     [
-        (150, "file start task status success steps tokens errors took calls model"),
-        (110, "file start task status success steps tokens errors took"),
+        (150, "file start task status success steps tokens cost errors took model"),
+        (110, "file start task status success steps tokens cost calls"),
         (80, "file start task status success steps"),
         (70, "file start task status success"),
         (58, "file task status success steps"),
@@ -334,6 +334,7 @@ def test_help_names_the_commands() -> None:
         ["import", "Write runs of other tools as runs of ours."],
         ["score", "Score runs, and append the rewards to their journals."],
         ["run", "Run a command, and record the LLM calls of its Python processes."],
+        ["proxy", "Record the LLM calls of any program that asks through a proxy."],
         ["replay", "Run a command, its LLM calls answered from a run."],
         ["fork", "Repeat a run up to a call, and go on live from there."],
         ["serve", "Answer LLM calls over HTTP on 127.0.0.1, from a run."],

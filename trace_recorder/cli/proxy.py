@@ -60,11 +60,12 @@ def proxy(  # noqa: PLR0913, PLR0917 - one argument an option
     directory: InDirectory = None,
     quiet: Quiet = False,
 ) -> None:
-    """Record the LLM calls of any program: they pass a proxy on this machine on their way to the provider.
+    """Record the LLM calls of any program that asks through a proxy.
 
-    With a command, the proxy runs for as long as it; the variables that lead it to the proxy are set for it alone.
-    Without one, the proxy runs until Ctrl-C, for programs that are given the addresses that it prints. Each session has
-    a file of its own. For Python programs `run` sees more: steps, tools and sub-agents.
+    The proxy is on this machine, and passes the calls on to the provider. With a command, the proxy runs for as long as
+    it; the variables that lead it to the proxy are set for it alone. Without one, the proxy runs until Ctrl-C, for
+    programs that are given the addresses that it prints. Each session has a file of its own. For Python programs `run`
+    sees more: steps, tools and sub-agents.
     """
     if any(find_spec(name) is None for name in ("httpx", "uvicorn")):
         fail("proxy needs httpx and uvicorn: pip install 'trace-recorder[proxy]'")
