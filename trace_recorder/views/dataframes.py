@@ -205,7 +205,8 @@ def _tool_call(call: ToolCall, result: ToolResult | None) -> Row:
         "success": result and result.success,
         "result": None if result is None or result.result is None else result_text(result),
         "error": result and result.error,
-        "duration_seconds": result and result.duration_seconds,
+        "duration_seconds": result.duration_seconds if result and not result.replayed else None,
+        "is_replayed": result is not None and result.replayed,
     }
 
 
@@ -246,7 +247,7 @@ _ROWS: dict[str, tuple[tuple[str, ...], Callable[[Trajectory], Iterator[Row]]]] 
     "tool_calls": (
         (
             *("run_success", "step_number", "started_at", "agent", "call_id", "name", "arguments", "success"),
-            *("result", "error", "duration_seconds"),
+            *("result", "error", "duration_seconds", "is_replayed"),
         ),
         _tool_call_rows,
     ),

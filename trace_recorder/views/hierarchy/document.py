@@ -173,7 +173,7 @@ def _execution(trajectory: Trajectory, turns: Sequence[AnsweredTurn]) -> dict[st
     total = trajectory.execution_time
     if total is None:
         total = seconds_between(trajectory.start_time, trajectory.end_time)
-    results = (result for step in trajectory.agent_steps for result in step.tool_results)
+    results = (one for step in trajectory.agent_steps for one in step.tool_results if not one.replayed)
     return {
         "env_time": sum_known(result.duration_seconds for result in results),
         "llm_time": sum_known(one.duration_seconds for one in made_calls(trajectory.llm_interactions)),

@@ -1,0 +1,75 @@
+"""What did not happen takes no time: calls whose answers a replay gave, and tools that it did not run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import openai
+import pytest
+
+import trace_recorder
+from tests.capture.server import chat_chunk, serving, stream
+from tests.rerun.runs import client
+from trace_recorder import TrajectoryRecorder, diff, load, replay, to_dataframe
+from trace_recorder.views.hierarchy.document import to_hierarchy
+from trace_recorder.views.stats import Stats
+
+LONG = "word " * 30_000
+"""A text of more bytes than recording keeps in memory: the stream is on file in parts."""
+
+
+@trace_recorder.tool
+def count(word: str) -> int:
+    """Count letters."""
+    return len(word)
+
+
+def work(made: openai.OpenAI) -> None:
+    """A stream and a tool."""
+    question = {"role": "user", "content": "one"}
+    list(made.chat.completions.create(model="m", messages=[question], stream=True))  # type: ignore[call-overload]
+    count("one")
+
+
+@pytest.fixture
+def again(tmp_path: Path) -> Path:
+    """A replay of such a run."""
+    first, again = tmp_path / "first.json", tmp_path / "again.json"
+    chunks = [chat_chunk("hi"), chat_chunk(LONG), chat_chunk("you"), chat_chunk(None, "stop"), b"data: [DONE]\n\n"]
+    with serving(stream(*chunks)) as server, TrajectoryRecorder(first, strict=True) as recorder:
+        work(recorder.wrap(client(f"{server.url}/v1")))
+    with replay(first) as run, TrajectoryRecorder(again, strict=True) as recorder:
+        work(recorder.wrap(run.wrap(client())))
+    return again
+
+
+def test_what_was_replayed_takes_no_time(again: Path) -> None:
+    """No figure and no row has a time or an attempt of it, though the records do."""
+    run, stats = load(again), Stats()
+    stats.add(run)
+    [call] = to_dataframe(run, library="polars").to_dicts()
+    [tool] = to_dataframe(run, of="tool_calls", library="polars").to_dicts()
+    times = to_hierarchy(run)["execution_metrics"]
+
+    assert run.llm_interactions[0].duration_seconds is not None
+    assert [one.duration_seconds is None for step in run.agent_steps for one in step.tool_results] == [False]
+    assert {*stats.to_json()["seconds"]} == {"total"}
+    assert [stats.to_json()["tools"][0].get(name) for name in ("calls", "seconds")] == [0, None]
+    assert diff(run, run).a.figures.llm_seconds is None
+    assert [call[name] for name in ("duration_seconds", "time_to_first_token_seconds", "attempts")] == [None, None, 0]
+    assert (tool["duration_seconds"], tool["is_replayed"]) == (None, True)
+    assert (times["env_time"], times["llm_time"]) == (None, None)
+
+
+def test_a_replayed_stream_that_was_cut_off_keeps_its_source(again: Path) -> None:
+    """A process that is killed in the middle of the answer leaves its first parts, which name the recorded call."""
+    journal = again.with_suffix(".jsonl")
+    lines = journal.read_text().splitlines(keepends=True)
+    end = next(number for number, line in enumerate(lines) if '"llm_response"' in line)
+    cut = journal.with_name("cut.jsonl")
+    cut.write_text("".join(lines[:end]))
+
+    [call] = load(cut).llm_interactions
+    assert not call.complete
+    assert call.response.content
+    assert call.replayed_from == load(again).llm_interactions[0].replayed_from is not None
