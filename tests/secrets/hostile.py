@@ -75,6 +75,7 @@ OTHERS = (
         "opaque-Key-0f-the-user-1",
         "postgres",
     ),
+    *("pw%3Da1b2c3d4 ", "cGFzc3dvcmQ6IGh1bnRlcjIy ", "AKIA7Q2ZD3M5X9KLQ4TA "),
     *("'\"\\=;, {}\n\ta1A-_.~|/+%<>]$é", "\\n", '\\"', "\\u0041", "[REDACTED:", "Bearer ", "Basic ", "xxxx", "..."),
 )
 WORDS = tuple(dict.fromkeys((*NAMES, *COMMANDS, *URLS, *OTHERS, *(shape.sign for shape in SHAPES))))
@@ -109,7 +110,16 @@ def prose(size: int) -> str:
     return (text * (size // len(text) + 1))[:size]
 
 
-def ways() -> tuple[Callable[[str], object], ...]:
-    """The ways into masking: a text, and JSON with one string."""
+def ways() -> dict[str, Callable[[str], object]]:
+    """The ways into masking: a text, JSON with one string, and JSON with many short ones."""
     redaction = Redaction(default_redactor, ENVIRONMENT)
-    return redaction.mask_plain, lambda text: redaction.mask(json.dumps({"content": text}, ensure_ascii=False))
+
+    def in_short_strings(text: str) -> object:
+        strings = [text[at : at + 40] for at in range(0, len(text), 40)]
+        return redaction.mask(json.dumps(strings, ensure_ascii=False))
+
+    return {
+        "text": redaction.mask_plain,
+        "string": lambda text: redaction.mask(json.dumps({"content": text}, ensure_ascii=False)),
+        "short strings": in_short_strings,
+    }

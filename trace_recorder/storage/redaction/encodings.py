@@ -1,7 +1,8 @@
 """Secrets that are encoded in a text: in base64, or with the escapes of a URL.
 
-A word that is the encoding of a text is decoded, and searched as a text is. Invariants: an encoding of anything else,
-such as an image, a hash or a signature, is not decoded; each word is searched once, up to a bounded length.
+A word that is the encoding of a text is decoded, and searched as a text is; all words of a text are searched together,
+because each search costs as much as hundreds of characters. Invariants: an encoding of anything else, such as an image,
+a hash or a signature, is not decoded; each word is searched once, up to a bounded length.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import base64
 import re
 import string
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from itertools import accumulate, islice
 from urllib.parse import quote, unquote
 
 from trace_recorder.signal_handlers import ours
@@ -29,17 +32,21 @@ MARK = b"%"
 """What each escape of a URL begins with; what is in base64 is known by its length alone."""
 _ESCAPE = re.compile(r"%[2-7][0-9A-Fa-f]")
 
+_BETWEEN = '\n"\n"\n"\n"\n'
+"""Is put between texts that are searched together: no secret, and no name with its value, reaches across it."""
+
+_TOGETHER = 64
+"""So many words are decoded together for a first look."""
+
 Mask = Callable[[str], str]
-Sees = Callable[[str], bool]
+Sees = Callable[[str], list[int]]
 
 
 def signs(look: Look, sees: Sees) -> list[int]:
-    """Return where in a text something may be encoded; `sees` says whether a secret may be in a text."""
+    """Return where in a text something may be encoded; `sees` says where secrets may be, one place in each string."""
     places = [at for at in look.runs if _is_text(look.plain, at)]
     if MARK in look.data and _ESCAPE.search(look.plain):
-        words = dict(_escaped(look))
-        if sees(_unquoted("\n".join(words.values()))):
-            places += [at for at, word in words.items() if sees(_unquoted(word))]
+        places += _in_escapes(look, sees)
     return places
 
 
@@ -56,8 +63,33 @@ def _escaped(look: Look) -> Iterator[tuple[int, str]]:
             yield at, plain[max(start, 0) : end]
 
 
-def _unquoted(words: str) -> str:
-    return unquote(words, "latin-1")
+def _in_escapes(look: Look, sees: Sees) -> Iterator[int]:
+    """Yield where words with escapes of a URL are in which a secret may be: one in each string of JSON is enough."""
+    words, done = _escaped(look), 0
+    while some := list(islice((word for word in words if word[0] >= done), _TOGETHER)):
+        for at in _seen_words(some, sees):
+            if at >= done:
+                yield at
+                done = look.string_end(at)
+
+
+def _seen_words(words: list[tuple[int, str]], sees: Sees) -> list[int]:
+    """Return the positions of those words in which a secret may be, once they are decoded."""
+    text = unquote(_BETWEEN.join([word for _, word in words]), "latin-1")
+    seen = sees(text)
+    if not seen:
+        return []
+    parts = text.split(_BETWEEN)
+    if len(parts) != len(words):  # a word says what is put between two
+        return [at for at, _ in words]
+    begins = list(accumulate((len(part) + len(_BETWEEN) for part in parts), initial=0))
+    return [words[number][0] for number in sorted({bisect_right(begins, place) - 1 for place in seen})]
+
+
+def _masked_each(texts: list[str], mask: Mask) -> list[str]:
+    """Mask each of several texts: all of them together, or if that mixes them up, one after the other."""
+    masked = mask(_BETWEEN.join(texts)).split(_BETWEEN)
+    return masked if len(masked) == len(texts) else [mask(text) for text in texts]
 
 
 def _is_text(plain: str, at: int) -> bool:
@@ -76,34 +108,53 @@ def mask_encoded(text: str, mask: Mask) -> str:
 
 def _in_urls(text: str, mask: Mask) -> str:
     """Mask what is percent-encoded; a word without an escape is not examined."""
-    letters = text.encode("latin-1", "replace").translate(_IN_ESCAPED)
+    words = [word for word in _words_of_urls(text) if "%" in word[0]]
+    said = unquote(_BETWEEN.join([word[0] for word in words])).split(_BETWEEN)
+    if len(said) != len(words):
+        said = [unquote(word[0]) for word in words]
+    changed = [
+        (word, masked)
+        for word, plain, masked in zip(words, said, _masked_each(said, mask), strict=True)
+        if masked != plain
+    ]
     parts: list[str] = []
-    done, at = 0, text.find("%")
+    done = 0
+    for (word, _), spelled in zip(changed, _quoted([masked for _, masked in changed]), strict=True):
+        parts += (text[done : word.start()], spelled)
+        done = word.end()
+    return "".join([*parts, text[done:]]) if parts else text
+
+
+def _quoted(texts: list[str]) -> list[str]:
+    """Return texts with the escapes of URLs; masks stay readable."""
+    quoted = quote("[]:[]:[]".join(texts), safe="[]:").split("[]:[]:[]")
+    return quoted if len(quoted) == len(texts) else [quote(text, safe="[]:") for text in texts]
+
+
+def _words_of_urls(text: str) -> Iterator[re.Match[str]]:
+    """Yield the words of the characters that URLs are made of, wherever a text has an escape."""
+    letters = text.encode("latin-1", "replace").translate(_IN_ESCAPED)
+    end, at = 0, text.find("%")
     while at >= 0:
-        start, end = letters.rfind(b" ", done, at) + 1 or done, letters.find(b" ", at)
+        start, end = letters.rfind(b" ", end, at) + 1 or end, letters.find(b" ", at)
         end = len(text) if end < 0 else end
-        parts += (text[done:start], _ESCAPED.sub(lambda found: _in_url(found[0], mask), text[start:end]))
-        done, at = end, text.find("%", end)
-    return "".join([*parts, text[done:]])
-
-
-def _in_url(word: str, mask: Mask) -> str:
-    if "%" not in word:
-        return word
-    said = unquote(word)
-    masked = mask(said)
-    return word if masked == said else quote(masked, safe="[]:")
+        yield from _ESCAPED.finditer(text, start, end)
+        at = text.find("%", end)
 
 
 def _in_base64(text: str, mask: Mask) -> str:
-    parts: list[str] = []
-    done = 0
+    words: list[tuple[int, int, str]] = []
     for at in Look(text).runs:
         found = _WORD.match(text, at) or (_WORD.match(text, at + 1) if text[at - 1 : at] == "\\" else None)
-        said = None if found is None or found.start() < done else _text_of(found[0])
-        if found is not None and said is not None and mask(said) != said:
-            parts += (text[done : found.start()], "[REDACTED:encoded-secret]")
-            done = found.end()
+        said = _text_of(found[0]) if found else None
+        if found is not None and said is not None:
+            words.append((*found.span(), said))
+    parts: list[str] = []
+    done = 0
+    for (start, end, said), masked in zip(words, _masked_each([said for *_, said in words], mask), strict=True):
+        if masked != said:
+            parts += (text[done:start], "[REDACTED:encoded-secret]")
+            done = end
     return "".join([*parts, text[done:]]) if parts else text
 
 

@@ -40,9 +40,8 @@ CLOSE, MOST_CLOSE = 16, 12
 
 In a list of words with one beginning each, such as names of tests, places are at least that far from each other.
 """
-_LONGEST_LITERAL = max(len(shape.sign) for shape in SHAPES)
-_REST_OF_WORD = re.compile(f"{_IN_WORDS}*+")
-_WORD_SO_FAR = re.compile(f"{_IN_WORDS}{{0,{_LONGEST_LITERAL}}}\\Z")
+_PART_OF_WORD = re.compile(f"{_IN_WORDS}*+")
+_LONGEST_BEFORE = 1000
 
 
 class KeySpan(NamedTuple):
@@ -155,7 +154,7 @@ class _Finder:
             at, end = match.span()
             place = look.place(at)
             is_dense = density.is_high(place)
-            found = [_dense_word(words, done, at, place)] if is_dense else self._secrets_at(look, at, end, place)
+            found = [_dense_word(words, at, place)] if is_dense else self._secrets_at(look, at, end, place)
             done = end
             for span in found:
                 yield span
@@ -181,12 +180,12 @@ class _Finder:
         return found
 
 
-def _dense_word(words: str, done: int, at: int, place: int) -> KeySpan:
-    """Return the rest of a word that has the beginning of a secret at a position."""
-    so_far = _WORD_SO_FAR.search(words, max(done, at - _LONGEST_LITERAL), at)
-    rest = _REST_OF_WORD.match(words, at)
-    start, end = so_far.start() if so_far else at, rest.end() if rest else at
-    return KeySpan(place - (at - start), place + max(end - at, 1), DENSE)
+def _dense_word(words: str, at: int, place: int) -> KeySpan:
+    """Return the word that has too many beginnings of secrets; of a long one, from a thousand characters before."""
+    so_far = _PART_OF_WORD.match(words[max(0, at - _LONGEST_BEFORE) : at][::-1])
+    rest = _PART_OF_WORD.match(words, at)
+    before, behind = (part.end() - part.pos if part else 0 for part in (so_far, rest))
+    return KeySpan(place - before, place + max(behind, 1), DENSE)
 
 
 def _ends_with_mark(shape: Shape) -> bool:

@@ -126,9 +126,9 @@ def _encoded(look: Look) -> list[int]:
     return secret_encodings.signs(look, _sees) if may_be_encoded else []
 
 
-def _sees(text: str) -> bool:
-    """Whether a secret may be in a text that is not encoded in it."""
-    return any(Sightings(text, SHAPE | NAME).all)
+def _sees(text: str) -> list[int]:
+    """Return where a secret may be in a text that is not encoded in it."""
+    return Sightings(text, SHAPE | NAME).places()
 
 
 def _has_any(places: list[int], start: int, end: int) -> bool:
