@@ -31,6 +31,8 @@ _IN_ESCAPED = bytes(
 MARK = b"%"
 """What each escape of a URL begins with; what is in base64 is known by its length alone."""
 _ESCAPE = re.compile(r"%[2-7][0-9A-Fa-f]")
+_TO_QUOTE = re.compile(r"[^A-Za-z0-9_.~:\[\]-]+")
+"""What is written with escapes in a URL; masks stay readable."""
 
 _BETWEEN = '\n"\n"\n"\n"\n'
 """Is put between texts that are searched together: no secret, and no name with its value, reaches across it."""
@@ -112,23 +114,13 @@ def _in_urls(text: str, mask: Mask) -> str:
     said = unquote(_BETWEEN.join([word[0] for word in words])).split(_BETWEEN)
     if len(said) != len(words):
         said = [unquote(word[0]) for word in words]
-    changed = [
-        (word, masked)
-        for word, plain, masked in zip(words, said, _masked_each(said, mask), strict=True)
-        if masked != plain
-    ]
     parts: list[str] = []
     done = 0
-    for (word, _), spelled in zip(changed, _quoted([masked for _, masked in changed]), strict=True):
-        parts += (text[done : word.start()], spelled)
-        done = word.end()
+    for word, plain, masked in zip(words, said, _masked_each(said, mask), strict=True):
+        if masked != plain:
+            parts += (text[done : word.start()], _TO_QUOTE.sub(lambda found: quote(found[0], safe=""), masked))
+            done = word.end()
     return "".join([*parts, text[done:]]) if parts else text
-
-
-def _quoted(texts: list[str]) -> list[str]:
-    """Return texts with the escapes of URLs; masks stay readable."""
-    quoted = quote("[]:[]:[]".join(texts), safe="[]:").split("[]:[]:[]")
-    return quoted if len(quoted) == len(texts) else [quote(text, safe="[]:") for text in texts]
 
 
 def _words_of_urls(text: str) -> Iterator[re.Match[str]]:
@@ -168,7 +160,8 @@ def _text_of(word: str) -> str | None:
         said = base64.b64decode(whole)[: len(letters) * 6 // 8].decode()
     except ours(ValueError):
         return None
-    return said if all(letter.isprintable() or letter in "\r\n\t" for letter in said) else None
+    return said if said.translate(_SPACES).isprintable() else None
 
 
 _STANDARD = str.maketrans("-_", "+/")
+_SPACES = str.maketrans("\r\n\t", "   ")
