@@ -242,3 +242,26 @@ def test_a_journal_without_marks_is_read_as_before(source: Path) -> None:
     """Its calls were made, as far as it says."""
     assert [one for _, one in origins(source)] == [None] * 4
     assert load(source).metrics["llm_calls"] == 4
+
+
+def test_a_caller_of_a_replay_sees_the_recorded_headers_alone(source: Path) -> None:
+    """What names the source is for recording."""
+    with replay(source, strict=False) as run:
+        raw = run.wrap(client(max_retries=0)).chat.completions.with_raw_response
+        headers = raw.create(model="m", messages=[{"role": "user", "content": "one"}]).headers
+    assert [name for name in headers if "trace-recorder" in name] == []
+
+
+@pytest.mark.parametrize(
+    ("url", "believed"),
+    [
+        ("http://127.0.0.1:8421/v1/chat/completions", True),
+        ("http://localhost/v1/messages", True),
+        ("http://[::1]:80/v1/messages", True),
+        ("https://api.openai.com/v1/chat/completions", False),
+        ("http://127.0.0.1.evil.example/v1/messages", False),
+    ],
+)
+def test_only_servers_of_this_machine_are_believed(url: str, believed: bool) -> None:
+    """A provider that sends the header has its calls counted all the same."""
+    assert (ReplayedFrom.of_server(url, '{"interaction_id": "llm_1"}') is not None) is believed

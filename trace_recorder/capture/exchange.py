@@ -121,7 +121,7 @@ class Exchange(ResponseParts):
             self._status = status
             self._headers = headers.kept(raw)
             if REPLAYED_FROM_HEADER in self._headers:
-                self._note_origin(ReplayedFrom.of_header(self._headers.pop(REPLAYED_FROM_HEADER)))
+                self.note_origin(ReplayedFrom.of_server(self._sent.url, self._headers.pop(REPLAYED_FROM_HEADER)))
             if status >= 400:
                 self._remember_failure()
             elif status in REDIRECTS:
@@ -137,7 +137,7 @@ class Exchange(ResponseParts):
             self._decode = decoder_of(encoding, media)
             self._framing = FRAMING if self._decode is not None and media.startswith(MEDIA_TYPE) else None
 
-    def _note_origin(self, origin: ReplayedFrom | None) -> None:
+    def note_origin(self, origin: ReplayedFrom | None) -> None:
         """Name the recorded call that gave the answer in the records that follow."""
         if origin is not None:
             self._about = {**self._about, "replayed_from": origin.to_document()}
@@ -158,7 +158,7 @@ class Exchange(ResponseParts):
         with self.run.guard.protect("record a failed call"):
             if self._finish():
                 self._remember_failure()
-                self._note_origin(ReplayedFrom.of_error(error))
+                self.note_origin(ReplayedFrom.of_error(error))
                 about = self._about | {"duration_seconds": self._seconds()}
                 self.run.append("llm_error", about, members_to_json(describe_error(error)))
                 self.run.unfinished.release(self)

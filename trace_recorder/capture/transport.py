@@ -23,6 +23,9 @@ from trace_recorder.capture.seam import (
     request_in_progress,
 )
 
+ORIGIN_EXTENSION = "trace_recorder_origin"
+"""The extension of a response in which a replay says where the answer came from."""
+
 
 def send(transport: Any, request: Any) -> Any:
     """Send a request by a transport of httpx; return when the response has begun."""
@@ -46,6 +49,8 @@ def record_response(response: Any, exchange: Exchange, body: type) -> None:
     """Wrap the stream of a response for recording. A response that a mock transport made is recorded at once."""
     with exchange.run.guard.protect("wrap a response"):
         exchange.answered(response.status_code, response.headers.raw)
+        if ORIGIN_EXTENSION in response.extensions:
+            exchange.note_origin(response.extensions[ORIGIN_EXTENSION])
         if response.is_stream_consumed:
             exchange.whole(response.content)
         else:

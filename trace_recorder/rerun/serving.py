@@ -192,7 +192,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _headers_of(answer: Answer) -> dict[str, str]:
     """Return the headers of an answer without those that frame its body; a redirect stays at this server."""
-    headers = {name: value for name, value in answer.marked_headers.items() if name.lower() not in _FRAMING}
+    origin = {} if answer.origin is None else answer.origin.to_headers()
+    headers = {name: value for name, value in (answer.headers | origin).items() if name.lower() not in _FRAMING}
     if "location" in headers:
         headers["location"] = urlsplit(headers["location"])._replace(scheme="", netloc="").geturl()
     return headers

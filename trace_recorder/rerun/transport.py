@@ -10,7 +10,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Literal, Protocol
 
-from trace_recorder.capture.transport import send, send_async
+from trace_recorder.capture.transport import ORIGIN_EXTENSION, send, send_async
 from trace_recorder.dialects.endpoints import Endpoint, endpoint_of
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.rerun.exceptions import builtin_exception
@@ -45,9 +45,9 @@ class Answer:
     origin: ReplayedFrom | None = None
 
     @property
-    def marked_headers(self) -> dict[str, str]:
-        """The headers, with one that names the origin."""
-        return self.headers if self.origin is None else {**self.headers, **self.origin.to_headers()}
+    def extensions(self) -> dict[str, Any]:
+        """The extensions of the response: recording finds the origin there, and a caller sees the recorded headers."""
+        return {} if self.origin is None else {ORIGIN_EXTENSION: self.origin}
 
     @property
     def pieces(self) -> tuple[TimedBytes, ...]:
@@ -114,7 +114,11 @@ class SyncReplaying:
                 raise _ending(answer, self.answers, library, request)
 
         return library.Response(
-            answer.status, headers=answer.marked_headers, stream=_stream(library, chunks()), request=request
+            answer.status,
+            headers=answer.headers,
+            stream=_stream(library, chunks()),
+            request=request,
+            extensions=answer.extensions,
         )
 
     def close(self) -> None:
@@ -160,7 +164,11 @@ class AsyncReplaying:
                 raise await end()
 
         return library.Response(
-            answer.status, headers=answer.marked_headers, stream=_stream(library, chunks()), request=request
+            answer.status,
+            headers=answer.headers,
+            stream=_stream(library, chunks()),
+            request=request,
+            extensions=answer.extensions,
         )
 
     async def aclose(self) -> None:

@@ -1,14 +1,16 @@
 """Where answers and runs come from: the recorded call that gave an answer, the run that a run repeats or continues.
 
-A replay, a fork and `trace-recorder serve` state the origin of each answer in a header of the response. If no response
-came, it is an attribute of the exception. Recording writes it into the records of the answer. A run states its own
-origin in its first record and in its metadata.
+`trace-recorder serve` states the origin of each answer in a header of the response, a replay and a fork in an
+extension of it, so that the caller sees the recorded headers. If no response came, it is an attribute of the
+exception. Recording writes it into the records of the answer. A run states its own origin in its first record and in
+its metadata.
 """
 
 from __future__ import annotations
 
 import json
 from typing import Self
+from urllib.parse import urlsplit
 
 from trace_recorder.values.json_text import NotJsonError, parse
 from trace_recorder.values.messages import Payload, without_none
@@ -16,6 +18,7 @@ from trace_recorder.values.structs import Struct, asdict
 
 REPLAYED_FROM_HEADER = "trace-recorder-replayed-from"
 """The header of a response that was given; its value is the JSON of `ReplayedFrom.to_document`."""
+_THIS_MACHINE = frozenset({"127.0.0.1", "localhost", "::1"})
 _ATTRIBUTE = "trace_recorder_replayed_from"
 
 
@@ -35,8 +38,13 @@ class ReplayedFrom(Struct, frozen=True, gc=False):
         return cls(**ids, by_hand=value.get("by_hand") is True)
 
     @classmethod
-    def of_header(cls, text: str) -> Self | None:
-        """Read the header. Return None for text that is not its JSON."""
+    def of_server(cls, url: str, text: str) -> Self | None:
+        """Read the header of a server at an address. Return None if the text is not its JSON.
+
+        Only a server of this machine is believed: a provider cannot have its calls taken for recorded ones.
+        """
+        if urlsplit(url).hostname not in _THIS_MACHINE:
+            return None
         try:
             return cls.of_document(parse(text))
         except NotJsonError:
