@@ -179,7 +179,7 @@ _TYPE = re.compile(
 _VERSION = re.compile(r"v?\d+(?:[._]\d++)+")
 _DOTTED = re.compile(r"[A-Za-z_$]\w*(?:(?:\.|->|::)[A-Za-z_$]\w*+)+")
 _WORDS = re.compile(r"[A-Za-z][-A-Za-z_.:/~+=@ ]*+")
-_SMALL_WORD = re.compile(r"[a-z]{4,}(?:-[a-z]++)*+")
+_SMALL_WORD = re.compile(r"[a-z]{4,}(?>(?:-[a-z]++)*)")
 _MENTIONS_ONE = re.compile(r"pass|secret|token|key|auth|cred|jwt|bearer")
 _NAMES_ONE = re.compile(
     r"(?:pass(?:word|wd)?|secrets?|token|key|auth|creds?|credentials?|ref)\Z"
