@@ -139,21 +139,20 @@ def test_the_commands_do_what_they_say(used: Path, tmp_path: Path) -> None:
         ("How many files are here?", 1, 1),
         ("What is 17 * 23?", 2, 1),
         ("fix the failing test", 1, 1),
-        ("python agent.py", 1, 1),
-        ("python agent.py", 1, 1),
+        *[("python agent.py", 1, 1)] * 3,
     ]
     assert all(validate(path).ok for path in (place / "trajectories").glob("*.json"))
-    assert len([*(place / "atif").glob("*.json")]) == 5
+    assert len([*(place / "atif").glob("*.json")]) == 6
 
 
 def test_what_is_installed_is_there() -> None:
-    """The page installs this clone, with an extra that it has."""
+    """The page installs this clone, with extras that it has."""
     [command] = shell(README, "pip")
     _, _, wanted = shlex.split(command)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    place, extra = re.fullmatch(r"(.*)\[(.*)\]", wanted).groups()  # type: ignore[union-attr]
+    place, extras = re.fullmatch(r"(.*)\[(.*)\]", wanted).groups()  # type: ignore[union-attr]
 
-    assert (place, extra in project["optional-dependencies"]) == (".", True)
+    assert (place, set(extras.split(",")) - project["optional-dependencies"].keys()) == (".", set())
 
 
 MADE = re.findall(r"`(make [^`]+)`", COMMANDS)
