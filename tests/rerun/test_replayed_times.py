@@ -12,6 +12,8 @@ from tests.capture.server import chat_chunk, serving, stream
 from tests.rerun.runs import client
 from trace_recorder import TrajectoryRecorder, diff, load, replay, to_dataframe
 from trace_recorder.views.hierarchy.document import to_hierarchy
+from trace_recorder.views.inspect.log import to_inspect
+from trace_recorder.views.otlp.spans import to_spans
 from trace_recorder.views.stats import Stats
 
 LONG = "word " * 30_000
@@ -59,6 +61,20 @@ def test_what_was_replayed_takes_no_time(again: Path) -> None:
     assert [call[name] for name in ("duration_seconds", "time_to_first_token_seconds", "attempts")] == [None, None, 0]
     assert (tool["duration_seconds"], tool["is_replayed"]) == (None, True)
     assert (times["env_time"], times["llm_time"]) == (None, None)
+
+
+def test_spans_and_logs_mark_the_tool_and_give_it_no_time(again: Path) -> None:
+    """Readers of both formats add up times."""
+    run = load(again)
+    [span] = [span for span in to_spans(run) if span.name == "execute_tool count"]
+    [event] = [one for one in to_inspect(run)["samples"][0]["events"] if one["event"] == "tool"]
+
+    assert (dict(span.attributes)["trace_recorder.replayed"], span.end - span.start) == (True, 0)
+    assert (event["metadata"], event["completed"], event.get("working_time")) == (
+        {"replayed": True},
+        event["timestamp"],
+        None,
+    )
 
 
 def test_a_replayed_stream_that_was_cut_off_keeps_its_source(again: Path) -> None:

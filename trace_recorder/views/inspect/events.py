@@ -134,7 +134,8 @@ class Events:
             **without_none(
                 error=error_of(result.error or result_text(result)) if result.success is False else None,
                 failed=True if result.success is False else None,
-                working_time=result.duration_seconds,
+                working_time=tool.seconds,
+                metadata={"replayed": True} if result.replayed else None,
                 agent_span_id=agents[0] if agents else None,
             ),
         }

@@ -131,7 +131,9 @@ class SpanMaker:
         result = tool.result
         made = _merged(writer.tool(tool.call, result) for writer in self.writers)
         start, end, is_inferred = tool.times()
-        made |= known(trace_recorder__time_is_inferred=is_inferred or None)
+        made |= known(
+            trace_recorder__time_is_inferred=is_inferred or None, trace_recorder__replayed=result.replayed or None
+        )
         error = None
         if result.success is False:
             kind, colon, message = (result.error or "").partition(": ")

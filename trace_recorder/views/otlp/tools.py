@@ -39,13 +39,18 @@ class ToolRun:
         return self.result.execution_id
 
     def times(self) -> tuple[int, int, bool]:
-        """Return when it began, when it ended, and whether that is inferred."""
+        """Return when it began, when it ended, and whether that is inferred. A tool that did not run took no time."""
         start = nanoseconds(self.result.timestamp)
         if start is not None:
-            return start, after(start, self.result.duration_seconds), False
+            return start, after(start, self.seconds), False
         begin, end = times_of(self.step.interaction or self.step)
         at = (end if self.step.interaction else begin) or 0
-        return at, after(at, self.result.duration_seconds), True
+        return at, after(at, self.seconds), True
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it ran; None if that is unknown, or if a recording gave the result."""
+        return None if self.result.replayed else self.result.duration_seconds
 
 
 def tool_runs(trajectory: Trajectory) -> Iterator[ToolRun]:
