@@ -50,8 +50,8 @@ def test_a_missing_directory_is_one_sentence(command: str, code: int) -> None:
     """It says that the directory is not there, `grep` with the code of a failure too."""
     done = invoke(*command.split())
 
-    said = "trace-recorder: there are no trajectories in runs: there is no such directory\n"
-    assert (done.exit_code, done.stdout, done.stderr) == (2 if command == "grep a" else code, "", said)
+    message = "trace-recorder: there are no trajectories in runs: there is no such directory\n"
+    assert (done.exit_code, done.stdout, done.stderr) == (2 if command == "grep a" else code, "", message)
 
 
 def test_the_newest_two_runs_of_the_directory_are_compared() -> None:
@@ -66,14 +66,14 @@ def test_the_newest_two_runs_of_the_directory_are_compared() -> None:
 
 def test_a_single_run_is_compared_with_nothing() -> None:
     """A directory of one run, and a file without another, are refused."""
-    one = recorded(Path("runs", "one.json"))
+    path = recorded(Path("runs", "one.json"))
 
     assert invoke("diff").stderr == "trace-recorder: runs has one run only\n"
-    assert "which run is it compared with?" in invoke("diff", one).stderr
+    assert "which run is it compared with?" in invoke("diff", path).stderr
 
 
 def test_a_program_is_replayed_from_the_newest_run() -> None:
-    """What stands behind `--` is the program, also where no run is named."""
+    """The words after `--` are the program, also if no run is named."""
     recorded(Path("runs", "one.json"))
 
     done = program("replay", "--loose", "--", "echo", "replayed")

@@ -1,4 +1,4 @@
-"""What the help says of a command's arguments, and what a shell completes."""
+"""The arguments of commands in their help, and the words that a shell completes."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def program(place: Place, code: str) -> list[object]:
 def test_a_program_is_recorded_and_its_exit_code_is_the_commands(
     place: Place, server: Server, code: str, exit_code: int, status: str
 ) -> None:
-    """What its environment named as the provider is the upstream."""
+    """The upstream is the provider that its environment named."""
     command = [sys.executable, "-m", "trace_recorder", "proxy", *map(str, program(place, f"\n{code}"))]
     done = subprocess.run(
         command, cwd=place.path, env=place.environment, capture_output=True, text=True, check=False, timeout=120
@@ -73,7 +73,7 @@ def test_a_program_is_recorded_and_its_exit_code_is_the_commands(
 
 
 def test_variables_lead_to_the_proxy_for_the_program_alone(place: Place) -> None:
-    """Those of every provider; what is set already names the upstream, and an address without /v1 stays without."""
+    """The variables of every provider. A variable that is set names the upstream; an address without /v1 stays so."""
     environment = {"OPENAI_BASE_URL": "https://gateway.example/llm", "OLLAMA_HOST": "10.0.0.1:5"}
     names = ["OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL", "OLLAMA_HOST", "AZURE_OPENAI_ENDPOINT"]
     code = f"\nprint(json.dumps([os.environ.get(name) for name in {names!r}]))"
@@ -136,13 +136,13 @@ def test_what_a_program_had_is_on_file_when_the_proxy_is_killed(place: Place, se
         assert serving_proxy.stdout is not None
         url = serving_proxy.stdout.readline().split()[3].rstrip(",") + "/openai/v1/chat/completions"
         headers = {"session-id": "one"}
-        given = httpx.post(url, json={"messages": []}, headers=headers).json()
+        answer = httpx.post(url, json={"messages": []}, headers=headers).json()
         with httpx.stream("POST", url, json={"messages": [], "stream": True}, headers=headers) as response:
             streamed = b"".join(response.iter_raw())
         serving_proxy.kill()
     (path,) = (place.path / "trajectories").glob("*.jsonl")
     first, second = load(path).llm_interactions
-    assert (first.raw_response, second.raw_stream) == (given, streamed.decode())
+    assert (first.raw_response, second.raw_stream) == (answer, streamed.decode())
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")

@@ -15,7 +15,7 @@ from rich.console import Console
 from tests.cli.showing import label, shown
 from tests.data.shown import ASSISTANT, RESULT, SYSTEM, TASK, by_hand, captured
 from tests.data.written import Writing, asked, called, said
-from trace_recorder import load
+from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.cli.text_layout import (
     MAX_CHARACTERS,
     MAX_LINES,
@@ -262,6 +262,18 @@ def test_several_answers_are_all_shown(path: Path) -> None:
     writing.journal.close()
 
     assert shown(path).splitlines()[-2:] == ["  answer     one", "  choice 1   two"]
+
+
+def test_metadata_under_the_name_of_an_origin_is_shown(tmp_path: Path) -> None:
+    """The origin line replaces only metadata that a fork wrote, and not a value of the agent's own with that name."""
+    written = {"trajectory_id": "t", "file": "a.jsonl", "interaction_id": "llm_2", "step_number": 2}
+    metadata_lines = {}
+    for name, value in {"fork": written, "own": {"branch": "main"}}.items():
+        with TrajectoryRecorder(tmp_path / f"{name}.json", metadata={"forked_from": value}):
+            pass
+        metadata_lines[name] = label(shown(tmp_path / f"{name}.json"), "metadata")
+
+    assert metadata_lines == {"fork": [], "own": ['forked_from: {"branch": "main"}']}
 
 
 def test_the_json_is_the_document_with_the_full_history(path: Path) -> None:

@@ -74,7 +74,7 @@ def record(path: Path, url: str, name: str, requests: Iterator[list[Payload]]) -
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("dialect", KINDS, ids=["chat", "responses", "gemini"])
 def test_an_edited_history_is_read_as_its_whole_request_is(tmp_path: Path, dialect: tuple[str, str], seed: int) -> None:
-    """Whatever was inserted, removed or replaced in it, and whichever elements are one message; in the document too."""
+    """The edits and the elements that are one message make no difference, in the document too."""
     record(tmp_path / "run.json", *dialect, edited(KINDS[dialect], seed))
     trajectory = load(tmp_path / "run.json")
     document = from_document(json.loads((tmp_path / "run.json").read_text()), "it")
@@ -101,7 +101,7 @@ def test_each_call_of_an_edited_history_is_read_as_cheaply_as_the_first(
 
 
 def test_instructions_and_lists_of_tools_are_there_once(tmp_path: Path) -> None:
-    """Of two agents that take turns with the same, and of a call with other parameters."""
+    """Two agents that take turns share them, and so does a call with other parameters."""
     tools = [{"name": "bash", "input_schema": {"type": "object", "title": "Bash"}}]
     bodies: list[Payload] = [
         {"model": model, "system": "You help.", "tools": tools, "messages": [{"role": "user", "content": f"{number}"}]}

@@ -26,7 +26,7 @@ LS = use("c1", command="ls")
 ORIGIN = {"trajectory_id": "parent", "interaction_id": "llm_7"}
 USAGE = {"input_tokens": 30, "output_tokens": 20, "cache_read_input_tokens": 10, "cost": 0.5}
 COUNTED = {"input_tokens": 40, "output_tokens": 20, "cache_read_input_tokens": 10, "cost": 0.5}
-"""What the given answer took, as Anthropic counts it, and with the cached tokens in the prompt."""
+"""The usage of the recorded answer, as Anthropic counts it, and with the cached tokens in the prompt."""
 LIVE = Tokens(7, 3)
 KEEPING = ["atif", "hierarchy", "inspect", "invariant", "otlp", "session-traces", "traces", "trae"]
 """The formats that keep every call. The others are rows of training (`training/test_replayed_calls.py`)."""
@@ -43,14 +43,14 @@ def told(origin: Payload = ORIGIN) -> Trajectory:
 
 
 def exported(name: str, trajectory: Trajectory, form: str | None = None) -> list[Payload]:
-    """What the export of a run consists of: documents, rows, sessions, or lines of OTLP."""
+    """Return the parts of the export of a run: documents, rows, sessions, or lines of OTLP."""
     pieces, _ = outputs_of(name, FORMATS[name].view(form), trajectory, Source("run"))
     contents = [content for _, content in pieces]
     return [*contents[0]] if name == "otlp" else contents
 
 
 def conversations(name: str, trajectory: Trajectory) -> list[Payload]:
-    """What an export shows, read by the description of its format."""
+    """Return the conversations of an export, read by the description of its format."""
     return [*READERS[name](exported(name, trajectory), Path(), "anthropic")]
 
 

@@ -128,6 +128,17 @@ def test_tools_are_counted_by_use_and_failure() -> None:
     ]
 
 
+def test_a_tool_that_did_not_run_is_no_call() -> None:
+    """Its results are counted apart, however many a document states for one call."""
+    step = {"timestamp": "2025-06-12T20:00:02+00:00", "state": "calling_tool", "step_number": 1}
+    calls, results = [use("a")], [{"call_id": "a", "result": "x", "replayed": True}] * 2
+    figures = Stats()
+    figures.add(run(call(["q"], None, *calls), agent_steps=[{**step, "tool_calls": calls, "tool_results": results}]))
+
+    counts = dict.fromkeys(("calls", "failed", "unanswered", "outcome_unknown"), 0)
+    assert figures.to_json()["tools"] == [{"name": "bash", **counts, "replayed": 2}]
+
+
 def executed(second: float, duration: float | None = None) -> Payload:
     """A result of a tool that ran at this second of the minute, or of which only the next request tells."""
     known = {"timestamp": f"2025-06-12T20:00:{second:06.3f}+00:00", "duration_seconds": duration}

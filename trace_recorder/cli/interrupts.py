@@ -1,4 +1,4 @@
-"""Ctrl-C between two pieces of work, not within one; and what ends a command that serves until it is stopped."""
+"""Signals that end a command: Ctrl-C between two pieces of work, not within one, and the end of one that serves."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def interrupt_held() -> Iterator[None]:
 @contextmanager
 def until_stopped() -> Iterator[None]:
     """End the block, without an exception, at Ctrl-C or SIGTERM."""
-    found = signal.signal(signal.SIGTERM, _interrupt)
+    earlier = signal.signal(signal.SIGTERM, _interrupt)
     try:
         with suppress(KeyboardInterrupt):
             yield
     finally:
-        signal.signal(signal.SIGTERM, found)
+        signal.signal(signal.SIGTERM, earlier)
 
 
 def _interrupt(_: int, __: FrameType | None) -> None:

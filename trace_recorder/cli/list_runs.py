@@ -42,7 +42,7 @@ class Row:
     execution_time: float | None
     agent_steps: int | None
     cost: float | None
-    """What the providers stated; in a listing with costs, with the estimates for the other calls."""
+    """The sum that the providers stated. A listing with costs adds estimates for the other calls."""
     failed_llm_calls: int | None
     failed_tool_calls: int | None
     rewards: dict[str, float]
@@ -69,13 +69,13 @@ class Run:
 
     @cached_property
     def row_with_costs(self) -> Row:
-        """The row with what all calls cost, as the viewer's list has it. The calls are read if one may have a price."""
+        """The row with the costs of all calls, as in the viewer's list. The calls are read if one may have a price."""
         row = self.row
         if not may_have_price(row.status, row.input_tokens, row.output_tokens):
             return replace(row, cost_estimated=None if row.cost is None else False)
         costs = run_costs_or_unknown(self.path)
-        estimated = None if costs.amount is None else costs.estimated
-        return replace(row, cost=costs.amount, cost_estimated=estimated, calls_without_price=costs.calls_without_price)
+        known = replace(row, cost=costs.amount, cost_estimated=costs.estimated)
+        return replace(known, calls_without_price=costs.calls_without_price)
 
     def tool_names(self) -> set[str]:
         """Read the run, and return the names of the tools that models asked for. Raises UnreadableError."""

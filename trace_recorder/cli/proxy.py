@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_urlsafe
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -25,9 +25,6 @@ from trace_recorder.cli.run import Command, InDirectory, Quiet, Task, exit_as, r
 from trace_recorder.loopback import HOST
 from trace_recorder.proxy.sessions import IDLE_SECONDS, Sessions
 from trace_recorder.proxy.upstreams import Upstream, UpstreamError, upstreams
-
-if TYPE_CHECKING:
-    pass
 
 TOKEN_VARIABLE = "TRACE_RECORDER_PROXY_TOKEN"  # noqa: S105 - the name of a variable
 _LOOPBACK = frozenset({HOST, "localhost", "::1"})
@@ -120,7 +117,7 @@ def _environment(known: Mapping[str, Upstream], url: str) -> dict[str, str]:
 
 
 def _led(command: Sequence[str], url: str) -> list[str]:
-    """Return a command with what leads the program to the proxy: Codex takes its provider from its configuration."""
+    """Return the command that leads the program to the proxy: Codex takes its provider from its configuration."""
     name, *arguments = command
     if Path(name).stem != "codex":
         return [*command]

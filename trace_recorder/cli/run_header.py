@@ -36,7 +36,7 @@ def head(trajectory: Trajectory, name: str) -> Iterator[Entry]:
     yield Entry("calls", _calls(metrics))
     yield Entry("tokens", ", ".join(filter(None, (tokens_of(metrics), _not_stated(trajectory)))))
     yield Entry("masked", pluralize(metrics["redactions"], "secret") if metrics.get("redactions") else "")
-    metadata = {key: value for key, value in trajectory.metadata.items() if key not in in_origin}
+    metadata = {key: value for key, value in trajectory.metadata.items() if in_origin.get(key, ...) != value}
     yield from (Entry("metadata", f"{key}: {text_of(value)}") for key, value in metadata.items())
     yield from (Entry("annotation", f"{key}: {text_of(value)}") for key, value in trajectory.annotations.items())
     yield from (Entry("reward", _reward(reward)) for reward in trajectory.rewards)

@@ -1,7 +1,7 @@
 """A run as ToolBrain's turns, for people: what the model saw and said, the results, and warnings.
 
-It shows what a reward function sees: what `export --format toolbrain` writes, and the turns that were replayed. What is
-no turn, such as a call that failed, is counted at the end.
+It shows the turns that a reward function sees: those that `export --format toolbrain` writes, and replayed ones. Calls
+that are not turns, such as failed ones, are counted at the end.
 """
 
 from __future__ import annotations

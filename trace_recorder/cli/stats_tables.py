@@ -95,7 +95,7 @@ def _model(one: Mapping[str, Payload]) -> Row:
 
 def _tool_rows(tools: Iterable[Mapping[str, Payload]]) -> list[Row]:
     names = ("calls", "failed", "unanswered", "outcome_unknown")
-    ran = [one for one in tools if one["calls"]]  # of a replayed tool alone there is nothing to say
+    ran = [one for one in tools if one["calls"]]  # a tool that only was replayed has no figures
     rows = [[one["name"], *(number(one[name]) for name in names), seconds(one.get("mean_seconds"))] for one in ran]
     return [("tool", "calls", "failed", "no answer", "outcome unknown", "per call"), *rows]
 

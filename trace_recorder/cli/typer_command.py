@@ -20,7 +20,7 @@ class RecorderCommand(TyperCommand):
     """A command of `trace-recorder`."""
 
     def collect_usage_pieces(self, ctx: ClickObject) -> list[str]:
-        """Return what the usage line says after the name."""
+        """Return the words of the usage line after the name."""
         return [self.options_metavar or "", *(name for name, _ in self._argument_records(ctx))]
 
     def format_options(self, ctx: ClickObject, formatter: ClickObject) -> None:
@@ -36,7 +36,7 @@ class RecorderCommand(TyperCommand):
                     formatter.write_dl(records)
 
     def parse_args(self, ctx: ClickObject, args: list[str]) -> list[str]:
-        """Keep the words behind `--` for the other program, so that what stands before it may be left out."""
+        """Keep the words after `--` for the other program. So the run before `--` may be left out."""
         takes_run = {"run", COMMAND_PARAMETER} <= {param.name for param in self.params}
         if not takes_run or "--" not in args or ctx.resilient_parsing:
             return super().parse_args(ctx, args)

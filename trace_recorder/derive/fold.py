@@ -88,9 +88,9 @@ class Fold:
         self.add_all([record])
 
     def add_all(self, records: Iterable[Record | BadLine]) -> None:
-        """Add records one after another. One of an unknown kind is skipped: a later version wrote it."""
-        left = iter(records)
-        while not try_call(self._add_usable, self._skip_unusable, left):
+        """Add records one after another. A record of an unknown kind is skipped: a later version wrote it."""
+        remaining = iter(records)
+        while not try_call(self._add_usable, self._skip_unusable, remaining):
             continue
 
     def _add_usable(self, records: Iterator[Record | BadLine]) -> bool:
@@ -114,7 +114,7 @@ class Fold:
         return True
 
     def _skip_unusable(self, error: Exception) -> bool:
-        """Add a gap for the record that is being added. An error between two records is one of their source."""
+        """Add a gap for the record that is being added. Raise the error if it came from the source of the records."""
         record, self._adding = self._adding, None
         if record is None:
             raise error

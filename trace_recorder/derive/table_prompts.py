@@ -32,7 +32,7 @@ _Group: TypeAlias = "tuple[int, list[Message]]"
 
 
 class ElementReadings:
-    """What the elements of a dialect's histories read as. Each distinct element is read once, and merged once.
+    """Reads the elements of a dialect's histories. Each distinct element is read once, and merged once.
 
     The elements are those of an `ItemTable`, which are kept: the same object is the same element.
     """
@@ -54,7 +54,7 @@ class ElementReadings:
         return found[1]
 
     def groups(self, items: ItemTable, elements: Numbers) -> list[_Group]:
-        """Return the messages of elements, and of how many elements each group of messages was read."""
+        """Return the messages of elements in groups, and for each group the number of its elements."""
         values = map(items.element, elements)
         if self.merge_rule is None:
             return [*zip(repeat(1), map(self.read, values))]
@@ -188,7 +188,7 @@ class TablePrompts:
                 prompt.messages.append(self._table.number_of(message))
 
     def _with_ids(self, prompt: TablePrompt, message: Message, readings: ElementReadings) -> Message:
-        """Return a message with all ids. None is made up before the first one that is missing."""
+        """Return a message with all its ids. No id is made up before the first missing one."""
         if prompt.numbering is None:
             if not readings.makes_up_ids or not _lacks_id(message):
                 return message
@@ -247,7 +247,7 @@ def _edits(before: TablePrompt, elements: Numbers, *, merges: bool) -> list[_Edi
 
     If elements merge, an edit includes the message before it and the message after it.
     """
-    found: list[_Edit] = []
+    edits: list[_Edit] = []
     moved = 0
     for change in changes_between(before.elements, elements):
         begin, end = change.position, change.position + change.removed
@@ -256,10 +256,10 @@ def _edits(before: TablePrompt, elements: Numbers, *, merges: bool) -> list[_Edi
         if merges:
             wide = _begin_of_message(before.counts, begin), _end_of_message(before.counts, end)
             begin, first, end, last = wide[0], first - (begin - wide[0]), wide[1], last + (wide[1] - end)
-        if found and begin < found[-1].end:
-            begin, _, first, _ = found.pop()
-        found.append(_Edit(begin, end, first, last))
-    return found
+        if edits and begin < edits[-1].end:
+            begin, _, first, _ = edits.pop()
+        edits.append(_Edit(begin, end, first, last))
+    return edits
 
 
 def _begin_of_message(counts: Numbers, position: int) -> int:

@@ -143,7 +143,7 @@ class NumberedMessages(ImmutableSequence[Message]):
 
 
 class MadeOnce(Generic[Made]):
-    """What is made of messages: of each message once, for however many prompts have it.
+    """Makes something of each message once, however many prompts have the message.
 
     `make` is given a table and the number of a message in it. Messages of no table get numbers by their identity.
     """

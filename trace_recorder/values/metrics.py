@@ -38,7 +38,8 @@ def metrics_of(
 ) -> dict[str, Payload]:
     """Count calls, attempts, tokens as the providers state them, tool calls, and the seconds spent with models.
 
-    All of that is of calls that were made; `replayed_llm_calls` were answered from a recording instead.
+    `replayed_llm_calls` is the number of LLM calls that were answered from a recording. No other figure counts them.
+    Tool calls are counted whether the tool ran or its result was replayed.
 
     `others` are counts that are not in interactions and steps, such as that of the secrets that were masked.
     """

@@ -51,7 +51,7 @@ def changes_between(old: Numbers, new: Numbers) -> list[Change]:
 
 
 def equal_length(old: Sliced, at_old: int, new: Sliced, at_new: int) -> int:
-    """Return for how many numbers two lists are equal from two positions on, or for how many characters two texts."""
+    """Return the length for which two lists of numbers, or two texts, are equal from two positions on."""
 
     def is_equal(start: int, size: int) -> bool:
         one, other = at_old + start, at_new + start

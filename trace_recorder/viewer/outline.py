@@ -112,9 +112,9 @@ def interaction_entry(one: LLMInteraction, refers: References, clock: Clock, pri
 
 
 def _usage_members(one: LLMInteraction, price: Price | None) -> Json:
-    """Return what an interaction took, as the provider states it and as providers can be compared.
+    """Return the usage of an interaction, as the provider states it and as providers can be compared.
 
-    A replayed call took nothing. What its answer states is in the response (`details.py`).
+    A replayed call used nothing. The usage that its answer states is in the response (`details.py`).
     """
     stated, counts, cost = (
         ({}, None, None) if one.is_replayed else (one.response.usage.to_document(), counts_of(one), cost_of(one, price))

@@ -23,5 +23,5 @@ def stated_costs(cost: float | None) -> Json:
 def costs_of(path: Path) -> Json:
     """Return the costs of all calls of a run. They are unknown if the run cannot be read."""
     costs = run_costs_or_unknown(path)
-    estimated = None if costs.amount is None else costs.estimated
-    return {"cost": costs.amount, "cost_estimated": estimated, "calls_without_price": costs.calls_without_price}
+    known = {"cost": costs.amount, "cost_estimated": costs.estimated}
+    return {**known, "calls_without_price": costs.calls_without_price}

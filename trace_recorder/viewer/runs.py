@@ -94,7 +94,7 @@ class RunList:
         """
         with self._lock:
             self.refresh()
-            rows = sorted((one.row for one in self._known.values() if one.is_readable), key=_newest_first)
+            rows = sorted((one.row for one in self._known.values() if one.is_readable), key=_start_of)
         own = next((row for row in rows if row["id"] == name), {})
         ids = {row["trajectory_id"]: row["id"] for row in reversed(rows) if row.get("trajectory_id") is not None}
         identity = own.get("trajectory_id")
@@ -145,7 +145,7 @@ class RunList:
             with self._lock:
                 self.refresh()
                 waiting = [one for one in self._known.values() if one.needs_costs]
-            waiting.sort(key=lambda one: _newest_first(one.row))
+            waiting.sort(key=lambda one: _start_of(one.row))
             while waiting and time.monotonic() < until:
                 known = waiting.pop()
                 costs = costs_of(self.directory / known.row["id"])
@@ -165,7 +165,7 @@ class RunList:
                 "version": f"{self._epoch}.{self._version}",
                 "directory": str(self.directory),
                 "complete": version == 0,
-                "runs": sorted((one.to_json() for one in rows if one.is_readable), key=_newest_first, reverse=True),
+                "runs": sorted((one.to_json() for one in rows if one.is_readable), key=_start_of, reverse=True),
                 "unreadable": [one.row for one in rows if not one.is_readable],
                 "without_costs": sum(one.needs_costs for one in self._known.values()),
                 "prices": table_name(),
@@ -243,5 +243,5 @@ def _journal_name(name: str) -> str:
     return journal_path_for(Path(name)).name
 
 
-def _newest_first(row: Json) -> tuple[str, str]:
+def _start_of(row: Json) -> tuple[str, str]:
     return str(row.get("start_time") or ""), str(row["id"])

@@ -1,7 +1,7 @@
 """Calls that were not made, in formats that keep every call: a replay, or a fork up to its call, gave their answers.
 
-What such an answer took was spent in the run that it is from. So it is in the mark of the call, and never where readers
-of a format sum tokens and costs. `docs/views/replayed-calls.md` says what the mark is in each format.
+The tokens of such an answer were spent in the run that it is from. So they are in the mark of the call, and never where
+readers of a format sum tokens and costs. `docs/views/replayed-calls.md` says what the mark is in each format.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def made_calls(calls: Iterable[LLMInteraction]) -> list[LLMInteraction]:
 
 
 def without_usage(one: LLMInteraction) -> LLMInteraction:
-    """Return a call without what its answer took, if it was not made."""
+    """Return a call. If it was not made, its answer has no usage."""
     if not one.is_replayed:
         return one
     response: LLMResponse = replace(one.response, usage=Usage())
@@ -31,14 +31,14 @@ def without_usage(one: LLMInteraction) -> LLMInteraction:
 
 
 def origin_of(one: LLMInteraction, usage: Payload = None) -> dict[str, Payload] | None:
-    """Return the mark of a call that was not made: where its answer is from, and what that took; None for others."""
+    """Return the mark of a call that was not made: the origin and the usage of its answer. Return None for others."""
     if one.replayed_from is None:
         return None
     return one.replayed_from.to_document() | without_none(usage=usage)
 
 
 def counted_usage(one: LLMInteraction) -> dict[str, Payload]:
-    """Return what an answer took under the names of `usage`, but counted in one way for all dialects."""
+    """Return the usage of an answer under the names of `usage`, but counted in one way for all dialects."""
     counts = counts_of(one)
     if counts is None:
         return {}

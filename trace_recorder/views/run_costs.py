@@ -1,8 +1,8 @@
-"""What whole runs cost: the sum of the costs of their calls, as `list` and the viewer's list show it.
+"""The costs of whole runs: sums of the costs of their calls, as `list` and the viewer's list show them.
 
-Of an ended run the calls of its document are decoded, and of each call only the members on which its price depends.
-That takes a small part of the time of reading the run. Any other run, and a document that does not have this form, is
-loaded as a whole. What a call costs, and when that is an estimate, is decided in `cost.py`.
+If a run has ended, only the members of its document that prices depend on are decoded. That takes a small part of the
+time of reading the run. Any other run is loaded as a whole, and so is a document in another form. `cost.py` decides the
+cost of each call, and whether it is an estimate.
 """
 
 from __future__ import annotations
@@ -23,10 +23,13 @@ from trace_recorder.views.replayed_calls import made_calls
 
 
 class RunCosts(Struct, frozen=True):
-    """What a run cost in US dollars, whether that has an estimate in it, and how many calls have no price."""
+    """The cost of a run in US dollars, whether an estimate is in it, and how many calls have no price.
+
+    `amount` and `estimated` are None if no call has a known cost.
+    """
 
     amount: float | None = None
-    estimated: bool = False
+    estimated: bool | None = None
     calls_without_price: int = 0
 
 
@@ -53,7 +56,7 @@ class _CallInDocument(Struct):
             timestamp=self.timestamp,
             provider=self.provider,
             model=self.model,
-            source=cast(InteractionSource, None),  # what the call says is not read
+            source=cast(InteractionSource, None),  # messages have no part in the price
             api=self.api,
             response=LLMResponse(model=answer.model, usage=read_usage(answer.usage or {})),
             replayed_from=ReplayedFrom.of_document(self.replayed_from),
@@ -74,12 +77,12 @@ def may_have_price(status: Payload, *tokens: Payload) -> bool:
 
 
 def run_costs_or_unknown(path: Path) -> RunCosts:
-    """Return what a run cost. That is unknown if the run cannot be read, whatever its end states."""
+    """Return the cost of a run. It is unknown if the run cannot be read, even if the end of its document states one."""
     return try_call(lambda: run_costs(path), lambda _: RunCosts())
 
 
 def run_costs(path: Path) -> RunCosts:
-    """Return what a run cost. Raises what `load` raises."""
+    """Return the cost of a run. Raises as `load` does."""
     calls = _calls_of_document(path)
     if calls is None:
         from trace_recorder.imports.loader import load  # noqa: PLC0415 - `list` of ended runs does without it
@@ -89,7 +92,7 @@ def run_costs(path: Path) -> RunCosts:
 
 
 def costs_of_calls(calls: Iterable[LLMInteraction]) -> RunCosts:
-    """Return what calls cost together. Those that were not made cost nothing."""
+    """Return the cost of calls together. Calls that were not made cost nothing."""
     costs, without_price = Costs(), 0
     for call in made_calls(calls):
         cost = cost_of(call)

@@ -206,13 +206,13 @@ class Stats:
             results = {result.call_id: result for result in step.tool_results}
             names = {call.call_id: call.name for call in step.tool_calls}
             for call in step.tool_calls:
-                self._tool(call.name)["calls"] += 1
-                self._tool(call.name)["unanswered"] += call.call_id not in results
+                answer = results.get(call.call_id)
+                self._tool(call.name)["calls"] += answer is None or not answer.replayed
+                self._tool(call.name)["unanswered"] += answer is None
             for result in step.tool_results:
                 tool = self._tool(names.get(result.call_id) or result.name or "unknown")
                 if result.replayed:
                     tool["replayed"] += 1
-                    tool["calls"] -= result.call_id in names
                     continue
                 tool["calls"] += result.call_id not in names
                 tool["failed"] += result.success is False

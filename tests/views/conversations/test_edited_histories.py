@@ -177,7 +177,7 @@ def test_a_side_call_stands_beside(at: int) -> None:
 
 
 def links(turns: list[Turn | None]) -> list[Payload]:
-    """What turns are: the call, its relation, and the call that it continues."""
+    """Return of each turn the call, its relation, and the call that it continues."""
     return [
         turn
         and (turn.interaction.interaction_id, turn.relation, turn.previous and turn.previous.interaction.interaction_id)
@@ -194,17 +194,20 @@ def test_a_turn_that_is_asked_for_is_that_of_the_whole_run(change: Change, at: i
     made = run(*({name: value for name, value in one.items() if name != "interaction_id"} for one in documents))
     whole = links([*turns_of(made)])
 
-    for asked in (made.llm_interactions, made.llm_interactions[::-1]):
+    for calls_asked_for in (made.llm_interactions, made.llm_interactions[::-1]):
         turn_of = TurnsOnDemand(made)
-        assert links([turn_of(one) for one in asked]) == whole[:: 1 if asked is made.llm_interactions else -1]
+        assert (
+            links([turn_of(one) for one in calls_asked_for])
+            == whole[:: 1 if calls_asked_for is made.llm_interactions else -1]
+        )
 
 
 def test_the_first_turn_does_not_wait_for_the_last_call() -> None:
     """It takes as many calls of our functions in a run of 200 calls as in one of 5."""
 
     def first_of(length: int) -> int:
-        asked = [system(HELP), "Is it cold?"]
-        made = run(*(call([*asked, *[assistant("Yes."), "Where?"] * n], "Yes.") for n in range(length)))
+        prompt = [system(HELP), "Is it cold?"]
+        made = run(*(call([*prompt, *[assistant("Yes."), "Where?"] * n], "Yes.") for n in range(length)))
         made.llm_interactions[0].input_messages  # noqa: B018 - it is read
         return calls(lambda: TurnsOnDemand(made)(made.llm_interactions[0]))
 

@@ -1,4 +1,4 @@
-"""Prompts share what was made of the messages that they have in common: it is what each prompt alone gives."""
+"""Prompts share the work for messages that they have in common, and are normalized as each prompt alone is."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def test_a_prompt_is_normalized_as_by_itself(
         messages = table.prompt(POOL[place] for place in history)
         alone = MessageNormalizer().normalize(messages)
 
-        found = prompts.normalize(messages, min(instructions, len(history)), None)
+        prompt = prompts.normalize(messages, min(instructions, len(history)), None)
 
-        assert facts(found.messages) == facts(alone)
-        assert [*found.keys] == [one.key for one in alone]
-        assert [*found.answer_places] == [at for at, one in enumerate(alone) if one.content.role == "assistant"]
-        assert [*found.prefixes] == [*prefix_sums(alone[found.own :])]
-        if found.before is not None:
-            kept = {*range(len(alone))} - {*found.new}
-            assert [found.before.keys[place] for place in kept] == [found.keys[place] for place in kept]
+        assert facts(prompt.messages) == facts(alone)
+        assert [*prompt.keys] == [one.key for one in alone]
+        assert [*prompt.answer_places] == [at for at, one in enumerate(alone) if one.content.role == "assistant"]
+        assert [*prompt.prefixes] == [*prefix_sums(alone[prompt.own :])]
+        if prompt.before is not None:
+            kept = {*range(len(alone))} - {*prompt.new}
+            assert [prompt.before.keys[place] for place in kept] == [prompt.keys[place] for place in kept]

@@ -116,7 +116,7 @@ class Draft:
             self._update(is_last=True)
 
     def _followed(self, records: Iterable[Record | BadLine]) -> Iterator[Record | BadLine]:
-        """Yield records to the fold, and take what each changes. Raises StaleDraftError for one of a settled part."""
+        """Yield records to the fold, and note their changes. Raises StaleDraftError for a record of a settled part."""
         for number, record in enumerate(records, start=1):
             if number % RECORDS_PER_YIELD == 0:
                 yield_to_others()

@@ -48,7 +48,7 @@ def turns_of(trajectory: Trajectory) -> list[Turn]:
 
 
 class TurnsOnDemand:
-    """Gives the turn of a call that `turns_of` gives, and reads no more calls for it than those up to this one.
+    """Gives the same turn of a call as `turns_of`, but reads only the calls up to it.
 
     Whether a call of unclear origin is a side call depends on later calls: at the first such call, all are read.
     """

@@ -49,11 +49,11 @@ class NormalizedMessage:
         return self.content.digest, self.answered_call.content.identity, self.answered_call.call_index
 
     def term(self, place: int) -> int:
-        """Return the part of the message, at a place of its prompt, in the sum that stands for a prefix."""
-        about = self.content.digest
+        """Return the summand of the message, at a place of its prompt, in the sum that identifies a prefix."""
+        data = self.content.digest
         if self.answered_call is not None:
-            about += self.answered_call.content.identity + b"%d" % self.answered_call.call_index
-        return int.from_bytes(blake2b(b"%d:" % place + about, digest_size=16).digest(), "big")
+            data += self.answered_call.content.identity + b"%d" % self.answered_call.call_index
+        return int.from_bytes(blake2b(b"%d:" % place + data, digest_size=16).digest(), "big")
 
 
 class MessageNormalizer:
@@ -92,11 +92,11 @@ class MessageNormalizer:
 
     def content_of(self, messages: Sequence[Message]) -> NormalizedContent | None:
         """Return the content of the messages that are one normalized message; None where they are empty."""
-        given = self.numbered(messages)
-        contents = self._contents.setdefault(given.table, {})
-        key = (*given.numbers,)
+        numbered = self.numbered(messages)
+        contents = self._contents.setdefault(numbered.table, {})
+        key = (*numbered.numbers,)
         if key not in contents:
-            content = contents[key] = normalized_content([*given])
+            content = contents[key] = normalized_content([*numbered])
             self._called_ids.update(call.call_id for call in (content.calls if content else ()))
         return contents[key]
 
@@ -123,7 +123,7 @@ def _answered_call(
 
 
 def prefix_sums(messages: Sequence[NormalizedMessage], place: int = 0, start: int = 0) -> Iterator[int]:
-    """Yield, after each message, a number that stands for all messages so far and their order.
+    """Yield, after each message, a number that identifies all messages so far and their order.
 
     It is a sum with a term for each message and its place, so an edit of one message changes all later sums alike. The
     messages begin at a `place`, after those with the sum `start`.

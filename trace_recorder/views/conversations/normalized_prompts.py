@@ -1,4 +1,4 @@
-"""The normalized messages of whole prompts. Prompts share what was made of the messages that they have in common.
+"""The normalized messages of whole prompts. Prompts share the work for messages that they have in common.
 
 A prompt that repeats an earlier one, which most do, is normalized from the end of that one on. If single messages in
 the middle were replaced, these alone are normalized again. So work grows with what is new in each prompt.
@@ -55,7 +55,7 @@ class NormalizedPrompt:
 
     @property
     def inherited_unasked(self) -> list[int]:
-        """Those of the similar prompt that are here too."""
+        """The unasked places of `before` at which this prompt has the same messages."""
         new = {*self.new}
         return (
             [] if self.before is None else [at for at in self.before.unasked if at not in new and at < len(self.keys)]
@@ -79,25 +79,25 @@ class PromptNormalizer:
         count = 0 if before is None else bisect_right(before.messages, kept, key=_end)
         if before is not None and count < len(before.messages):
             kept = min(kept, before.messages[count].begin)
-        found = SharedSequence[NormalizedMessage]([]) if before is None else before.messages[:count]
-        edited = [bisect_right(found, position, key=_begin) - 1 for position in edits]
+        normalized = SharedSequence[NormalizedMessage]([]) if before is None else before.messages[:count]
+        edited = [bisect_right(normalized, position, key=_begin) - 1 for position in edits]
         if edited:
-            found = SharedSequence(self._replaced(source, [*found], edited))
-        found = found.extended(self._normalizer.normalize_more(source, kept, found))
-        own = next((at for at, one in enumerate(found) if one.begin >= instructions), len(found))
-        new = [*edited, *range(count, len(found))]
+            normalized = SharedSequence(self._replaced(source, [*normalized], edited))
+        normalized = normalized.extended(self._normalizer.normalize_more(source, kept, normalized))
+        own = next((at for at, one in enumerate(normalized) if one.begin >= instructions), len(normalized))
+        new = [*edited, *range(count, len(normalized))]
         fresh = [source[position] for position in edits] + [*source[kept:]]
         prompt = NormalizedPrompt(
             source,
             agent,
-            found,
-            _keys(before, count, found, edited),
-            _answer_places(before, count, found),
+            normalized,
+            _keys(before, count, normalized, edited),
+            _answer_places(before, count, normalized),
             own,
-            _prefixes(before, count, found, own, edited),
+            _prefixes(before, count, normalized, own, edited),
             any(map(is_instruction, fresh)) or (kept > 0 and before is not None and before.has_instructions),
             before if before is not None and before.agent == agent else None,
-            new if before is not None and before.agent == agent else range(len(found)),
+            new if before is not None and before.agent == agent else range(len(normalized)),
         )
         self._earlier.append(prompt)
         return prompt
@@ -113,12 +113,14 @@ class PromptNormalizer:
     ) -> NormalizedPrompt:
         """Normalize a prompt that refers to an answer. There are `place` messages before, with the sum `start`."""
         source = self._normalizer.numbered(messages)
-        found = SharedSequence(self._normalizer.normalize(source, answer))
-        own = sum(one.begin < instructions for one in found)
-        sums = SharedSequence([*prefix_sums(found[own:], place, start)])
-        keys, places = _keys(None, 0, found, ()), _answer_places(None, 0, found)
-        said = any(map(is_instruction, source))
-        return NormalizedPrompt(source, agent, found, keys, places, own, sums, said, None, range(len(found)))
+        normalized = SharedSequence(self._normalizer.normalize(source, answer))
+        own = sum(one.begin < instructions for one in normalized)
+        sums = SharedSequence([*prefix_sums(normalized[own:], place, start)])
+        keys, places = _keys(None, 0, normalized, ()), _answer_places(None, 0, normalized)
+        has_instructions = any(map(is_instruction, source))
+        return NormalizedPrompt(
+            source, agent, normalized, keys, places, own, sums, has_instructions, None, range(len(normalized))
+        )
 
     def _replaced(
         self, source: NumberedMessages, found: list[NormalizedMessage], places: Sequence[int]

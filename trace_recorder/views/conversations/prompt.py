@@ -60,14 +60,14 @@ class Prompt:
     def of(
         cls, call: LLMInteraction, reading: RequestReading, prompts: PromptNormalizer, referred: TurnRecord | None
     ) -> Prompt:
-        """Normalize a request. `referred` is the record of the turn that it refers to, if it does."""
+        """Normalize a request. `referred` is the record of the turn that it refers to, if any."""
         if referred is None:
             return cls(call, reading, prompts.normalize(reading.messages, reading.instructions, agent_key(call)))
         place, start = referred.message_count, referred.prefix_sum
-        found = prompts.normalize_after(
+        normalized = prompts.normalize_after(
             referred.answers[0], reading.messages, reading.instructions, agent_key(call), place, start
         )
-        return cls(call, reading, found, start, place)
+        return cls(call, reading, normalized, start, place)
 
     @property
     def messages(self) -> Sequence[NormalizedMessage]:

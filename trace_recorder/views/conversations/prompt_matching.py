@@ -26,7 +26,7 @@ RepeatedAnswers = Mapping[int, AnswerRef]
 
 @dataclass(frozen=True, slots=True)
 class TurnRecord:
-    """What is kept of an answered turn: its number, and the sum of all messages up to its first answer.
+    """The facts that are kept of an answered turn: its number, and the sum of all messages up to its first answer.
 
     `message_count` is the number of those messages, without instructions. `answers` are the contents of its answers,
     `answer_count` is how many answers the model had seen or given by then. `earlier_answers` are those of the turns
@@ -45,7 +45,7 @@ class TurnRecord:
 
 @dataclass(frozen=True, slots=True)
 class KnownMessages:
-    """Which messages of a prompt an earlier one had: those at `places` as `are_known` says, and all others."""
+    """Which messages of a prompt an earlier one had: all but those at `places` for which `are_known` is False."""
 
     places: Sequence[int]
     are_known: Sequence[bool]
@@ -76,12 +76,12 @@ class AgentHistory:
 
     def find_answers(self, prompt: NormalizedPrompt) -> tuple[RepeatedAnswers, int]:
         """Find the recorded answers in a prompt, and count the last ones among which none is missing."""
-        found: dict[int, AnswerRef] = {}
+        answers: dict[int, AnswerRef] = {}
         turn: Turn | None = None
-        unbroken, gone, left = 0, False, len(prompt.answer_places)
-        while left:
-            left -= 1
-            at = prompt.answer_places[left]
+        unbroken, gone, remaining = 0, False, len(prompt.answer_places)
+        while remaining:
+            remaining -= 1
+            at = prompt.answer_places[remaining]
             content = prompt.messages[at].content
             expected = self._answer_before(turn, content)
             answer = expected or self._latest_answer(content, turn)
@@ -89,14 +89,14 @@ class AgentHistory:
                 continue
             gone = gone or (turn is not None and expected is None)
             unbroken += not gone
-            found[at] = answer
+            answers[at] = answer
             if turn is None:
-                earlier = self._answers_in_a_row(answer[0], prompt, left)
-                found |= zip(prompt.answer_places[left - len(earlier) : left], earlier, strict=True)
-                unbroken, left = unbroken + len(earlier), left - len(earlier)
+                earlier = self._answers_in_a_row(answer[0], prompt, remaining)
+                answers |= zip(prompt.answer_places[remaining - len(earlier) : remaining], earlier, strict=True)
+                unbroken, remaining = unbroken + len(earlier), remaining - len(earlier)
                 answer = earlier[0] if earlier else answer
             turn = answer[0]
-        return found, unbroken
+        return answers, unbroken
 
     def _answers_in_a_row(self, turn: Turn, prompt: NormalizedPrompt, end: int) -> Sequence[AnswerRef]:
         """Return the answers before that of a turn if the answers of a prompt before the one at `end` are the same."""
@@ -159,7 +159,7 @@ class AgentHistory:
     ) -> KnownMessages:
         """Say which messages of a prompt, which continues a turn, an earlier prompt had.
 
-        All of those are known that the prompt has in common with that of this turn, or of another that continues it.
+        Messages are known if the prompt shares them with the prompt of this turn, or of another that continues it.
         """
         places: Sequence[int] = range(len(prompt.messages))
         before = None if prompt.before is None else prompt.before.turn
@@ -195,7 +195,7 @@ class AgentHistory:
     # ── what is new ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def add_prompt(self, turn: Turn, prompt: NormalizedPrompt, known: KnownMessages, repeats: RepeatedAnswers) -> None:
-        """Remember the messages of a turn's prompt, but those that are known from the one that it repeats."""
+        """Remember the messages of a turn's prompt, except those of the prompt that it repeats."""
         unasked = {*prompt.inherited_unasked} - {*known.places}
         for place, is_known in zip(known.places, known.are_known, strict=True):
             one = prompt.messages[place]
