@@ -25,7 +25,7 @@ from trace_recorder.derive.document import from_document
 from trace_recorder.derive.validate import validate
 from trace_recorder.rerun.record_or_replay import RecordOrReplay
 from trace_recorder.rerun.serving import ReplayServer
-from trace_recorder.values.origins import ReplayedFrom
+from trace_recorder.values.origins import ForkedFrom, ReplayedFrom, ReplayOf, run_origin_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.stats import Stats
 
@@ -265,3 +265,18 @@ def test_a_caller_of_a_replay_sees_the_recorded_headers_alone(source: Path) -> N
 def test_only_servers_of_this_machine_are_believed(url: str, believed: bool) -> None:
     """A provider that sends the header has its calls counted all the same."""
     assert (ReplayedFrom.of_server(url, '{"interaction_id": "llm_1"}') is not None) is believed
+
+
+@pytest.mark.parametrize(
+    ("metadata", "origin"),
+    [
+        ({"forked_from": {"branch": "main"}}, None),
+        ({"replay_of": {"season": 3}}, None),
+        ({"replay_of": "a text", "forked_from": []}, None),
+        ({"forked_from": {"file": "a.jsonl"}}, ForkedFrom(file="a.jsonl")),
+        ({"replay_of": {"trajectory_id": "t"}}, ReplayOf(trajectory_id="t")),
+    ],
+)
+def test_metadata_of_the_agents_own_is_no_origin(metadata: Payload, origin: object) -> None:
+    """An agent may have members of the same names."""
+    assert run_origin_of(metadata) == origin

@@ -124,14 +124,19 @@ def name_of(origin: RunOrigin) -> str:
 
 
 def run_origin_of(metadata: Payload) -> RunOrigin | None:
-    """Read the origin in a run's metadata. Return None for a run that is neither a replay nor a fork."""
+    """Read the origin in a run's metadata. Return None for a run that is neither a replay nor a fork.
+
+    An agent may have members of these names of its own: one that has none of ours is no origin.
+    """
     known = metadata if isinstance(metadata, dict) else {}
     fork, replay = known.get(_FORK), known.get(_REPLAY)
-    if isinstance(fork, dict):
+    if isinstance(fork, dict) and not fork.keys().isdisjoint(ForkedFrom.__struct_fields__):
         step = fork.get("step_number")
         texts = _texts(fork, "trajectory_id", "file", "interaction_id")
         return ForkedFrom(**texts, step_number=step if isinstance(step, int) else None)
-    return ReplayOf(**_texts(replay, "trajectory_id", "file")) if isinstance(replay, dict) else None
+    if isinstance(replay, dict) and not replay.keys().isdisjoint(ReplayOf.__struct_fields__):
+        return ReplayOf(**_texts(replay, "trajectory_id", "file"))
+    return None
 
 
 def _texts(members: dict[str, Payload], *names: str) -> dict[str, str]:

@@ -47,9 +47,9 @@ export function timelineOf(outline: Outline, tree: RowTree): Timeline {
   }
   const seconds = (bars: Bar[]) => bars.reduce((sum, bar) => sum + bar.end - bar.start, 0);
   const timed = all.length === 0 || outline.interactions.some((call) => call.duration_seconds !== null || call.attempts.length > 0);
-  const tools = all.filter((bar) => bar.kind === "tool");
-  const took = all.filter((bar) => !bar.call?.replayed_from); // no model worked for a replayed call
-  const answered = tree.all.flatMap((row) => (row.step?.tool_calls ?? []).filter((tool) => tool.answered));
+  const took = all.filter((bar) => !bar.call?.replayed_from && !bar.tool?.replayed); // nothing worked for what was replayed
+  const tools = took.filter((bar) => bar.kind === "tool");
+  const answered = tree.all.flatMap((row) => (row.step?.tool_calls ?? []).filter((tool) => tool.answered && !tool.replayed));
   const untimed = answered.filter((tool) => tool.duration_seconds === null).length;
   return {
     lanes: [...lanes.values()],

@@ -64,7 +64,9 @@ export function ReplayedFrom({ call, outline }: { call: Call; outline: Outline }
   const { run, relations } = outline;
   const origin = [run.replay_of, run.forked_from].find((one) => one?.trajectory_id === source.trajectory_id);
   // The sources are those of the calls that were there when the page was opened.
-  const id = relations?.sources[source.trajectory_id ?? ""] ?? (origin && (relations?.replay_of ?? relations?.forked_from));
+  const sources = relations?.sources ?? {};
+  const named = source.trajectory_id ?? "";
+  const id = (Object.hasOwn(sources, named) ? sources[named] : undefined) ?? (origin && (relations?.replay_of ?? relations?.forked_from));
   const other = nameOf(origin ?? source, id);
   const recorded = source.interaction_id ?? "a call";
   return (
