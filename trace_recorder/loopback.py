@@ -17,7 +17,7 @@ DEFAULT_PORT = 80
 def own_hosts(port: int) -> frozenset[str]:
     """Return the values of `Host` that are those of a server at a port."""
     shown = "" if port == DEFAULT_PORT else f":{port}"
-    return frozenset(f"{name}{shown}" for name in (HOST, "localhost"))
+    return frozenset(f"{name}{shown}" for name in (HOST, "localhost", "[::1]"))
 
 
 def why_refused(port: int, method: str, header: Callable[[str], str | None]) -> str | None:

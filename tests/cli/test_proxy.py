@@ -93,7 +93,11 @@ def test_nothing_recorded_is_said(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    "option", ["vllm", "vllm=", "v llm=http://h", "run=http://h", "vllm=ftp://h", "vllm=http://h?x=1"]
+    "option",
+    [
+        *("vllm", "vllm=", "v llm=http://h", "run=http://h", "vllm=ftp://h", "vllm=http://h?x=1"),
+        *("vllm=http://h:port", "vllm=http://[::1"),
+    ],
 )
 def test_an_upstream_that_is_none_is_refused(place: Place, option: str) -> None:
     done = place.command("proxy", "--upstream", option, *program(place, ""))

@@ -166,6 +166,13 @@ def test_pages_of_browsers_cannot_use_it(
     assert (response.status_code, len(server.requests)) == (status, status == 200)
 
 
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "[::1]"])
+def test_it_answers_at_each_address_that_needs_no_token(proxy: RunningProxy, name: str) -> None:
+    """`--host` takes all three."""
+    host = f"{name}:{proxy.url.rpartition(':')[2]}"
+    assert httpx.post(proxy.url + PATH, headers={"host": host}, content=BODY).status_code == 200
+
+
 @pytest.mark.parametrize(("token", "status"), [("t0ken", 200), ("other", 403), (None, 403)])
 def test_beyond_this_machine_it_asks_for_a_token_that_goes_no_further(
     server: Server, tmp_path: Path, token: str | None, status: int

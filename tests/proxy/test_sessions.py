@@ -77,6 +77,13 @@ def test_a_path_names_task_group_and_attempt(proxy: RunningProxy, server: Server
     assert {path for path, _, _ in server.requests} == {"/v1/chat/completions"}
 
 
+def test_names_with_slashes_in_a_path_stay_apart(proxy: RunningProxy) -> None:
+    """As in the names of repositories, of which a task and a group may be made."""
+    ask(proxy, "one", path=f"run/a%2Fb/c/0/{CHAT_PATH}")
+    ask(proxy, "two", path=f"run/a/b%2Fc/0/{CHAT_PATH}")
+    assert [(run.task, run.metadata["group"]) for run in proxy.runs()] == [("a/b", "c"), ("a", "b/c")]
+
+
 def test_without_any_name_a_run_is_a_conversation(proxy: RunningProxy) -> None:
     """A request that begins with an earlier one continues it; an equal first question is another conversation."""
     ask(proxy, "a")
@@ -159,7 +166,8 @@ def test_idle_runs_are_ended_before_descriptors_run_out(server: Server, tmp_path
 
 def test_what_is_no_json_is_forwarded_and_on_file(proxy: RunningProxy, server: Server) -> None:
     """No conversation can be told from it, so each is one."""
-    for body in (b"{", b"{"):
+    bodies = [b"{", b"{", b"[" * 50_000]
+    for body in bodies:
         httpx.post(f"{proxy.url}/{CHAT_PATH}", content=body)
     calls: list[Any] = [run.llm_interactions for run in proxy.runs()]
-    assert ([len(one) for one in calls], [body for _, _, body in server.requests]) == ([1, 1], [b"{", b"{"])
+    assert ([len(one) for one in calls], [body for _, _, body in server.requests]) == ([1, 1, 1], bodies)

@@ -192,3 +192,10 @@ def test_a_key_that_begins_like_a_placeholder_is_masked(value: str) -> None:
 def test_a_flag_without_a_value_does_not_take_the_next_line(command: str) -> None:
     """A shell ends the command there."""
     assert default_redactor(f"{command}\nk3Yk3Yk3AbQ9zz1x") == f"{command}\nk3Yk3Yk3AbQ9zz1x"
+
+
+@pytest.mark.parametrize("command", ["redis-cli -h h -a ", "mysql -u root -p", "docker login -u me -p "])
+@pytest.mark.parametrize("before", ["ssh -p2222 h; ", "ps -a all; ", "mkdir -p /srv && mkdir -p /data && "])
+def test_an_equal_flag_of_another_command_before_hides_no_password(before: str, command: str) -> None:
+    """Several commands are in one line, as agents write them."""
+    assert default_redactor(f"{before}{command}k3Yk3Yk3AbQ9zz1x") == f"{before}{command}[REDACTED:assigned-secret]"

@@ -143,7 +143,7 @@ class Sessions:
         if request.chosen:
             task, group, attempt = request.chosen
             about = (("group", group), ("attempt", attempt))
-            return SessionKey("path", "/".join(request.chosen), task, about)
+            return SessionKey("path", "\0".join(request.chosen), task, about)  # a task's name may have slashes
         for name in self._headers:
             if identity := request.header(name):
                 return SessionKey("header", identity, self._task, (("session_header", name), ("session_id", identity)))
@@ -227,7 +227,7 @@ def _prefix_digests(api: str, body: bytes) -> Iterator[bytes]:
     reader = reader_of(api)
     try:
         request = json.loads(body)
-    except ours(ValueError):
+    except ours(ValueError, RecursionError):
         return
     digest = b""
     for message in reader.read_request(request).messages if reader else ():
@@ -241,7 +241,7 @@ def _agent(header: Callable[[str], str | None]) -> SubAgent | None:
         return SubAgent(identity, header(_CLAUDE_PARENT))
     try:
         turn = json.loads(header(_CODEX_TURN) or "null")
-    except ours(ValueError):
+    except ours(ValueError, RecursionError):
         return None
     name = turn.get("agent_name") if isinstance(turn, Mapping) else None
     if not isinstance(name, str) or name in {"", _CODEX_MAIN}:

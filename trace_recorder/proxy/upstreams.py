@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from trace_recorder.dialects.endpoints import BASE_URL_VARIABLES
+from trace_recorder.signal_handlers import ours
 
 
 class UpstreamError(ValueError):
@@ -68,9 +69,17 @@ def _in_environment(known: Upstream, environment: Mapping[str, str]) -> Upstream
 def _at(known: Upstream, url: str) -> Upstream:
     """Return an upstream at another address. A path that programs add themselves is not part of it."""
     url = (url if "://" in url else f"http://{url}").rstrip("/")
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
+    if not _is_address(url):
         raise UpstreamError(f"{url!r} is no address of a server, such as https://gateway.example/v1")
     paths = {variable: path if url.endswith(path) else "" for variable, path in known.variables.items()}
     longest = max(paths.values(), key=len, default="")
     return Upstream(known.name, url.removesuffix(longest), dict.fromkeys(paths, longest))
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        is_server = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ours(ValueError):  # the port is not a number, or a bracket is not closed
+        return False
+    return is_server and not parts.query and not parts.fragment

@@ -48,7 +48,7 @@ class _Command:
         begin = last = at = 0
         while (match := self.flag.search(text, at)) is not None:
             start, at = match.start(), match.end()
-            if not (begin < last and start - begin <= self.reach and self._is_line(text, last, start)):
+            if not (0 <= begin < last and start - begin <= self.reach and self._is_line(text, last, start)):
                 begin = self._begin_before(text, start)
             last = start if begin >= 0 else 0
             if begin >= 0 and not match[1].startswith("[REDACTED"):
