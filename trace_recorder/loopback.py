@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 HOST = "127.0.0.1"
+LOOPBACK_NAMES = frozenset({HOST, "localhost", "::1"})
+"""The names of this machine that only its own programs can reach."""
 DEFAULT_PORT = 80
 """The port of HTTP that clients leave out."""
 
@@ -17,7 +19,7 @@ DEFAULT_PORT = 80
 def own_hosts(port: int) -> frozenset[str]:
     """Return the values of `Host` that are those of a server at a port."""
     shown = "" if port == DEFAULT_PORT else f":{port}"
-    return frozenset(f"{name}{shown}" for name in (HOST, "localhost", "[::1]"))
+    return frozenset(f"[{name}]{shown}" if ":" in name else f"{name}{shown}" for name in LOOPBACK_NAMES)
 
 
 def why_refused(port: int, method: str, header: Callable[[str], str | None]) -> str | None:

@@ -115,7 +115,7 @@ def test_a_recorder_that_waits_for_its_first_call_says_it(tmp_path: Path) -> Non
     ids=["by hand", "not a model"],
 )
 def test_nothing_is_said_otherwise(code: str, tmp_path: Path) -> None:
-    """Of a run whose calls are recorded by hand, and of hosts where no model is known to be."""
+    """A run whose calls are recorded by hand, and hosts where no model is known to be, cause no warning."""
     code = f"""
     with TrajectoryRecorder("a.json") as recorder:
         {code}

@@ -2,8 +2,8 @@
 
     python -m tests.proxy.programs DIRECTORY        # the directory has node_modules; `nox -s programs` makes one
 
-Of each program: its exit code and what it prints are as without the proxy; what the provider got and answered is on
-file, byte for byte; how many runs, calls and sub-agents there are.
+Each program has the exit code and the output that it has without the proxy. Each request and each answer is on file,
+byte for byte. The runs, calls and sub-agents are counted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.processes import ROOT
 from trace_recorder import load
 
 VOLATILE = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|\b\d{9,}\b|\d{4}-\d\d-\d\dT[\d:.]+Z?|\d+(?:\.\d+)?\s?m?s\b|/tmp/\S+")
-"""What differs between two runs of one program: ids, times, durations, temporary directories."""
+"""The texts that differ between two runs of one program: ids, times, durations, temporary directories."""
 DONE = Action("Done.", "It is sunny in Tokyo.")
 
 
@@ -42,7 +42,7 @@ class Program:
     says: Callable[[str, dict[str, Any]], Action]
     environment: dict[str, str] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
-    """What is in its home directory."""
+    """Files in its home directory."""
     without_proxy: Sequence[str] | None = None
     """The command that leads it to the provider, if its environment does not."""
 

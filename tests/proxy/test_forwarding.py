@@ -1,4 +1,4 @@
-"""What passes the proxy: bytes, headers, streams as they come, errors, and the ends that either side makes."""
+"""The proxy passes bytes, headers, streams as they come, errors, and the ends that either side makes."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_provider_that_cannot_be_reached_is_502(tmp_path: Path) -> None:
 
 
 def test_a_client_that_goes_away_ends_its_call(proxy: RunningProxy, server: Server) -> None:
-    """What it had been given is on file, and the provider sees that nobody reads any more."""
+    """The part that it received is on file, and the provider sees that nobody reads any more."""
     server.answers[:] = [stream(CHAT_STREAM[0], SILENCE)]
     with httpx.stream("POST", proxy.url + PATH, content=BODY) as response:
         assert next(response.iter_raw()) == CHAT_STREAM[0]

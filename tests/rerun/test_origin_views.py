@@ -1,4 +1,4 @@
-"""What figures, commands and the viewer say of calls that were not made, and of replays and forks."""
+"""Figures, commands and the viewer show which calls were not made, and which runs are replays and forks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a replayed run and a replayed call say of themselves: which run, and which call, they repeat."""
+"""A replayed run names the run that it repeats, and a replayed call the recorded call."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def test_a_journal_without_marks_is_read_as_before(source: Path) -> None:
 
 
 def test_a_caller_of_a_replay_sees_the_recorded_headers_alone(source: Path) -> None:
-    """What names the source is for recording."""
+    """The origin of an answer is for recording alone."""
     with replay(source, strict=False) as run:
         raw = run.wrap(client(max_retries=0)).chat.completions.with_raw_response
         headers = raw.create(model="m", messages=[{"role": "user", "content": "one"}]).headers
@@ -263,7 +263,7 @@ def test_a_caller_of_a_replay_sees_the_recorded_headers_alone(source: Path) -> N
     ],
 )
 def test_only_servers_of_this_machine_are_believed(url: str, believed: bool) -> None:
-    """A provider that sends the header has its calls counted all the same."""
+    """The calls to a provider that sends the header still count as made."""
     assert (ReplayedFrom.of_server(url, '{"interaction_id": "llm_1"}') is not None) is believed
 
 

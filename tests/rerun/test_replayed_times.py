@@ -1,4 +1,4 @@
-"""What did not happen takes no time: calls whose answers a replay gave, and tools that it did not run."""
+"""Calls whose answers a replay gave, and tools that it did not run, take no time."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ def steps(act: Callable[[str], object], text: str) -> int:
 
 
 def test_no_hostile_text_takes_many_steps_for_each_character() -> None:
-    """Of words that the patterns look for, repeated and mixed: names within values were examined with all that follows.
+    """Repeat and mix the words that the patterns look for. Names within values were examined with all that follows.
 
     How long a step takes is measured by `python -m benchmarks.masking --hostile`.
     """

@@ -77,7 +77,7 @@ def test_a_word_that_is_all_of_a_setting_is_masked(text: str, word: str) -> None
 
 @pytest.mark.parametrize("text", ANYWHERE)
 def test_random_letters_are_masked_wherever_a_name_is_before_them(text: str) -> None:
-    """Of fifty draws of 20 small letters at most one looks like words."""
+    """At most one of fifty draws of 20 small letters looks like words."""
     random = Random(3)
     words = [drawn(random, 20) for _ in range(50)]
 

@@ -55,7 +55,7 @@ class ResponseParts:
     _first: float | None = None
     _last: float | None = None
     cancelled_read: BaseException | None = None
-    """What cancelled the last read, without its traceback, which would keep the response alive."""
+    """The exception that cancelled the last read, without its traceback, which would keep the response alive."""
     _part = BodyPart()
     _framing: str | None = None
     """The framing of a stream whose frames are on file as lines."""

@@ -22,12 +22,11 @@ from trace_recorder.cli.arguments import default_directory
 from trace_recorder.cli.interrupts import until_stopped
 from trace_recorder.cli.output import fail
 from trace_recorder.cli.run import Command, InDirectory, Quiet, Task, exit_as, report, starting
-from trace_recorder.loopback import HOST
+from trace_recorder.loopback import HOST, LOOPBACK_NAMES
 from trace_recorder.proxy.sessions import IDLE_SECONDS, Sessions
 from trace_recorder.proxy.upstreams import Upstream, UpstreamError, upstreams
 
 TOKEN_VARIABLE = "TRACE_RECORDER_PROXY_TOKEN"  # noqa: S105 - the name of a variable
-_LOOPBACK = frozenset({HOST, "localhost", "::1"})
 
 Port = Annotated[int, typer.Option("--port", metavar="NUMBER", min=0, max=65535, help="The port. Default: a free one.")]
 Host = Annotated[
@@ -75,7 +74,7 @@ def proxy(  # noqa: PLR0913, PLR0917 - one argument an option
         directory or default_directory(), command=command or (), task=task, header=session_header, idle_seconds=idle
     )
     at = listener.getsockname()[1]
-    token = None if host in _LOOPBACK else os.environ.get(TOKEN_VARIABLE) or token_urlsafe(24)
+    token = None if host in LOOPBACK_NAMES else os.environ.get(TOKEN_VARIABLE) or token_urlsafe(24)
     application = Proxy(known, sessions, port=at, token=token)
     with serving(application, listener):
         url = f"http://{f'[{host}]' if ':' in host else host}:{at}"

@@ -144,9 +144,9 @@ class Proxy:
             content: bytes | AsyncIterator[bytes] | None = incoming.body() if incoming.has_body else None
         else:
             content = body = b"".join([chunk async for chunk in incoming.body()])
-            said = plain_request(incoming.headers_to_send(), body)
-            found = self._sessions.of(SessionRequest(route.chosen, incoming.header, endpoint.api, said))
-            session, context = found or (None, context)
+            plain_body = plain_request(incoming.headers_to_send(), body)
+            known = self._sessions.of(SessionRequest(route.chosen, incoming.header, endpoint.api, plain_body))
+            session, context = known or (None, context)
         request = httpx.Request(incoming.method, route.url, headers=incoming.headers_to_send(), content=content)
         if session is not None:
             session.requests += 1

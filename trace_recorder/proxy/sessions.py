@@ -50,7 +50,7 @@ _guard = Guard()
 
 @dataclass(frozen=True, slots=True)
 class SessionKey:
-    """What identifies a session, and how that was found out."""
+    """The identity of a session, and where it was found."""
 
     source: SessionSource
     identity: str
@@ -93,7 +93,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class SessionRequest:
-    """What of a request tells its session: the path's own words, a header by its name, the dialect and the body."""
+    """The parts of a request by which its session is found."""
 
     chosen: Sequence[str]
     """TASK, GROUP and ATTEMPT of a path that begins with `/run`; otherwise empty."""

@@ -50,14 +50,14 @@ _KNOWN = (
 
 def upstreams(environment: Mapping[str, str], options: Iterable[str] = ()) -> dict[str, Upstream]:
     """Return the upstreams by name. An option `NAME=URL` adds one or replaces one. Raises UpstreamError."""
-    found = {known.name: _in_environment(known, environment) for known in _KNOWN}
+    by_name = {known.name: _in_environment(known, environment) for known in _KNOWN}
     for option in options:
         name, equals, url = option.partition("=")
         if not equals or not name.isidentifier() or name == "run":
             raise UpstreamError(f"{option!r} is no NAME=URL, such as vllm=http://localhost:8000")
-        known = found.get(name, Upstream(name, "", {}))
-        found[name] = _at(known, url)
-    return {name: upstream for name, upstream in found.items() if upstream.url}
+        known = by_name.get(name, Upstream(name, "", {}))
+        by_name[name] = _at(known, url)
+    return {name: upstream for name, upstream in by_name.items() if upstream.url}
 
 
 def _in_environment(known: Upstream, environment: Mapping[str, str]) -> Upstream:

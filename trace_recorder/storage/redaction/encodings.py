@@ -32,7 +32,7 @@ MARK = b"%"
 """What each escape of a URL begins with; what is in base64 is known by its length alone."""
 _ESCAPE = re.compile(r"%[2-7][0-9A-Fa-f]")
 _TO_QUOTE = re.compile(r"[^A-Za-z0-9_.~:\[\]-]+")
-"""What is written with escapes in a URL; masks stay readable."""
+"""Characters that are written with escapes in a URL. Those of masks are not, so masks stay readable."""
 
 _BETWEEN = '\n"\n"\n"\n"\n'
 """Is put between texts that are searched together: no secret, and no name with its value, reaches across it."""
@@ -111,12 +111,12 @@ def mask_encoded(text: str, mask: Mask) -> str:
 def _in_urls(text: str, mask: Mask) -> str:
     """Mask what is percent-encoded; a word without an escape is not examined."""
     words = [word for word in _words_of_urls(text) if "%" in word[0]]
-    said = unquote(_BETWEEN.join([word[0] for word in words])).split(_BETWEEN)
-    if len(said) != len(words):
-        said = [unquote(word[0]) for word in words]
+    decoded = unquote(_BETWEEN.join([word[0] for word in words])).split(_BETWEEN)
+    if len(decoded) != len(words):
+        decoded = [unquote(word[0]) for word in words]
     parts: list[str] = []
     done = 0
-    for word, plain, masked in zip(words, said, _masked_each(said, mask), strict=True):
+    for word, plain, masked in zip(words, decoded, _masked_each(decoded, mask), strict=True):
         if masked != plain:
             parts += (text[done : word.start()], _TO_QUOTE.sub(lambda found: quote(found[0], safe=""), masked))
             done = word.end()
@@ -138,13 +138,14 @@ def _in_base64(text: str, mask: Mask) -> str:
     words: list[tuple[int, int, str]] = []
     for at in Look(text).runs:
         found = _WORD.match(text, at) or (_WORD.match(text, at + 1) if text[at - 1 : at] == "\\" else None)
-        said = _text_of(found[0]) if found else None
-        if found is not None and said is not None:
-            words.append((*found.span(), said))
+        plain = _text_of(found[0]) if found else None
+        if found is not None and plain is not None:
+            words.append((*found.span(), plain))
     parts: list[str] = []
     done = 0
-    for (start, end, said), masked in zip(words, _masked_each([said for *_, said in words], mask), strict=True):
-        if masked != said:
+    texts = [plain for *_, plain in words]
+    for (start, end, plain), masked in zip(words, _masked_each(texts, mask), strict=True):
+        if masked != plain:
             parts += (text[done:start], "[REDACTED:encoded-secret]")
             done = end
     return "".join([*parts, text[done:]]) if parts else text

@@ -154,13 +154,13 @@ class _Finder:
             at, end = match.span()
             place = look.place(at)
             is_dense = density.is_high(place)
-            found = [_dense_word(words, at, place)] if is_dense else self._secrets_at(look, at, end, place)
+            spans = [_dense_word(words, at, place)] if is_dense else self._secrets_at(look, at, end, place)
             done = end
-            for span in found:
+            for span in spans:
                 yield span
                 done = max(done, look.in_words(look.string_end(span.end) if once else span.end))
-            if found:
-                density.masked_to(max(span.end for span in found), by_shape=not is_dense)
+            if spans:
+                density.masked_to(max(span.end for span in spans), by_shape=not is_dense)
 
     def _secrets_at(self, look: Look, at: int, end: int, place: int) -> list[KeySpan]:
         """Return the secrets that the search has found by the character at a position of the words."""
@@ -171,13 +171,13 @@ class _Finder:
         elif shapes is None:
             lengths, by_head = self._lengths.get(words[at - 1 : end], ()), self._by_head
             shapes = [one for length in lengths for one in by_head.get(words[end - length : end], ())]
-        found: list[KeySpan] = []
+        spans: list[KeySpan] = []
         for before, shape in shapes:
             if words.startswith(shape.sign, at - before):
                 span = shape.secret_at(look.text, place - before)
                 if span is not None:
-                    found.append(KeySpan(*span, self._numbers[shape]))
-        return found
+                    spans.append(KeySpan(*span, self._numbers[shape]))
+        return spans
 
 
 def _dense_word(words: str, at: int, place: int) -> KeySpan:

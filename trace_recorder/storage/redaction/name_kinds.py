@@ -97,8 +97,8 @@ _FOLLOWING = (
 )
 """Each letter with the letters that follow it in words, most of the time.
 
-Of the pairs of letters in words that occur in three or more files of packages of PyPI and npm, 96 % are of these 315.
-Of the pairs of random letters, about half are others.
+In words that occur in three or more files of packages of PyPI and npm, these 315 are 96 % of the pairs of letters.
+About half of the pairs of random letters are others.
 """
 _COMMON = frozenset(row[0] + letter for row in _FOLLOWING.split() for letter in row[1:])
 _RARE = frozenset(one + other for one in ascii_lowercase for other in ascii_lowercase) - _COMMON

@@ -82,7 +82,7 @@ _BARE_VALUE = re.compile(r"[^\s\"'`\\<>,;&|(){}\[\]\0-\x1f\u3000-\u303f\uff01-\u
 _BARE_LOOK = re.compile(rf"[^\s\"'`\\<>,;&|(){{}}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]{{1,{LONGEST_LOOK}}}+")
 _LONG_VALUE = re.compile(rf"[^\s\"'`<>]{{{SHORTEST_WEAK}}}")
 _ALONE = re.compile(r"[ \t]{0,20}+(?:[\r\n]|\\{1,7}[nr]|\Z)|</|[\"'`]")
-"""What follows a value that is alone in its line, its element of XML, or its quotes."""
+"""The text right behind a value that is alone in its line, its element of XML, or its quotes."""
 _QUOTES = ('"', "'", "`")
 _REST_OF_LINE = re.compile(r"[^\"'`\\\r\n<>]{8,}+")
 _COOKIES = re.compile(r"(?:[\w.-]{1,60}+=[^\s;]{0,60}+; ?){0,8}[\w.-]{1,60}+=(?=[^\s;\d]{0,60}\d)[^\s;=]{8}")
