@@ -164,6 +164,19 @@ def test_idle_runs_are_ended_before_descriptors_run_out(server: Server, tmp_path
     assert [prompts(run) for run in proxy.runs()] == [["a", "a"], ["b"], ["c"]]
 
 
+def test_runs_of_one_second_keep_their_names(server: Server, tmp_path: Path) -> None:
+    """Each run that comes back names the one before it, also if that has just been ended."""
+    with proxying(tmp_path, {"openai": server.url}, max_open=1) as proxy:
+        for session in "ababab":
+            ask(proxy, session, session_id=session)
+    runs = proxy.runs()
+    assert len({path.name for path in proxy.sessions.documents}) == 6
+    assert [run.metadata.get("resumed_from") for run in runs[2:]] == [
+        {"trajectory_id": run.trajectory_id, "file": path.name}
+        for run, path in zip(runs[:4], proxy.sessions.documents, strict=False)
+    ]
+
+
 def test_what_is_no_json_is_forwarded_and_on_file(proxy: RunningProxy, server: Server) -> None:
     """No conversation can be told from it, so each is one."""
     bodies = [b"{", b"{", b"[" * 50_000]

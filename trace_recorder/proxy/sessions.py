@@ -29,7 +29,7 @@ from trace_recorder.dialects.readers import reader_of
 from trace_recorder.guard import Guard
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.journal_reader import Record, read
-from trace_recorder.storage.paths import default_name, journal_path_for
+from trace_recorder.storage.paths import default_name, journal_path_for, numbered_paths
 from trace_recorder.values.message_equality import says_key
 
 SessionSource = Literal["header", "path", "program", "conversation (inferred)"]
@@ -158,12 +158,17 @@ class Sessions:
         metadata: dict[str, Any] = {"session_from": key.source, **dict(key.metadata)}
         if earlier is not None:
             metadata["resumed_from"] = earlier
-        recorder = TrajectoryRecorder(self._directory / f"{Path(default_name(_now())).stem}{name}.json")
+        recorder = TrajectoryRecorder(self._free_path(f"{Path(default_name(_now())).stem}{name}.json"))
         session = Session(key, recorder, Context())
         session.context.run(recorder.start, key.task, metadata=metadata)
         self._open[key.source, key.identity] = session
         self.documents.append(recorder.trajectory_path)
         return session
+
+    def _free_path(self, name: str) -> Path:
+        """Return a path that no run has; a recorder would rename an earlier run that ended in the same second."""
+        paths = numbered_paths(self._directory / name)
+        return next(path for path in paths if not journal_path_for(path).exists())
 
     def _make_room(self) -> None:
         """End the run that was idle for longest where another one would need too many descriptors."""
@@ -262,7 +267,9 @@ def _earlier_run(directory: Path, name: str) -> dict[str, str] | None:
     """Return the last run of the same session, as a later one names it; None if there is none."""
     if not name:
         return None
-    files = sorted(path for path in directory.glob(f"*{name}*.json") if journal_path_for(path).is_file())
+    files = [path for path in directory.glob(f"*{name}*.json") if journal_path_for(path).is_file()]
+    # `a.json` began before `a.1.json`
+    files.sort(key=lambda path: (path.name.partition(".")[0], len(path.name), path.name))
     if not files:
         return None
     with journal_path_for(files[-1]).open("rb") as journal:

@@ -189,7 +189,7 @@ def create_whole_journal(document: Path, lines: Iterable[bytes]) -> Path:
 
 def _take_free_name(journal: Path, document: Path) -> Path:
     """Rename a file to the journal of the first run whose name is free; return the path of that run's document."""
-    for candidate in _numbered_paths(document):
+    for candidate in numbered_paths(document):
         if not os.path.lexists(candidate):
             with suppress(FileExistsError):
                 rename_exclusive(journal, journal_path_for(candidate))
@@ -208,7 +208,7 @@ def _create_files(document: Path, *, own: bool, sync: bool, child: bool, parent:
         if moved is not None:
             message = "%s was there already, of an earlier run: that is %s now"
             try_call(lambda: logger.warning(message, *moved), lambda _: None)
-    for candidate in itertools.islice(_numbered_paths(document), int(own and child), None):
+    for candidate in itertools.islice(numbered_paths(document), int(own and child), None):
         if not os.path.lexists(candidate):
             with suppress(FileExistsError):
                 return candidate, Journal.create(journal_path_for(candidate), sync=sync)
@@ -306,7 +306,7 @@ def _is_old(entry: os.DirEntry[str]) -> bool:
     return time.time() - entry.stat(follow_symlinks=False).st_mtime > _STALE_SECONDS
 
 
-def _numbered_paths(document: Path) -> Iterator[Path]:
+def numbered_paths(document: Path) -> Iterator[Path]:
     """Yield the path itself, then with numbers: run.json, run.1.json, run.2.json …"""
     yield document
     for number in itertools.count(1):
@@ -323,7 +323,7 @@ def _move_aside(document: Path) -> tuple[Path, Path] | None:
     if not (has_document or os.path.lexists(journal)):
         return None
     with hold_lock(journal) as locked:
-        candidates = itertools.islice(_numbered_paths(document), 1, None) if locked else iter(())
+        candidates = itertools.islice(numbered_paths(document), 1, None) if locked else iter(())
         for candidate in candidates:
             if not os.path.lexists(candidate) and _rename_if_free(journal, journal_path_for(candidate)):
                 _rename_if_free(document, candidate)
