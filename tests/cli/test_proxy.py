@@ -84,6 +84,14 @@ def test_variables_lead_to_the_proxy_for_the_program_alone(place: Place) -> None
     assert done.returncode == 0
 
 
+def test_a_variable_without_an_address_is_left_to_the_program(place: Place) -> None:
+    """It may have no use for that provider."""
+    done = place.command(
+        "proxy", "-q", *program(place, '\nprint(os.environ["OLLAMA_HOST"])'), OLLAMA_HOST="http://[::1"
+    )
+    assert (done.returncode, done.stdout) == (0, "http://[::1\n")
+
+
 def test_nothing_recorded_is_said(place: Place) -> None:
     done = place.command("proxy", *program(place, ""))
     assert (done.returncode, done.stderr.splitlines()) == (

@@ -16,6 +16,7 @@ import pytest
 from tests.capture.compressing import compressed
 from tests.capture.server import CHAT, CHAT_STREAM, DROP, SILENCE, Answer, Server, plain, serving, stream
 from tests.proxy.running import RunningProxy, proxying
+from trace_recorder import load
 
 BODY = b'{"model":"m",  "messages":[{"role":"user","content":"caf\\u00e9"}]}'
 PATH = "/openai/v1/chat/completions"
@@ -190,6 +191,17 @@ def test_an_unknown_upstream_is_refused_with_the_names_of_those_there_are(proxy:
         404,
         "the path has to begin with the name of an upstream: /openai",
     )
+
+
+def test_a_call_whose_session_cannot_be_recorded_is_in_no_other_run(server: Server, tmp_path: Path) -> None:
+    """Its directory is gone, while another session goes on."""
+    with proxying(tmp_path / "runs", {"openai": server.url}) as proxy:
+        httpx.post(proxy.url + PATH, content=BODY, headers={"session-id": "one"})
+        (tmp_path / "runs").rename(tmp_path / "moved")
+        (tmp_path / "runs").write_text("")
+        response = httpx.post(proxy.url + PATH, content=BODY, headers={"session-id": "two"})
+    assert response.json() == CHAT
+    assert [len(load(path).llm_interactions) for path in (tmp_path / "moved").glob("*.jsonl")] == [1]
 
 
 def test_a_failure_of_recording_fails_no_call(server: Server, tmp_path: Path) -> None:

@@ -84,9 +84,11 @@ class Proxy:
         await receive()
         jar = CookieJar(DefaultCookiePolicy(allowed_domains=[]))  # cookies are between the program and its provider
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=100)
-        async with async_http_client(
-            library="httpx", follow_redirects=False, timeout=None, limits=limits, cookies=jar
-        ) as self._client:
+        settings: dict[str, Any] = {"follow_redirects": False, "timeout": None, "limits": limits, "cookies": jar}
+        async with (
+            async_http_client(library="httpx", **settings) as self._client,
+            httpx.AsyncClient(**settings) as self._unrecorded,
+        ):
             idle = asyncio.create_task(self._end_idle_sessions())
             await send({"type": "lifespan.startup.complete"})
             await receive()
@@ -139,19 +141,22 @@ class Proxy:
         parts = urlsplit(route.url)
         endpoint = endpoint_of(incoming.method, parts.hostname or "", parts.path, parts.port)
         session: Session | None = None
-        context = Context()
+        client, context = self._client, Context()
         if endpoint is None:
             content: bytes | AsyncIterator[bytes] | None = incoming.body() if incoming.has_body else None
         else:
             content = body = b"".join([chunk async for chunk in incoming.body()])
             plain_body = plain_request(incoming.headers_to_send(), body)
             known = self._sessions.of(SessionRequest(route.chosen, incoming.header, endpoint.api, plain_body))
-            session, context = known or (None, context)
+            if known is None:  # it would be recorded to the run of another session
+                client = self._unrecorded
+            else:
+                session, context = known
         request = httpx.Request(incoming.method, route.url, headers=incoming.headers_to_send(), content=content)
         if session is not None:
             session.requests += 1
         try:
-            await self._until_client_is_gone(incoming, self._exchange(request, send), context)
+            await self._until_client_is_gone(incoming, _exchange(client, request, send), context)
         finally:
             if session is not None:
                 session.requests -= 1
@@ -169,27 +174,28 @@ class Proxy:
         with suppress(asyncio.CancelledError):
             await work
 
-    async def _exchange(self, request: httpx.Request, send: Send) -> None:
-        """Send a request, and give the answer back as it comes."""
-        try:
-            response = await self._client.send(request, stream=True, auth=None)
-        except httpx.TransportError as error:
-            message = f"{request.url.host} cannot be reached: {type(error).__name__}: {error}"
-            await _give(send, _BAD_GATEWAY, message)
-            return
-        try:
-            await send(
-                {
-                    "type": "http.response.start",
-                    "status": response.status_code,
-                    "headers": [
-                        (name.lower(), value) for name, value in response.headers.raw if name.lower() not in _HOP_BY_HOP
-                    ],
-                }
-            )
-            await _give_body(response, send)
-        finally:
-            await response.aclose()
+
+async def _exchange(client: httpx.AsyncClient, request: httpx.Request, send: Send) -> None:
+    """Send a request, and give the answer back as it comes."""
+    try:
+        response = await client.send(request, stream=True, auth=None)
+    except httpx.TransportError as error:
+        message = f"{request.url.host} cannot be reached: {type(error).__name__}: {error}"
+        await _give(send, _BAD_GATEWAY, message)
+        return
+    try:
+        await send(
+            {
+                "type": "http.response.start",
+                "status": response.status_code,
+                "headers": [
+                    (name.lower(), value) for name, value in response.headers.raw if name.lower() not in _HOP_BY_HOP
+                ],
+            }
+        )
+        await _give_body(response, send)
+    finally:
+        await response.aclose()
 
 
 async def _give_body(response: httpx.Response, send: Send) -> None:

@@ -7,7 +7,7 @@ a program to the proxy. A variable that is set already names the upstream.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from trace_recorder.dialects.endpoints import BASE_URL_VARIABLES
@@ -61,9 +61,12 @@ def upstreams(environment: Mapping[str, str], options: Iterable[str] = ()) -> di
 
 
 def _in_environment(known: Upstream, environment: Mapping[str, str]) -> Upstream:
-    """Return an upstream at the address that its variable has, if that is set."""
+    """Return an upstream at the address that its variable has, if that is set; without one if it has no address."""
     url = next(filter(None, (environment.get(variable) for variable in known.variables)), None)
-    return known if url is None else _at(known, url)
+    try:
+        return known if url is None else _at(known, url)
+    except UpstreamError:  # the program may have no use for it, and sees the variable as it is
+        return replace(known, url="")
 
 
 def _at(known: Upstream, url: str) -> Upstream:
