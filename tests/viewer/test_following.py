@@ -73,6 +73,7 @@ def test_what_follows_a_torn_line_begins_anew(tmp_path: Path) -> None:
     path.write_bytes(data[:-20])
     run = OpenRun(path, "run.jsonl")
     run.refresh()
+    run.refresh()
     with path.open("ab") as file:
         file.write(b"\n" + line(99, "annotation", {"key": "k", "value": 1}))
     before = run.version

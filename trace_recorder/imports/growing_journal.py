@@ -78,7 +78,9 @@ class GrowingJournal:
         end = len(data) if is_final else data.rfind(b"\n") + 1
         records = [*journal_reader.read(data[:end], self._offset)]
         self.fold.add_all(records)
-        self._is_torn = bool(records) and isinstance(last := records[-1], journal_reader.BadLine) and last.torn
+        if records:
+            last = records[-1]
+            self._is_torn = isinstance(last, journal_reader.BadLine) and last.torn
         self._offset += end
 
     def trajectory(self) -> Trajectory:

@@ -52,6 +52,25 @@ def test_payloads_are_read_from_a_list_and_from_a_document(tmp_path: Path, form:
     assert len(run.llm_interactions) == (2 if form == "list" else 1)
 
 
+def test_a_retry_with_the_id_of_the_call_that_failed_is_another_call(tmp_path: Path) -> None:
+    """LiteLLM's router gives both the id of the request that it serves."""
+    answered = json.loads((PRODUCED / "litellm" / "payloads.jsonl").read_text().splitlines()[0])
+    failed = {
+        **answered,
+        "status": "failure",
+        "response": None,
+        "error_str": "overloaded",
+        "startTime": answered["startTime"] - 5,
+    }
+    path = tmp_path / "payloads.jsonl"
+    path.write_text(f"{json.dumps(failed)}\n{json.dumps(answered)}\n")
+    run = load(path)
+    assert [(call.error and call.error.message, call.response.content) for call in run.llm_interactions] == [
+        ("overloaded", None),
+        (None, "Let me look."),
+    ]
+
+
 @pytest.mark.parametrize("name", ["weather_input.jsonl", "weather_output.jsonl"])
 def test_a_batch_is_its_requests_with_their_outputs_whichever_file_is_named(name: str) -> None:
     runs = [*load_all(PRODUCED / "openai-batch" / name)]
@@ -87,6 +106,32 @@ def test_outputs_without_their_requests_say_so(tmp_path: Path) -> None:
         f"the request {name}" for name in ("responses-1", "chat-1", "chat-2", "chat-3")
     ]
     assert [run.llm_interactions[0].response.content for run in runs][:2] == ["It rains.", None]
+
+
+@pytest.mark.parametrize(
+    ("response", "message"), [(None, ""), ({"error": "slow down"}, "slow down"), ({"error": {}}, "")]
+)
+@pytest.mark.parametrize("has_request", [True, False])
+def test_a_refusal_without_an_object_of_its_error_is_a_failure(
+    tmp_path: Path, response: object, message: str, *, has_request: bool
+) -> None:
+    body = {"model": "m", "messages": [{"role": "user", "content": "q"}]}
+    request = {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": body}
+    refused = {"status_code": 429, "request_id": "r", "body": response}
+    output = {"id": "b", "custom_id": "a", "response": refused, "error": None}
+    path = tmp_path / "batch.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in [request, output][not has_request :]))
+    run = load(path)
+    assert (run.status, run.error and (run.error.message, run.error.status)) == ("failed", (message, 429))
+    error = run.llm_interactions[0].error
+    assert error is not None
+    assert error.status == 429
+
+
+def test_an_output_with_neither_a_response_nor_an_error_has_no_known_end(tmp_path: Path) -> None:
+    path = tmp_path / "batch.jsonl"
+    path.write_text(json.dumps({"id": "b", "custom_id": "a", "response": None, "error": None}))
+    assert load(path).status == "unknown"
 
 
 def test_of_two_files_with_the_same_ids_the_one_with_the_most_alike_name_is_taken(tmp_path: Path) -> None:

@@ -38,6 +38,14 @@ def test_sessions_of_pi_that_name_a_harness_stay_sessions_of_pi(tmp_path: Path) 
     assert format_of(Source(path)) == "pi"
 
 
+def test_answers_of_our_sessions_without_ids_are_calls(tmp_path: Path) -> None:
+    """Sessions that were written before answers had `interactionId` do not lose their calls."""
+    header, *lines = _TRACE.read_text(encoding="utf-8").splitlines()
+    path = tmp_path / "session.jsonl"
+    path.write_text("\n".join([json.dumps(json.loads(header) | {"harness": "trace-recorder"}), *lines]))
+    assert said_in(load(path)) == said_in(load(_TRACE))
+
+
 @pytest.mark.parametrize("line", ['{"type": "other"}', '{"type": "message", "message": 5}', "[]", "{"])
 def test_a_line_that_is_no_message_hides_nothing(line: str, tmp_path: Path) -> None:
     path = tmp_path / "session.jsonl"

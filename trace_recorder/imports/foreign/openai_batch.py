@@ -118,20 +118,26 @@ def _run(name: str, request: Members | None, output: Members | None) -> ForeignR
         source=without_none(custom_id=name, request_id=as_text(response.get("request_id"))),
     )
     error = _error(as_dict(line.get("error")), response)
-    if output is not None:
+    if error or response:
         run.status, run.error = ("failed", error) if error else ("completed", None)
     run.events = _events(name, request, response, error)
     return run
 
 
 def _error(error: Members, response: Members) -> Members | None:
-    """Return why a request has no answer: the batch did not send it, or the service refused it."""
+    """Return why a request has no answer: the batch did not send it, or the service refused it.
+
+    A service may refuse a request without a body, or with an error that is a text.
+    """
     status = as_int(response.get("status_code"))
-    stated = error or (as_dict(as_dict(response.get("body")).get("error")) if (status or 0) >= 400 else {})  # noqa: PLR2004 - of HTTP
-    if not stated:
+    is_refused = (status or 0) >= 400  # noqa: PLR2004 - of HTTP
+    if not error and not is_refused:
         return None
-    kind = as_text(stated.get("code")) or as_text(stated.get("type")) or "error"
-    return {"type": kind, "message": as_text(stated.get("message")) or ""} | without_none(status=status)
+    refusal = as_dict(response.get("body")).get("error")
+    reason = error or as_dict(refusal)
+    kind = as_text(reason.get("code")) or as_text(reason.get("type")) or "error"
+    message = as_text(reason.get("message")) or as_text(refusal) or ""
+    return {"type": kind, "message": message} | without_none(status=status)
 
 
 def _events(name: str, request: Members | None, response: Members, error: Members | None) -> list[Event]:

@@ -3,7 +3,7 @@
 Source: "Session Traces Format" of the Hub's documentation. The header has `harness` and `id`. Each other line is
 `{"type": "message", "message": …}`, with `role`, `content`, `reasoningContent`, `toolCalls`, `toolCallId`, `timestamp`
 and `model`. In our own sessions an answer has `interactionId`, and any other message of the assistant is one that the
-agent put into its history.
+agent put into its history. Our sessions without any such id are from before: there each answer is a call.
 """
 
 from __future__ import annotations
@@ -41,23 +41,26 @@ def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the one session of a file."""
     run = ForeignRun(identity=source.path.name.partition(".")[0])
     history = AgentHistory(run.events)
-    for line in session_lines(source.lines(), run.events.append):
+    lines = [*source.lines()]
+    names_calls = any(_INTERACTION in as_dict(as_dict(line.value).get("message")) for line in lines)
+    for line in session_lines(lines, run.events.append):
         if line.get("type") == "session":
             run.identity = as_text(line.get("id")) or run.identity
             run.source |= {name: value for name, value in line.items() if name not in ("type", "id")}
         elif line.get("type") == "message" and isinstance(line.get("message"), dict):
-            _read_message(run, history, line["message"])
+            _read_message(run, history, line["message"], names_calls=names_calls)
         else:
             run.events.append(Kept(what=as_text(line.get("type")) or "line", value=line))
     history.finish()
     yield run
 
 
-def _read_message(run: ForeignRun, history: AgentHistory, members: Members) -> None:
+def _read_message(run: ForeignRun, history: AgentHistory, members: Members, *, names_calls: bool) -> None:
+    is_put_in = names_calls and run.source.get("harness") == HARNESS and _INTERACTION not in members
     time, model = stated_time(members.get("timestamp")), as_text(members.get("model"))
     named = {_NAMES.get(name, name): value for name, value in members.items() if name not in _OF_A_LINE}
     for message in read_message(named):
-        if message.role != "assistant" or (run.source.get("harness") == HARNESS and _INTERACTION not in members):
+        if message.role != "assistant" or is_put_in:
             history.add(message, time)
             if message.role == "user":
                 run.task = run.task or as_text(message.content)
