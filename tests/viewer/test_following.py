@@ -66,14 +66,15 @@ def test_half_a_line_waits_for_its_end_while_there_is_a_writer(tmp_path: Path) -
     assert torn.trajectory().gaps == load(path).gaps
 
 
-def test_what_follows_a_torn_line_begins_anew(tmp_path: Path) -> None:
+@pytest.mark.parametrize("reads", [1, 2])
+def test_what_follows_a_torn_line_begins_anew(reads: int, tmp_path: Path) -> None:
     """A torn line that something was appended to is a damaged one: the run is read again, as `load` reads it."""
     data = record(tmp_path / "whole.json", growing(1)).with_suffix(".jsonl").read_bytes()
     path = tmp_path / "run.jsonl"
     path.write_bytes(data[:-20])
     run = OpenRun(path, "run.jsonl")
-    run.refresh()
-    run.refresh()
+    for _ in range(reads):
+        run.refresh()
     with path.open("ab") as file:
         file.write(b"\n" + line(99, "annotation", {"key": "k", "value": 1}))
     before = run.version

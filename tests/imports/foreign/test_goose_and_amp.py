@@ -69,3 +69,10 @@ def test_an_answer_of_amp_that_was_stopped_is_not_complete(tmp_path: Path) -> No
     (tmp_path / "T-1.json").write_text(json.dumps(thread))
     [call] = load(tmp_path / "T-1.json").llm_interactions
     assert (call.complete, call.ended_by) == (False, "its state is cancelled")
+
+
+def test_a_state_of_amp_that_is_no_text_hides_nothing(tmp_path: Path) -> None:
+    answer = {"role": "assistant", "content": [{"type": "text", "text": "a"}], "state": {"type": ["cancelled"]}}
+    (tmp_path / "T-1.json").write_text(json.dumps({"v": 1, "id": "T-1", "messages": [answer]}))
+    [call] = load(tmp_path / "T-1.json").llm_interactions
+    assert (call.response.content, call.complete) == ("a", True)

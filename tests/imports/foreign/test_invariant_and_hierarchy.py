@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 from tests.imports.foreign.files import PRODUCED, loaded, results_in, said_in
+from trace_recorder import load_all
 
 _INBOX = ("get_inbox", {"n": 10})
 
@@ -39,3 +43,12 @@ def test_answers_of_steps_that_repeat_each_other_are_calls_once() -> None:
     assert (run.metrics["total_input_tokens"], run.metrics["output_tokens"]) == (32, 7)
     assert [(reward.name, reward.value, reward.explanation) for reward in run.rewards] == [("solved", 1.0, "right")]
     assert (run.trajectory_id, run.status, run.task) == ("7", "completed", "Weather in Oslo?")
+
+
+def test_a_line_of_a_dataset_without_messages_is_a_gap(tmp_path: Path) -> None:
+    """Only the first line may be without messages: it is the metadata of the dataset."""
+    trace = {"messages": [{"role": "user", "content": "q"}], "annotations": [], "metadata": {}}
+    lines = [{"metadata": {"name": "d"}}, trace, {"annotations": [], "metadata": {}}]
+    path = tmp_path / "dataset.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    assert [[gap.what for gap in run.gaps] for run in load_all(path)] == [[], ["line 3"]]

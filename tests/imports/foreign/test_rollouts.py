@@ -61,6 +61,16 @@ def test_tools_of_the_simulated_user_are_not_the_agent_s(tmp_path: Path) -> None
     assert results_in(run)[-2:] == [("u1", "toggle_roaming", True, "on"), ("a2", "look", False, "ok")]
 
 
+def test_a_tool_of_the_simulated_user_without_a_result_was_started(tmp_path: Path) -> None:
+    document = json.loads((PRODUCED / "tau2-bench" / "scripted.json").read_text())
+    call = {"id": "u1", "name": "toggle_roaming", "arguments": {"on": True}, "requestor": "user"}
+    document["simulations"][0]["messages"].append({"role": "user", "content": None, "tool_calls": [call]})
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps(document))
+    calls = [call for step in next(iter(load_all(path))).agent_steps for call in step.tool_calls]
+    assert [(call.call_id, call.arguments) for call in calls if call.name == "toggle_roaming"] == [("u1", {"on": True})]
+
+
 def test_rows_of_verifiers_are_runs() -> None:
     """Answers in the prompt are examples, and no calls."""
     chat, text, failed = load_all(PRODUCED / "verifiers-results" / "results.jsonl")
@@ -122,3 +132,14 @@ def test_a_trace_with_very_many_branches_is_bounded(tmp_path: Path) -> None:
     run = load(path)
     assert [gap.what for gap in run.gaps] == ["the prompts of later branches"]
     assert len(run.llm_interactions) == 605
+
+
+def test_a_second_call_of_one_node_is_a_gap(tmp_path: Path) -> None:
+    trace = json.loads((PRODUCED / "verifiers" / "traces.jsonl").read_text().splitlines()[0])["traces"][0]
+    number = next(call["node"] for call in trace["calls"] if call.get("node") is not None)
+    trace["calls"].append({"node": number, "model": "m"})
+    path = tmp_path / "traces.jsonl"
+    path.write_text(json.dumps(trace) + "\n")
+    run = load(path)
+    assert [gap.what for gap in run.gaps] == [f"a call of node {number}"]
+    assert len(run.llm_interactions) == 5

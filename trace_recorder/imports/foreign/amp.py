@@ -18,6 +18,8 @@ from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Payload, without_none
 
 _FAILED = {"error": True, "cancelled": True, "rejected-by-user": True, "done": False}
+_UNFINISHED = {"cancelled", "error", "streaming"}
+"""The states of an answer that is not complete."""
 _READ = {"messages", "id", "created", "title"}
 
 
@@ -58,16 +60,15 @@ def _times(document: Members) -> dict[int, str]:
     """Return the times of answers that the ledger of the thread's usage states, by the ids of their messages."""
     events = map(as_dict, as_list(as_dict(document.get("usageLedger")).get("events")))
     return {
-        number: stated_time(one.get("timestamp")) for one in events if type(number := one.get("toMessageId")) is int
+        number: stated_time(event.get("timestamp"))
+        for event in events
+        if type(number := event.get("toMessageId")) is int
     }
 
 
 def _add_answer(run: ForeignRun, history: AgentHistory, message: Members, times: dict[int, str]) -> None:
-    usage, state, number = (
-        Remaining(as_dict(message.get("usage"))),
-        as_dict(message.get("state")),
-        message.get("messageId"),
-    )
+    usage, state = Remaining(as_dict(message.get("usage"))), as_dict(message.get("state"))
+    number = message.get("messageId")
     content = [_block(block) for block in as_list(message.get("content"))]
     model, stated = usage.text("model"), stated_time(usage.take("timestamp"))
     time = stated or (times.get(number, "") if type(number) is int else "")
@@ -82,8 +83,8 @@ def _add_answer(run: ForeignRun, history: AgentHistory, message: Members, times:
     )
     if call.response is not None and counts:
         call.response["usage"] = counts
-    if state.get("type") in {"cancelled", "error", "streaming"}:
-        call.complete, call.ended_by = False, f"its state is {state['type']}"
+    if (kind := as_text(state.get("type"))) in _UNFINISHED:
+        call.complete, call.ended_by = False, f"its state is {kind}"
 
 
 def _block(block: Payload) -> Payload:
@@ -95,5 +96,5 @@ def _block(block: Payload) -> Payload:
     value = result.get("result", result.get("error"))
     failed = _FAILED.get(as_text(result.get("status")) or "")
     content = value if isinstance(value, str) else None if value is None else to_json(value)
-    found: Members = {"type": "tool_result", "tool_use_id": members["toolUseID"], "content": content}
-    return found | without_none(is_error=failed)
+    block_of_result: Members = {"type": "tool_result", "tool_use_id": members["toolUseID"], "content": content}
+    return block_of_result | without_none(is_error=failed)

@@ -88,10 +88,10 @@ def _run(name: str, tree: Members) -> ForeignRun:
         error=None if error is None else {"type": kind, "message": message or error},
         source=without_none(data_source=task.get("data_source")),
     )
-    reading = _Reading(run, is_ours=_is_ours(tree))
+    reader = _TreeReader(run, is_ours=_is_ours(tree))
     for number, step in enumerate(as_list(tree.get("steps")), start=1):
-        reading.read_step(number, as_dict(step))
-    reading.finish()
+        reader.read_step(number, as_dict(step))
+    reader.finish()
     run.events += _scores(as_dict(tree.get("reward")))
     return run
 
@@ -104,7 +104,7 @@ def _is_ours(tree: Members) -> bool:
 
 
 @dataclass(slots=True)
-class _Reading:
+class _TreeReader:
     """A tree while it is read. `unseen` are the results that no call saw yet, by the ids of their calls."""
 
     run: ForeignRun

@@ -58,10 +58,14 @@ def _is_ours(value: Payload) -> bool:
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield the run of each trace."""
+    """Yield the run of each trace. The first line may be the metadata of the dataset."""
     for name, line in conversations(source):
-        if line.why is not None or messages_of(line.value) or "messages" in as_dict(line.value):
+        if line.number > 1 or line.why is not None or _has_messages(line.value):
             yield _run(name, line)
+
+
+def _has_messages(value: Payload) -> bool:
+    return bool(messages_of(value)) or "messages" in as_dict(value)
 
 
 def _run(name: str, line: Line) -> ForeignRun:
@@ -78,22 +82,22 @@ def _run(name: str, line: Line) -> ForeignRun:
         max_steps=as_int(about.get("max_steps")),
         start_time=stated_time(about.get("start_time")),
         end_time=stated_time(about.get("end_time")),
-        status=next((one for one in get_args(Status) if one == status), "unknown"),
+        status=next((known for known in get_args(Status) if known == status), "unknown"),
         success=about["success"] if isinstance(about.get("success"), bool) else None,
         final_result=about.get("final_result"),
         error=error if isinstance(error, dict) else None,
         metadata=as_dict(about.get("metadata")) | ({"row": rest | of_row} if rest or of_row else {}),
     )
-    _Reading(run, is_ours=_is_ours(line.value)).read(messages_of(line.value))
+    _TraceReader(run, is_ours=_is_ours(line.value)).read(messages_of(line.value))
     for annotation in as_list(row.get("annotations")):
         _read_annotation(run, as_dict(annotation))
-    if line.why is not None:
-        run.events.append(Missing(what=f"line {line.number}", why=line.why))
+    if line.why is not None or not _has_messages(line.value):
+        run.events.append(Missing(what=f"line {line.number}", why=line.why or "it has no messages"))
     return run
 
 
 @dataclass(slots=True)
-class _Reading:
+class _TraceReader:
     """One trace while it is read: a history for each of its agents, and what its tools were called with.
 
     In a trace that our view wrote, only answers of the model have an interaction.

@@ -39,8 +39,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
     document = as_dict(source.document)
     info = as_dict(document.get("info"))
     tasks = {as_text(as_dict(task).get("id")): as_dict(task) for task in as_list(document.get("tasks"))}
-    for number, given in enumerate(as_list(document.get("simulations")), start=1):
-        simulation = as_dict(given)
+    for number, simulation in enumerate(map(as_dict, as_list(document.get("simulations"))), start=1):
         name = f"{source.path.name.removesuffix('.json')}-{number}"
         yield _run(name, simulation, info, tasks.get(as_text(simulation.get("task_id")), {}))
 
@@ -101,6 +100,8 @@ class _SimulationReader:
                 self.history.add(Message("system", as_text(message.get("content"))), time)
             else:
                 self.run.events.append(Missing(what=f"message {number}", why="it has no role that is known"))
+        for call, time in self._of_user.values():
+            self._add_tool_of_user(call, time)
         self.history.finish()
 
     def _add_answer(self, message: Members, time: str) -> None:
@@ -128,24 +129,21 @@ class _SimulationReader:
         if result.get("requestor") != "user":
             self.history.add(Message("tool", text, call_id=call_id, extra=stated), time)
             return
-        call, asked = self._of_user.get(call_id, (ToolCall(call_id, "", {}), time))
-        self.run.events.append(
-            ToolRun(
-                time=asked,
-                name=call.name,
-                arguments=call.arguments,
-                call_id=call_id,
-                ended=time,
-                success=None if not stated else not failed,
-                result=None if failed is True else text,
-                error=text if failed is True else None,
-                agent=_USER,
-            )
-        )
+        call, asked_at = self._of_user.pop(call_id, (ToolCall(call_id, "", {}), time))
+        execution = self._add_tool_of_user(call, asked_at)
+        execution.ended = time
+        execution.success = None if not stated else not failed
+        execution.result, execution.error = (None, text) if failed is True else (text, None)
+
+    def _add_tool_of_user(self, call: ToolCall, time: str) -> ToolRun:
+        """Add a tool of the simulated user, without a result."""
+        execution = ToolRun(time=time, name=call.name, arguments=call.arguments, call_id=call.call_id, agent=_USER)
+        self.run.events.append(execution)
+        return execution
 
 
-def _tool_call(given: Payload) -> ToolCall:
-    call = as_dict(given)
+def _tool_call(value: Payload) -> ToolCall:
+    call = as_dict(value)
     arguments = call.get("arguments")
     return ToolCall(
         as_text(call.get("id")) or "", as_text(call.get("name")) or "", {} if arguments is None else arguments

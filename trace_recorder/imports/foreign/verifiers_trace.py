@@ -114,14 +114,28 @@ class _GraphReader:
         """Read the nodes, then the calls."""
         for number, node in enumerate(self._nodes):
             self._add_node(number, node)
-        by_node = {at: call for call in self._calls if (at := self._node_of(call)) is not None}
-        answers = [at for at, node in enumerate(self._nodes) if node.get("sampled") is True or at in by_node]
-        calls = [self._call(at, self._nodes[at], by_node.get(at, {})) for at in answers]
+        by_node = self._calls_by_node()
+        answers = [
+            number for number, node in enumerate(self._nodes) if node.get("sampled") is True or number in by_node
+        ]
+        calls = [self._call(number, self._nodes[number], by_node.get(number, {})) for number in answers]
         calls += [self._without_answer(call) for call in self._calls if self._node_of(call) is None]
         if all(call.time for call in calls):
             calls.sort(key=lambda call: call.time)
         self.run.events += calls
         self._state_unseen(answers)
+
+    def _calls_by_node(self) -> dict[int, Members]:
+        """Return the calls by the nodes of their answers. A node is the answer of one call, the last that names it."""
+        by_node: dict[int, Members] = {}
+        for call in self._calls:
+            number = self._node_of(call)
+            if number is None:
+                continue
+            if number in by_node:
+                self.run.events.append(Missing(what=f"a call of node {number}", why="a later call names the same node"))
+            by_node[number] = call
+        return by_node
 
     def _node_of(self, call: Members) -> int | None:
         node = as_int(call.get("node"))
