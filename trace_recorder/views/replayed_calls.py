@@ -1,7 +1,7 @@
 """Calls that were not made, in formats that keep every call: a replay, or a fork up to its call, gave their answers.
 
-The tokens of such an answer were spent in the run that it is from. So they are in the mark of the call, and never where
-readers of a format sum tokens and costs. `docs/views/replayed-calls.md` says what the mark is in each format.
+The tokens and the cost of such an answer were spent in the run that it is from. So they are in the mark of the call,
+and never where readers of a format sum tokens and costs. `docs/views/replayed-calls.md` has the mark of each format.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ def without_usage(one: LLMInteraction) -> LLMInteraction:
 
 
 def origin_of(one: LLMInteraction, usage: Payload = None) -> dict[str, Payload] | None:
-    """Return the mark of a call that was not made: the origin and the usage of its answer. Return None for others."""
+    """Return the mark of a call that was not made: the origin and the usage of its answer; None for other calls."""
     if one.replayed_from is None:
         return None
     return one.replayed_from.to_document() | without_none(usage=usage)
 
 
 def counted_usage(one: LLMInteraction) -> dict[str, Payload]:
-    """Return the usage of an answer under the names of `usage`, but counted in one way for all dialects."""
+    """Return the usage of an answer under the names of `usage`, counted in one way for all dialects."""
     counts = counts_of(one)
     if counts is None:
         return {}

@@ -45,29 +45,29 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 def _add(spans: dict[str, Span], event: Members) -> None:
-    """Add the start or the end of a scope. What an end states of the profile is newer."""
+    """Add the start or the end of a scope. The profile of the end is newer."""
     identity, category = as_text(event["uuid"]) or "", as_text(event.get("category")) or "unknown"
     span = spans.get(identity)
     if span is None:
         trace = as_text(event.get("propagation_root_uuid")) or identity
         parent = as_text(event.get("parent_uuid"))
         span = spans[identity] = Span(trace, identity, parent, as_text(event.get("name")) or "")
-        if identity == trace:  # above the root there is only the stack of scopes, which is none
+        if identity == trace:  # the parent of a root is the stack of scopes, which is not a scope
             span.parent_id = None
     profile = as_dict(span.attributes.get("atof.category_profile")) | as_dict(event.get("category_profile"))
     span.attributes |= {"atof.category": category, "atof.category_profile": profile}
-    about = as_dict(event.get("metadata"))
+    metadata = as_dict(event.get("metadata"))
     ended = event.get("scope_category") == "end"
     if ended:
         span.end = utc(event.get("timestamp"))
-        span.failed = _FAILED.get(as_text(about.get("otel.status_code")) or "")
-        span.status_message = as_text(about.get("otel.status_description"))
-        if kind := as_text(about.get("exception.type")) or as_text(about.get("error.type")):
+        span.failed = _FAILED.get(as_text(metadata.get("otel.status_code")) or "")
+        span.status_message = as_text(metadata.get("otel.status_description"))
+        if kind := as_text(metadata.get("exception.type")) or as_text(metadata.get("error.type")):
             span.attributes["error.type"] = kind
     else:
         span.start = utc(event.get("timestamp"))
     span.attributes |= without_none(**{"atof.output" if ended else "atof.input": event.get("data")})
-    rest = {name: value for name, value in about.items() if name not in _STATUS}
+    rest = {name: value for name, value in metadata.items() if name not in _STATUS}
     if rest or as_list(event.get("attributes")):
         span.more["end" if ended else "start"] = {"metadata": rest, "attributes": event.get("attributes")}
 

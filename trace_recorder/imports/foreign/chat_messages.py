@@ -57,31 +57,31 @@ def _run(name: str, line: Line) -> ForeignRun:
 
 
 def events_of(
-    messages: Iterable[Payload], tools: Sequence[Payload] = (), model: str | None = None, *, given: int = 0
+    messages: Iterable[Payload], tools: Sequence[Payload] = (), model: str | None = None, *, prompt_length: int = 0
 ) -> Iterator[Event]:
     """Yield the calls of a conversation, and the results of tools that no later call saw.
 
-    Answers among the first `given` messages are examples in the prompt, and no calls.
+    Answers among the first `prompt_length` messages are examples in the prompt, not calls.
     """
     conversation, numbering = Conversation(), CallNumbering()
     unseen: list[Members] = []
-    asked: dict[str, ToolCall] = {}
+    calls: dict[str, ToolCall] = {}
     numbered = ((at, message) for at, one in enumerate(messages) for message in openai_chat.read_message(as_dict(one)))
     for at, read in numbered:
         message = numbering.number(read)
         said = message.to_document()
-        if message.role == "assistant" and at >= given:
+        if message.role == "assistant" and at >= prompt_length:
             unseen.clear()
-            asked |= {call.call_id: call for call in message.tool_calls}
+            calls |= {call.call_id: call for call in message.tool_calls}
             response = {name: value for name, value in said.items() if name != "role"} | {"content": _text(message)}
             length = len(conversation)
             yield Call(time="", conversation=conversation, length=length, response=response, model=model, tools=tools)
-        elif message.role == "tool" and at >= given:
+        elif message.role == "tool" and at >= prompt_length:
             unseen.append(said)
         conversation.add(said)
     for result in unseen:
         call_id, name = as_text(result.get("call_id")), as_text(result.get("name"))
-        call = asked.get(call_id or "")
+        call = calls.get(call_id or "")
         yield ToolRun(
             time="",
             name=name or (call.name if call else ""),

@@ -1,8 +1,8 @@
-"""What `codex exec --json` prints: threads, turns and their items, each item when it starts, changes and is completed.
+"""Events that `codex exec --json` prints: threads, turns, and items when they start, change and are completed.
 
 Source: Codex CLI 0.169 and its SDK's types. The stream has neither the prompt nor times. Items are texts, thoughts and
-tools with their results; thoughts or a text after a tool begin the next answer. Tools that follow each other are taken
-for those of one answer. `turn.completed` has the tokens of the thread so far.
+tools with their results; thoughts or a text after a tool begin the next answer. Tools that follow each other are read
+as tools of one answer. `turn.completed` has the tokens of the thread so far.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class _StreamReader:
 
 
 def _tool_call(item: Members, identity: str) -> ToolCall | None:
-    """Return the call of a tool that an item is. A list of tasks is shown, and is no tool."""
+    """Return the call of a tool that an item is. A list of tasks is not a tool."""
     kind = as_text(item.get("type"))
     if kind == "command_execution":
         return ToolCall(identity, "shell", {"command": item.get("command")})
@@ -125,7 +125,7 @@ def _tool_call(item: Members, identity: str) -> ToolCall | None:
 
 
 def _result(item: Members, identity: str) -> Message | None:
-    """Return the result that an item states; None if it has not ended, or states none."""
+    """Return the result of an item; None if the item has not ended."""
     failed = _ENDED.get(as_text(item.get("status")) or "")
     if failed is None:
         return None

@@ -1,4 +1,4 @@
-"""What `gemini -o stream-json` prints: `init`, `message`, `tool_use`, `tool_result`, `error` and `result` lines.
+"""Lines that `gemini -o stream-json` prints: `init`, `message`, `tool_use`, `tool_result`, `error` and `result`.
 
 Source: Gemini CLI 0.61.0. The texts of an answer come in pieces (`delta`), without thoughts. A part that follows a
 result begins the next answer. Tokens are stated for the run only.
@@ -106,7 +106,7 @@ def _tool_call(line: Members) -> ToolCall:
 
 
 def _result(line: Members) -> Message:
-    """Return the result of a tool. That of one that failed is its error, which the model saw; `output` is shorter."""
+    """Return the result of a tool. If the tool failed, that is the error, which the model saw; `output` is shorter."""
     error = as_dict(line.get("error"))
     text = as_text(error.get("message")) or as_text(line.get("output"))
     status = as_text(line.get("status"))

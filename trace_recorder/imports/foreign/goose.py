@@ -1,8 +1,8 @@
 """goose's sessions: its database `sessions.db`, what `goose session export` prints, and the older files of lines.
 
-Known from public descriptions and from readers of these files. Of a message that a compaction has hidden from the model
-(`agentVisible` is false), later calls saw nothing: the first visible message after it begins a new conversation. The
-ledger of usage has a row for each call.
+Known from public descriptions and from readers of these files. A compaction hides messages from the model
+(`agentVisible` is false). Later calls did not see them: the first visible message after them begins a new conversation.
+The ledger of usage has a row for each call.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class _SessionReader:
 
 
 def _set_usage(run: ForeignRun, ledger: list[Members]) -> None:
-    """Give each call its row of the ledger, if there are as many; else the ledger is an annotation of the run."""
+    """Give each call its row of the ledger. If their numbers differ, the ledger is an annotation of the run."""
     calls = [event for event in run.events if isinstance(event, Call)]
     rows = [row for row in ledger if not row.get("is_compaction")]
     if len(rows) != len(calls):

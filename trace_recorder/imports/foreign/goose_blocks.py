@@ -37,7 +37,7 @@ def _block(kind: str | None, part: Members) -> Payload:
 
 
 def _tool_use(part: Members) -> Members:
-    """Return the call of a tool. One that goose could not read has an error in its place."""
+    """Return the call of a tool. If goose could not read the call, its arguments are the error."""
     stated = as_dict(part.get("toolCall"))
     call = as_dict(stated.get("value")) or stated
     arguments = call.get("arguments")

@@ -1,7 +1,7 @@
 """Grok CLI's `updates.jsonl`: the updates of a session in the Agent Client Protocol, one a line.
 
 Source: grok 0.2.111, and https://agentclientprotocol.com (`session/update`). Texts and thoughts come in pieces. An
-answer ends where `streamStartMs` changes, or where a part follows a result. Updates while a tool is running repeat what
+answer ends when `streamStartMs` changes, or when a part follows a result. Updates while a tool is running repeat what
 it has printed so far, and are left out. Tokens are stated for each turn.
 """
 

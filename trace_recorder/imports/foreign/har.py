@@ -82,7 +82,7 @@ def _headers(message: Members) -> list[tuple[bytes, bytes]]:
 
 
 def _response_body(content: Members) -> bytes | None:
-    """Return the body of a response. Of an empty one, browsers write only its size."""
+    """Return the body of a response. If the body is empty, browsers write only its size."""
     return b"" if "text" not in content and as_int(content.get("size")) == 0 else _body(content)
 
 

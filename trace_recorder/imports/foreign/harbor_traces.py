@@ -66,7 +66,7 @@ def _run(trial: str, rows: list[tuple[str, Line]]) -> ForeignRun:
 
 
 def _read_row(run: ForeignRun, histories: Histories, answered: Counter[bytes], row: Members) -> None:
-    """Add the calls of a row that no row before it has. `answered` has what calls of rows before it said.
+    """Add the calls of a row that no row before it has. `answered` counts the answers of earlier rows.
 
     After a compaction a row begins anew, and may repeat answers: only its last answer is surely a call of its own.
     """

@@ -1,8 +1,8 @@
 """Trees of the Hierarchy: a trajectory, its steps, and in each step all messages up to its end.
 
 Source: `trajectory_sdk.primitives` 0.5.3; and `views/hierarchy/`, whose answers have an interaction in their metadata.
-An answer that no step before has is a call. It saw the messages before it in its step: what it saw of a history in
-which the agent changed other messages than answers is not in the tree.
+An answer that no earlier step has is a call, which saw the messages before it in its step. If the agent changed
+messages other than answers, the tree does not have the prompt that the call saw.
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ class _TreeReader:
 
     def read_step(self, number: int, step: Members) -> None:
         """Add what is new in a step."""
-        about = as_dict(step.get("info"))
-        agent = Agent(name=as_text(about.get("agent")), agent_id=as_text(about.get("agent_id")))
+        info = as_dict(step.get("info"))
+        agent = Agent(name=as_text(info.get("agent")), agent_id=as_text(info.get("agent_id")))
         stated = [message for message in map(as_dict, as_list(step.get("messages"))) if _role(message) is not None]
         if len(stated) < len(as_list(step.get("messages"))):
             self.run.events.append(Missing(what=f"messages of step {number}", why="they have no role"))
@@ -128,20 +128,20 @@ class _TreeReader:
         known = len(sent) - added
         tools: list[Payload] = []
         results: list[str] = []
-        for place, (message, said) in enumerate(zip(shown, sent, strict=True)):
+        for place, (message, document) in enumerate(zip(shown, sent, strict=True)):
             tools = as_list(message.get("tool_definitions")) or tools
-            if said["role"] == "user":
-                self.run.task = self.run.task or as_text(said["content"])
-            elif said["role"] == "tool":
-                results.append(said.get("call_id") or "")
+            if document["role"] == "user":
+                self.run.task = self.run.task or as_text(document["content"])
+            elif document["role"] == "tool":
+                results.append(document.get("call_id") or "")
                 self._add_result(message, agent, is_new=place >= known)
-            elif said["role"] == "assistant" and self._is_call(message, is_new=place >= known):
-                self._add_call(message, said, agent, tools, conversation, place)
+            elif document["role"] == "assistant" and self._is_call(message, is_new=place >= known):
+                self._add_call(message, document, agent, tools, conversation, place)
                 for call_id in results:
                     self.unseen.pop(call_id, None)
         for message in hidden:
             self._add_result(message, agent, is_new=True)
-        self.run.events += _scores(as_dict(step.get("reward")), about.get("step_numbers"))
+        self.run.events += _scores(as_dict(step.get("reward")), info.get("step_numbers"))
 
     def finish(self) -> None:
         """Add the results that no call saw."""
@@ -155,59 +155,59 @@ class _TreeReader:
         self.known.add(identity if isinstance(identity, str) else "")
         return is_new
 
-    def _add_call(  # noqa: PLR0913, PLR0917 - what a step says of one call
+    def _add_call(  # noqa: PLR0913, PLR0917 - the members of one call
         self,
         message: Members,
-        said: Members,
+        answer: Members,
         agent: Agent,
         tools: list[Payload],
         conversation: Conversation,
         length: int,
     ) -> None:
-        about = as_dict(message.get("metadata"))
-        origin = ReplayedFrom.of_document(about.get("replayed_from"))
+        metadata = as_dict(message.get("metadata"))
+        origin = ReplayedFrom.of_document(metadata.get("replayed_from"))
         response = LLMResponse(
-            as_text(said.get("content")),
-            as_text(said.get("reasoning")),
-            tuple(map(read_tool_call, as_list(said.get("tool_calls")))),
+            as_text(answer.get("content")),
+            as_text(answer.get("reasoning")),
+            tuple(map(read_tool_call, as_list(answer.get("tool_calls")))),
             as_text(message.get("finish_reason")),
-            _usage(as_dict((about["replayed_from"] if origin else message).get("usage"))),
-            as_text(about.get("model")) or self.run.model,
+            _usage(as_dict((metadata["replayed_from"] if origin else message).get("usage"))),
+            as_text(metadata.get("model")) or self.run.model,
         )
         self.run.events.append(
             Call(
-                time=stated_time(about.get("timestamp")),
+                time=stated_time(metadata.get("timestamp")),
                 conversation=conversation,
                 length=length,
                 response=response.to_document(),
                 model=response.model,
                 tools=[{"type": "function", "function": tool} for tool in tools],
-                interaction_id=as_text(about.get("interaction_id")),
+                interaction_id=as_text(metadata.get("interaction_id")),
                 agent=agent,
-                duration_seconds=as_number(about.get("duration_seconds")),
-                complete=about.get("complete") is not False,
+                duration_seconds=as_number(metadata.get("duration_seconds")),
+                complete=metadata.get("complete") is not False,
                 replayed_from=origin,
             )
         )
 
     def _add_result(self, message: Members, agent: Agent, *, is_new: bool) -> None:
-        """Note a result. If the tree has more than the model saw of it, its execution is stated."""
-        stated = as_dict(message.get("tool_response"))
-        call_id, failure = as_text(stated.get("id")) or "", as_text(stated.get("error"))
+        """Note a result. If the tree has a fuller result than the model saw, add the execution."""
+        tool_response = as_dict(message.get("tool_response"))
+        call_id, failure = as_text(tool_response.get("id")) or "", as_text(tool_response.get("error"))
         if not is_new or call_id in self.executed:
             return
         execution = ToolRun(
             time="",
-            name=as_text(stated.get("name")) or "",
-            arguments=stated.get("arguments"),
+            name=as_text(tool_response.get("name")) or "",
+            arguments=tool_response.get("arguments"),
             call_id=call_id or None,
             ended="",
             success=None if failure is None else False,
-            result=None if failure is not None else stated.get("response"),
+            result=None if failure is not None else tool_response.get("response"),
             error=failure,
             agent=agent,
         )
-        if stated.get("response") == (message.get("content") or "") or failure is not None:
+        if tool_response.get("response") == (message.get("content") or "") or failure is not None:
             self.unseen[call_id] = execution
             return
         self.executed.add(call_id)
@@ -223,18 +223,18 @@ def _role(message: Members) -> str | None:
 
 
 def _message(message: Members) -> Message:
-    about, result = as_dict(message.get("metadata")), as_dict(message.get("tool_response"))
-    text, parts = message.get("content"), as_list(about.get("parts"))
+    metadata, result = as_dict(message.get("metadata")), as_dict(message.get("tool_response"))
+    text, parts = message.get("content"), as_list(metadata.get("parts"))
     content = [*([] if text is None else [{"type": "text", "text": text}]), *parts] if parts else text
     failed = {"is_error": True} if isinstance(result.get("error"), str) else {}
     return Message(
-        as_text(about.get("original_role")) or _role(message) or "user",
+        as_text(metadata.get("original_role")) or _role(message) or "user",
         content_of(content),
         tuple(map(read_tool_call, map(_call, as_list(message.get("tool_calls"))))),
         as_text(result.get("id")),
-        as_text(about.get("name")) or as_text(result.get("name")),
+        as_text(metadata.get("name")) or as_text(result.get("name")),
         as_text(message.get("reasoning")),
-        extra=as_dict(about.get("extra")) | failed,
+        extra=as_dict(metadata.get("extra")) | failed,
     )
 
 

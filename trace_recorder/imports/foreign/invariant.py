@@ -2,7 +2,7 @@
 
 Source: `invariant-ai` 0.3.5, whose datasets have a trace in each line, behind a line with metadata; and
 `views/invariant/`, whose `metadata` of messages and of lines says what the form has no member for. A call saw all
-earlier messages of its agent: what it saw of a history that was changed is not in the file.
+earlier messages of its agent. If the agent changed its history, the file does not have the prompt that the call saw.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def recognizes(source: Source) -> bool:
 
 
 def _is_ours(value: Payload) -> bool:
-    about = (as_dict(as_dict(message).get("metadata")) for message in messages_of(value))
-    return any(not members.keys().isdisjoint(_OURS) for members in about)
+    metadata = (as_dict(as_dict(message).get("metadata")) for message in messages_of(value))
+    return any(not members.keys().isdisjoint(_OURS) for members in metadata)
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
@@ -70,23 +70,23 @@ def _has_messages(value: Payload) -> bool:
 
 def _run(name: str, line: Line) -> ForeignRun:
     row = as_dict(line.value)
-    about = as_dict(row.get("metadata"))
-    status, error = about.get("status"), about.get("error")
+    metadata = as_dict(row.get("metadata"))
+    status, error = metadata.get("status"), metadata.get("error")
     rest = {key: value for key, value in row.items() if key not in {*_ROW, "index", "name"}}
-    of_row = {key: value for key, value in about.items() if key not in _OF_THE_RUN}
+    of_row = {key: value for key, value in metadata.items() if key not in _OF_THE_RUN}
     run = ForeignRun(
-        identity=as_text(about.get("trajectory_id")) or as_text(row.get("name")) or name,
-        task=as_text(about.get("task")),
-        provider=as_text(about.get("provider")),
-        model=as_text(about.get("model")),
-        max_steps=as_int(about.get("max_steps")),
-        start_time=stated_time(about.get("start_time")),
-        end_time=stated_time(about.get("end_time")),
+        identity=as_text(metadata.get("trajectory_id")) or as_text(row.get("name")) or name,
+        task=as_text(metadata.get("task")),
+        provider=as_text(metadata.get("provider")),
+        model=as_text(metadata.get("model")),
+        max_steps=as_int(metadata.get("max_steps")),
+        start_time=stated_time(metadata.get("start_time")),
+        end_time=stated_time(metadata.get("end_time")),
         status=next((known for known in get_args(Status) if known == status), "unknown"),
-        success=about["success"] if isinstance(about.get("success"), bool) else None,
-        final_result=about.get("final_result"),
+        success=metadata["success"] if isinstance(metadata.get("success"), bool) else None,
+        final_result=metadata.get("final_result"),
         error=error if isinstance(error, dict) else None,
-        metadata=as_dict(about.get("metadata")) | ({"row": rest | of_row} if rest or of_row else {}),
+        metadata=as_dict(metadata.get("metadata")) | ({"row": rest | of_row} if rest or of_row else {}),
     )
     _TraceReader(run, is_ours=_is_ours(line.value)).read(messages_of(line.value))
     for annotation in as_list(row.get("annotations")):
@@ -98,7 +98,7 @@ def _run(name: str, line: Line) -> ForeignRun:
 
 @dataclass(slots=True)
 class _TraceReader:
-    """One trace while it is read: a history for each of its agents, and what its tools were called with.
+    """One trace while it is read: a history for each of its agents, and the calls of its tools.
 
     In a trace that our view wrote, only answers of the model have an interaction.
     """
@@ -112,58 +112,58 @@ class _TraceReader:
         """Add the messages to the run."""
         for number, message in enumerate(messages, start=1):
             members = as_dict(message)
-            about = as_dict(members.get("metadata"))
+            metadata = as_dict(members.get("metadata"))
             if as_text(members.get("role")) is None:
                 self.run.events.append(Missing(what=f"message {number}", why="it has no role"))
                 continue
-            agent = Agent(**{key: as_text(about.get(name)) for key, name in _AGENT.items()})
+            agent = Agent(**{key: as_text(metadata.get(name)) for key, name in _AGENT.items()})
             key = agent.agent_id or agent.name
             history = self.histories.setdefault(key, AgentHistory(self.run.events, agent))
-            for read in read_message(_restored(members, about)):
-                self._add(history, replace(read, extra=read.extra | as_dict(about.get("extra"))), about)
+            for read in read_message(_restored(members, metadata)):
+                self._add(history, replace(read, extra=read.extra | as_dict(metadata.get("extra"))), metadata)
         for history in self.histories.values():
             history.finish()
 
-    def _add(self, history: AgentHistory, message: Message, about: Members) -> None:
-        time = stated_time(about.get("timestamp"))
+    def _add(self, history: AgentHistory, message: Message, metadata: Members) -> None:
+        time = stated_time(metadata.get("timestamp"))
         if message.role == "tool":
-            self._add_result(history, message, about)
+            self._add_result(history, message, metadata)
         elif message.role != "assistant":
             self.run.task = self.run.task or (as_text(message.content) if message.role == "user" else None)
             history.add(message, time)
-        elif about.get("asked_by_model") is False:
+        elif metadata.get("asked_by_model") is False:
             self.calls |= {call.call_id: {**call.to_document(), "time": time} for call in message.tool_calls}
-        elif self.is_ours and "interaction_id" not in about:  # an answer that the agent put into its history
+        elif self.is_ours and "interaction_id" not in metadata:  # an answer that the agent put into its history
             history.add(message, time)
         else:
-            self._add_call(history, message, about, time)
+            self._add_call(history, message, metadata, time)
 
-    def _add_call(self, history: AgentHistory, message: Message, about: Members, time: str) -> None:
-        origin = ReplayedFrom.of_document(about.get("replayed_from"))
-        usage = as_dict(as_dict(about["replayed_from"] if origin else about).get("usage"))
+    def _add_call(self, history: AgentHistory, message: Message, metadata: Members, time: str) -> None:
+        origin = ReplayedFrom.of_document(metadata.get("replayed_from"))
+        usage = as_dict(as_dict(metadata["replayed_from"] if origin else metadata).get("usage"))
         content = message.content if isinstance(message.content, str | None) else None
         response = LLMResponse(
             content,
             message.reasoning,
             message.tool_calls,
-            as_text(about.get("finish_reason")),
+            as_text(metadata.get("finish_reason")),
             read_usage(usage) if usage else Usage(),
-            as_text(about.get("model")) or self.run.model,
+            as_text(metadata.get("model")) or self.run.model,
             extra=message.extra,
         )
         call: Call = history.call(time, response, message)
-        call.interaction_id = as_text(about.get("interaction_id"))
-        call.api = as_text(about.get("api")) or call.api
-        call.provider = as_text(about.get("provider")) or self.run.provider
-        call.duration_seconds = as_number(about.get("duration_seconds"))
-        call.complete = about.get("complete") is not False
+        call.interaction_id = as_text(metadata.get("interaction_id"))
+        call.api = as_text(metadata.get("api")) or call.api
+        call.provider = as_text(metadata.get("provider")) or self.run.provider
+        call.duration_seconds = as_number(metadata.get("duration_seconds"))
+        call.complete = metadata.get("complete") is not False
         call.replayed_from = origin
         self.calls |= {asked.call_id: asked.to_document() for asked in message.tool_calls}
 
-    def _add_result(self, history: AgentHistory, message: Message, about: Members) -> None:
-        """Add the result of a tool: as a message if the model saw it, as an execution if the object is there too."""
-        is_shown = about.get("shown_to_model") is not False
-        recorded = about.get("result")
+    def _add_result(self, history: AgentHistory, message: Message, metadata: Members) -> None:
+        """Add the result of a tool. If the file has the object, it is an execution. If the model saw it, a message."""
+        is_shown = metadata.get("shown_to_model") is not False
+        recorded = metadata.get("result")
         if is_shown:
             history.add(message, "", is_stated=recorded is not None)
         if is_shown and recorded is None:
@@ -188,19 +188,19 @@ class _TraceReader:
 _AGENT = {"name": "agent", "agent_id": "agent_id", "parent_agent_id": "parent_agent_id"}
 
 
-def _restored(members: Members, about: Members) -> Members:
-    """Return a message in OpenAI's form, with what our view has in its metadata in its place."""
+def _restored(members: Members, metadata: Members) -> Members:
+    """Return a message in OpenAI's form. Members that our view moved into the metadata are put back."""
     content = members.get("content")
     if isinstance(content, list):
-        content = [*_with_parts(content, deque(as_list(about.get("parts"))))]
+        content = [*_with_parts(content, deque(as_list(metadata.get("parts"))))]
     calls = [_without(as_dict(call), "metadata") for call in as_list(members.get("tool_calls"))]
     return _without(members, "metadata", "id") | without_none(
-        role=as_text(about.get("original_role")) or members["role"],
+        role=as_text(metadata.get("original_role")) or members["role"],
         content=content,
         tool_calls=calls or None,
-        name=about.get("name"),
-        reasoning_content=about.get("reasoning"),
-        is_error=about.get("is_error"),
+        name=metadata.get("name"),
+        reasoning_content=metadata.get("reasoning"),
+        is_error=metadata.get("is_error"),
     )
 
 
@@ -209,7 +209,7 @@ def _without(members: Members, *names: str) -> Members:
 
 
 def _with_parts(content: Sequence[Payload], parts: deque[Payload]) -> Iterator[Payload]:
-    """Yield the parts of a content, each of those that the form has no place for instead of the text that names it."""
+    """Yield the parts of a content. A text that our view wrote instead of a part is replaced by that part."""
     for chunk in content:
         is_named = parts and as_dict(chunk).get("text") == name_of_part(parts[0])
         yield parts.popleft() if is_named else chunk
@@ -224,21 +224,21 @@ def name_of_part(part: Payload) -> str:
 
 
 def _read_annotation(run: ForeignRun, annotation: Members) -> None:
-    """Read what was said of a run: a reward, something that was annotated, or anything else as it is there."""
-    about, content = as_dict(annotation.get("extra_metadata")), annotation.get("content")
-    value, kind = as_number(about.get("value")), about.get("kind")
+    """Add an annotation to the run: as a reward, as an annotation of ours, or unchanged."""
+    metadata, content = as_dict(annotation.get("extra_metadata")), annotation.get("content")
+    value, kind = as_number(metadata.get("value")), metadata.get("kind")
     if kind == "reward" and value is not None:
         run.events.append(
             Score(
-                name=as_text(about.get("name")) or "reward",
+                name=as_text(metadata.get("name")) or "reward",
                 value=value,
-                weight=1.0 if (weight := as_number(about.get("weight"))) is None else weight,
-                step_number=as_int(about.get("step_number")),
-                explanation=as_text(about.get("explanation")),
-                time=stated_time(about.get("timestamp")),
+                weight=1.0 if (weight := as_number(metadata.get("weight"))) is None else weight,
+                step_number=as_int(metadata.get("step_number")),
+                explanation=as_text(metadata.get("explanation")),
+                time=stated_time(metadata.get("timestamp")),
             )
         )
-    elif kind == "annotation" and as_text(about.get("key")):
-        run.events.append(Annotation(key=about["key"], value=content))
+    elif kind == "annotation" and as_text(metadata.get("key")):
+        run.events.append(Annotation(key=metadata["key"], value=content))
     else:
         run.events.append(Kept(what="annotation", value=annotation))

@@ -72,12 +72,12 @@ def _payloads(source: Source) -> Iterable[Line]:
 
 
 def _add(run: ForeignRun, histories: Histories, payload: Members) -> None:
-    """Add the call of a payload, and what has no place in it."""
+    """Add the call of a payload, and the members that a call does not have."""
     parameters, began = as_dict(payload.get("model_parameters")), as_number(payload.get("startTime"))
-    asked = read_input({"messages": payload.get("messages"), "tools": as_list(parameters.get("tools"))})
-    if asked.messages is None:
-        asked = read_input(payload.get("messages"))
-    messages = [message.to_document() for message in asked.messages or ()]
+    prompt = read_input({"messages": payload.get("messages"), "tools": as_list(parameters.get("tools"))})
+    if prompt.messages is None:
+        prompt = read_input(payload.get("messages"))
+    messages = [message.to_document() for message in prompt.messages or ()]
     conversation, length = histories.add(messages) if messages else (None, 0)
     call = Call(
         time=stated_time(began),
@@ -87,7 +87,7 @@ def _add(run: ForeignRun, histories: Histories, payload: Members) -> None:
         error=_error(payload) if payload.get("status") == "failure" else None,
         provider=as_text(payload.get("custom_llm_provider")),
         model=as_text(payload.get("model")),
-        tools=asked.tools or (),
+        tools=prompt.tools or (),
         parameters={name: value for name, value in parameters.items() if name not in {"tools", "stream"}},
         interaction_id=as_text(payload.get("litellm_call_id")) or as_text(payload.get("id")),
         duration_seconds=_seconds(began, payload.get("endTime")),
@@ -96,7 +96,7 @@ def _add(run: ForeignRun, histories: Histories, payload: Members) -> None:
     if call.stream:
         call.time_to_first_token_seconds = _seconds(began, payload.get("completionStartTime"))
     if run.task is None:
-        users = (message for message in asked.messages or () if message.role == "user")
+        users = (message for message in prompt.messages or () if message.role == "user")
         run.task = next((message.content for message in users if isinstance(message.content, str)), None)
     rest = {name: value for name, value in payload.items() if name not in _READ}
     run.events += [call, Kept(what="payload", value=rest, time=call.time)]

@@ -2,8 +2,8 @@
 
 Source: https://platform.openai.com/docs/guides/batch; the services that copy it write the same. A request is
 `{"custom_id", "method", "url", "body"}`, an output `{"id", "custom_id", "response", "error"}`. Requests and outputs are
-in files of their own: the other ones are looked for in the same directory, by the ids that both have. Of several such
-files those are taken whose names are most alike.
+in separate files. The other half is searched for in the same directory, by the ids that both have. If several files
+have these ids, those with the most similar names are taken.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from trace_recorder.values.messages import Payload, without_none
 
 _HOST = "https://api.openai.com"
 _MAX_NEIGHBOURS = 100
-"""How many files of a directory are looked at for the other half of a batch."""
+"""How many files of a directory are searched for the other half of a batch."""
 
 
 def recognizes(source: Source) -> bool:
@@ -43,13 +43,13 @@ def _is_output(value: Payload) -> bool:
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield a run for each request, in their order; of outputs without requests, one for each output."""
+    """Yield a run for each request, in their order. An output without its request is a run, too."""
     requests: dict[str, Members] = {}
     outputs: dict[str, Members] = {}
     missing: list[Missing] = []
-    for one in (source, *_other_half(source)):
-        source.read_too |= {one.path} - {source.path}
-        for line in one.lines():
+    for file in (source, *_other_half(source)):
+        source.read_too |= {file.path} - {source.path}
+        for line in file.lines():
             name = as_text(as_dict(line.value).get("custom_id"))
             if name is not None and _is_request(line.value):
                 requests.setdefault(name, as_dict(line.value))
@@ -57,7 +57,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
                 outputs.setdefault(name, as_dict(line.value))
             else:
                 why = line.why or "it is neither a request nor an output"
-                missing.append(Missing(what=f"line {line.number} of {one.path.name}", why=why))
+                missing.append(Missing(what=f"line {line.number} of {file.path.name}", why=why))
     for name in requests | outputs:
         run = _run(name, requests.get(name), outputs.get(name))
         run.events += missing
@@ -76,16 +76,16 @@ def _other_half(source: Source) -> list[Source]:
         return []
     is_wanted = _is_output if _is_request(lines[0]) else _is_request
     ids: set[str] | None = None
-    found: list[tuple[int, Source, set[str]]] = []
+    candidates: list[tuple[int, Source, set[str]]] = []
     for path in sorted(source.path.parent.glob("*.jsonl"))[:_MAX_NEIGHBOURS]:
         neighbour = source.neighbour(path)
         first = set() if path == source.path else _first_ids(neighbour, is_wanted)
         if first and ids is None:
             ids = {as_text(as_dict(line.value).get("custom_id")) or "" for line in source.lines()}
         if ids is not None and not first.isdisjoint(ids):
-            found.append((_alike(path.name, source.path.name), neighbour, first))
-    most = max((length for length, _, _ in found), default=0)
-    alike = [(neighbour, first) for length, neighbour, first in found if length == most]
+            candidates.append((_alike(path.name, source.path.name), neighbour, first))
+    most = max((length for length, _, _ in candidates), default=0)
+    alike = [(neighbour, first) for length, neighbour, first in candidates if length == most]
     are_apart = sum(len(first) for _, first in alike) == len(set().union(*(first for _, first in alike)))
     is_clear = len(alike) == 1 or (is_wanted is _is_output and are_apart)
     return [neighbour for neighbour, _ in alike] if is_clear else []
@@ -97,7 +97,7 @@ def _alike(name: str, other: str) -> int:
 
 
 def _first_ids(source: Source, is_wanted: Callable[[Payload], bool]) -> set[str]:
-    """Return the ids in the first lines of a file that is a half of a batch; none of any other file, or of a link."""
+    """Return the ids in the first lines of a half of a batch. A link, or any other file, has no such ids."""
     try:
         if source.path.is_symlink() or b'"custom_id"' not in source.head:
             return set()

@@ -27,7 +27,7 @@ _SOLVED = 1e-6
 
 
 def recognizes(source: Source) -> bool:
-    """Whether the document has simulations, and what they were made with."""
+    """Whether the document has simulations and their environment."""
     if source.head.lstrip()[:1] != b"{":
         return False
     document = as_dict(source.document)
@@ -125,14 +125,14 @@ class _SimulationReader:
 
     def _add_result(self, result: Members, time: str) -> None:
         call_id, text, failed = as_text(result.get("id")) or "", as_text(result.get("content")), result.get("error")
-        stated: Members = {"is_error": failed} if isinstance(failed, bool) else {}
+        extra: Members = {"is_error": failed} if isinstance(failed, bool) else {}
         if result.get("requestor") != "user":
-            self.history.add(Message("tool", text, call_id=call_id, extra=stated), time)
+            self.history.add(Message("tool", text, call_id=call_id, extra=extra), time)
             return
         call, asked_at = self._of_user.pop(call_id, (ToolCall(call_id, "", {}), time))
         execution = self._add_tool_of_user(call, asked_at)
         execution.ended = time
-        execution.success = None if not stated else not failed
+        execution.success = None if not extra else not failed
         execution.result, execution.error = (None, text) if failed is True else (text, None)
 
     def _add_tool_of_user(self, call: ToolCall, time: str) -> ToolRun:

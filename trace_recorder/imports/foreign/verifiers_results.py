@@ -41,7 +41,7 @@ def _run(name: str, line: Line) -> ForeignRun:
     finished = row.get("is_completed")
     run = ForeignRun(
         identity=name,
-        events=[*events_of([*prompt, *completion], tools, given=len(prompt))],
+        events=[*events_of([*prompt, *completion], tools, prompt_length=len(prompt))],
         task=first_text(users[-1].get("content")) or None if users else None,
         status="failed" if error else "completed" if finished is True else "unknown",
         error=_error(error) if error else None,

@@ -142,7 +142,7 @@ class _GraphReader:
         return node if node is not None and 0 <= node < len(self._nodes) else None
 
     def _parent(self, number: int) -> int | None:
-        """Return the node before another one. Nodes are in the order in which they were added."""
+        """Return the parent of a node. Nodes are in the order in which they were added."""
         parent = as_int(self._nodes[number].get("parent"))
         return parent if parent is not None and 0 <= parent < number else None
 
@@ -202,10 +202,10 @@ class _GraphReader:
         """State the messages that no call saw: results as executions of their tools, others as they are."""
         seen: set[int] = set()
         for number in answers:
-            at: int | None = number
-            while at is not None and at not in seen:
-                seen.add(at)
-                at = self._parent(at)
+            ancestor: int | None = number
+            while ancestor is not None and ancestor not in seen:
+                seen.add(ancestor)
+                ancestor = self._parent(ancestor)
         for number, said in enumerate(self._said):
             time = stated_time(self._nodes[number].get("timestamp"))
             for message in said if number not in seen else ():

@@ -46,7 +46,7 @@ class MessagePool:
 
 
 def _digest(message: Message) -> bytes:
-    """Return a digest of what Inspect is shown, in the order of its members."""
+    """Return a digest of the message as Inspect has it, in the order of its members."""
     return blake2b(json_of(message_of(message)).encode(), digest_size=16).digest()
 
 

@@ -93,7 +93,7 @@ def _why_no_branch(turns: Sequence[Turn]) -> str:
 
 
 def _faults(turns: Iterable[Turn], branch: Branch) -> set[str]:
-    """Return what is wrong with answers that the agent of a branch got, from the first that is the run's own on."""
+    """Return the faults of answers that the agent of a branch got, from the first answer that its own run gave."""
     agent = agent_key(branch.leaf.interaction)
     own = (turn for turn in turns if turn.answered and agent_key(turn.interaction) == agent)
     answers = (turn for turn in dropwhile(lambda turn: not turn.was_made, own) if turn not in branch.targets)

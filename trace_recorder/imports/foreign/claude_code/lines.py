@@ -23,7 +23,7 @@ _SPEAKERS = {"user", "assistant"}
 _OF_THE_SDK = "parent_tool_use_id"
 """A member that only the SDK's messages have."""
 _PARTIAL = "output_tokens_at_start"
-"""Under which name the output tokens of an answer's first event are kept."""
+"""The name under which the output tokens of an answer's first event are kept."""
 _KINDS = {"system", "summary", "progress", "attachment", "queue-operation", "file-history-snapshot"}
 
 

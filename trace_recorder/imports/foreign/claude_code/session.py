@@ -251,7 +251,7 @@ class _Reading:
         if identity in self._answered:
             return
         if identity:
-            self._answered.add(identity)  # a line that stands twice is one request
+            self._answered.add(identity)  # a line that is written twice is one request
         call = history.failed_call(time, None)
         call.provider = "anthropic"
         self._waiting[id(history)] = call

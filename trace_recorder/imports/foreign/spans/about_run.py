@@ -1,8 +1,8 @@
-"""What spans say beyond calls and tools: scores, and what our own export says.
+"""Facts of spans beyond calls and tools: scores, and the attributes of our own export.
 
 Scores are events named `gen_ai.evaluation.result`, as the GenAI conventions have them. `trace_recorder.*` is what
 `views/otlp/made.py` writes: on the root span the task, the status, the success, the metadata and the annotations; on
-the span of a call that was not made, where its answer is from and what that took.
+the span of a call that was not made, the origin and the usage of its answer.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def scores(span: Span) -> Iterator[Score]:
 
 
 def origin_of(span: Span) -> tuple[ReplayedFrom, Usage, str] | None:
-    """Return where the answer of a call is from, what that took, and how it is counted; None for a call that was made.
+    """Return the origin of a call's answer, its usage, and how that is counted; None for a call that was made.
 
-    Only our own export says so. It counts as the conventions do, in spans of every form.
+    Only our own export has such a mark. It counts as the conventions do, in spans of every form.
     """
     stated = span.take_json(f"{OURS}replayed_from")
     origin = ReplayedFrom.of_document(stated)

@@ -1,7 +1,7 @@
 """The scopes of NeMo Relay, brought to attributes by `atof.py` above.
 
 `atof.input` and `atof.output` of a call are the provider's own request (`{"headers", "content"}`) and response; a codec
-may have added `annotated_request` and `annotated_response`, which say the same once more.
+may have added `annotated_request` and `annotated_response`, which repeat the same.
 """
 
 from __future__ import annotations
@@ -30,25 +30,31 @@ def read(span: Span) -> Reading | None:
     profile = as_dict(span.take("atof.category_profile"))
     if rest := {name: value for name, value in profile.items() if name not in _REPEATED}:
         span.more["category_profile"] = rest
-    given, said = span.take("atof.input"), span.take("atof.output")
+    scope_input, scope_output = span.take("atof.input"), span.take("atof.output")
     if kind is not None:
         span.take("atof.category")
     error_type = span.take_text("error.type")
     if kind != "call":
         call_id = as_text(profile.get("tool_call_id"))
-        return Reading(kind=kind, name=span.name, input=given, output=said, call_id=call_id, error_type=error_type)
-    request = as_dict(given)
-    found = read_input(request.get("content", given))
-    if found.messages is None:
-        found.input = given
-    answer = read_output(said, found.messages or ())
-    found.kind, found.response, found.error_type = kind, answer, error_type
+        return Reading(
+            kind=kind, name=span.name, input=scope_input, output=scope_output, call_id=call_id, error_type=error_type
+        )
+    request = as_dict(scope_input)
+    reading = read_input(request.get("content", scope_input))
+    if reading.messages is None:
+        reading.input = scope_input
+    answer = read_output(scope_output, reading.messages or ())
+    reading.kind, reading.response, reading.error_type = kind, answer, error_type
     if answer is not None:
-        found.usage = answer.usage if answer.usage.is_known else None
-        found.finish_reason, found.response_id, found.response_model = answer.finish_reason, answer.id, answer.model
+        reading.usage = answer.usage if answer.usage.is_known else None
+        reading.finish_reason, reading.response_id, reading.response_model = (
+            answer.finish_reason,
+            answer.id,
+            answer.model,
+        )
     codec = as_text(as_dict(as_dict(profile.get("annotated_response")).get("api_specific")).get("api"))
-    found.api = _APIS.get(codec or "")
-    found.model = found.model or as_text(profile.get("model_name"))
-    found.provider = span.name or None
-    found.first_token_seconds = as_number(profile.get("time_to_first_chunk"))
-    return found
+    reading.api = _APIS.get(codec or "")
+    reading.model = reading.model or as_text(profile.get("model_name"))
+    reading.provider = span.name or None
+    reading.first_token_seconds = as_number(profile.get("time_to_first_chunk"))
+    return reading
