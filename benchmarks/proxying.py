@@ -1,4 +1,4 @@
-"""What the proxy adds to a call. `python -m benchmarks.proxying [ROUNDS]` prints a table.
+"""The time that the proxy adds to a call. `python -m benchmarks.proxying [ROUNDS]` prints a table.
 
 One client makes the same calls directly, through the proxy, and through the proxy with recording turned off
 (TRACE_RECORDER_DISABLED), which is a bare proxy on the same libraries. The rounds take turns, each with calls of all

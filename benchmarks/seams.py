@@ -1,4 +1,4 @@
-"""What the seam of each HTTP library costs a call, beside httpx's: ratios to the same calls unrecorded, in one run.
+"""The cost of a call through the seam of each HTTP library, beside httpx's: ratios to the same calls unrecorded.
 
     python -m benchmarks.seams [CALLS] [ROUNDS]
 

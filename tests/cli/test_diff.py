@@ -66,7 +66,7 @@ def test_recorded_text_does_not_drive_the_terminal(tmp_path: Path) -> None:
 
 
 def test_a_terminal_shows_changes_in_colour(runs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is gone is red, what is new is green; not with NO_COLOR, and not in a pipe."""
+    """Removed words are red and added ones green, except with NO_COLOR and in a pipe."""
     monkeypatch.setenv("COLUMNS", "200")
     marked = "~ content: \x1b[31m[-three-]\x1b[0m\x1b[32m{+four+}\x1b[0m files"
 

@@ -1,4 +1,4 @@
-"""What `list` and `export` select runs by."""
+"""The options by which `list` and `export` select runs."""
 
 from __future__ import annotations
 

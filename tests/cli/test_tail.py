@@ -153,7 +153,7 @@ def test_a_tool_that_has_not_returned_is_shown(tmp_path: Path) -> None:
 
 
 def test_a_tool_that_has_returned_is_not_waited_for(tmp_path: Path) -> None:
-    """Of the tools of one answer, those without a result are shown."""
+    """`tail` shows the tools of an answer that have no result."""
     writing = Writing(tmp_path / "run.jsonl", task="t", provider="openai", model="gpt-4o")
     writing.request(1, asked({"role": "user", "content": "go"}))
     writing.response(1, body=said("first"), duration_seconds=3)

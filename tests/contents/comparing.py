@@ -170,7 +170,7 @@ def expected(script: Script, dialect: str, *, by_exchange: bool) -> Iterator[Con
 
 
 def _of_fork(talks: list[Conversation], export: str) -> list[Conversation]:
-    """What is to be shown of a fork at the last call, whose answers but the last were given."""
+    """Return what a fork at the last call has to show: all its answers but the last were given."""
     if export in _TRAINS:
         talks = [] if export == "trl" else talks[-1:]
     answers = [message for talk in talks for message in talk.messages if message.tokens is not None]

@@ -14,18 +14,12 @@ import httpx
 import pytest
 
 from tests.capture.compressing import compressed
-from tests.capture.server import CHAT, CHAT_STREAM, DROP, SILENCE, Answer, Server, plain, serving, stream
+from tests.capture.server import CHAT, CHAT_STREAM, DROP, SILENCE, Answer, Server, plain, stream
 from tests.proxy.running import RunningProxy, proxying
 from trace_recorder import load
 
 BODY = b'{"model":"m",  "messages":[{"role":"user","content":"caf\\u00e9"}]}'
 PATH = "/openai/v1/chat/completions"
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serving(plain(CHAT)) as server:
-        yield server
 
 
 @pytest.fixture

@@ -11,17 +11,11 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.capture.server import CHAT, Server, plain, serving
+from tests.capture.server import Server
 from tests.proxy.running import RunningProxy, proxying
 from trace_recorder.values.trajectory import Trajectory
 
 CHAT_PATH = "openai/v1/chat/completions"
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serving(plain(CHAT)) as server:
-        yield server
 
 
 @pytest.fixture

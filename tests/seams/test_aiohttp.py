@@ -69,6 +69,27 @@ def test_a_cancelled_call_is_recorded_as_such(tmp_path: Path) -> None:
     assert call.error.type.endswith("CancelledError")
 
 
+def test_a_cancellation_of_the_agents_own_passes_as_it_is(tmp_path: Path) -> None:
+    """Its class has a constructor of its own."""
+
+    class CancelledError(asyncio.CancelledError):
+        def __init__(self, *, why: str) -> None:
+            super().__init__()
+            self.why = why
+
+    async def act(session: Payload, url: str) -> None:
+        async with session.post(url, json={**ASK, "stream": True}) as response:
+            await response.content.readline()
+            response.content.set_exception(CancelledError(why="enough"))
+            with pytest.raises(CancelledError) as raised:
+                await response.content.readuntil(b"never")
+            assert raised.value.why == "enough"
+
+    call = recorded(tmp_path / "a.json", stream(chat_chunk("one"), SILENCE), act)
+
+    assert (call.response.content, call.complete) == ("one", False)
+
+
 def test_a_long_stream_is_whole(tmp_path: Path) -> None:
     """A thread assembles it after the caller has read it to its end."""
 

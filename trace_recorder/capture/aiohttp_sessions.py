@@ -194,7 +194,8 @@ class Content:
             piece = await reading
         except BaseException as error:
             if type(error).__name__ in CANCELLATION_CLASSES:  # asyncio is slow to import
-                self._exchange.cancelled_read = type(error)(*error.args)
+                # A copy without the traceback. No code of its class is called: it may take other arguments.
+                self._exchange.cancelled_read = BaseException.__new__(type(error), *error.args)
             else:
                 self._exchange.broken(error)
             raise

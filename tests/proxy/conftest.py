@@ -1,0 +1,15 @@
+"""The provider that a proxy of these tests forwards to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.capture.server import CHAT, Server, plain, serving
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving(plain(CHAT)) as server:
+        yield server
