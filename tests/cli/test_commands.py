@@ -113,7 +113,8 @@ def test_a_run_that_continues_another_names_it(tmp_path: Path) -> None:
 def test_the_list_for_machines_has_the_numbers(runs: Path) -> None:
     """--json gives what is known, null where it is not."""
     [first, *_] = json.loads(invoke("list", runs, "--json"))["trajectories"]
-    names = ["file", "start_time", "task", "status", "success", "provider", "model", "llm_calls", "input_tokens"]
+    named = ["file", "path", "start_time", "task", "status", "success"]
+    names = [*named, "provider", "model", "llm_calls", "input_tokens"]
 
     figures = ["agent_steps", "cost", "failed_llm_calls", "failed_tool_calls"]
     origins = ["forked_from", "replay_of", "replayed_llm_calls"]

@@ -17,7 +17,9 @@ DEFAULT = f"Default: $TRACE_RECORDER_DIR, or {DEFAULT_DIRECTORY}."
 
 DefaultRuns = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="[PATH...]", help=f"Runs, or directories of them. {DEFAULT}", show_default=False),
+    typer.Argument(
+        metavar="[PATH...]", help=f"Runs, or directories with runs in or below them. {DEFAULT}", show_default=False
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 Jobs = Annotated[
@@ -26,6 +28,7 @@ Jobs = Annotated[
         "--jobs", metavar="NUMBER", min=1, help="Read in so many processes. Default: one a core, or one for little."
     ),
 ]
+Recursive = Annotated[bool, typer.Option("--recursive", help="Also take the runs in the directories below.")]
 Full = Annotated[bool, typer.Option("--full", help="Shorten nothing.")]
 
 

@@ -30,6 +30,9 @@ class Row:
     """One run. What is not known is None."""
 
     file: str
+    """The path from the directory that was given; if several paths were given, as `path`."""
+    path: str
+    """The path that opens from where the command runs."""
     start_time: str | None
     task: str | None
     status: str
@@ -117,14 +120,14 @@ def start_of(run: Run) -> tuple[str, str]:
 def listing(
     paths: Sequence[Path], *, select: Select = oldest_first, load_run: Load = load, with_costs: bool = False
 ) -> Listing:
-    """Read the runs at these paths. Those of a single directory are listed without the directory.
+    """Read the runs at these paths. Those of a single directory are named by their paths from there.
 
     Raises UnreadableError where a directory cannot be read.
     """
     within = len(paths) == 1 and is_directory(paths[0])
     runs, others = [], []
     for path in find_runs(paths):
-        name = path.name if within else str(path)
+        name = str(path.relative_to(paths[0]) if within else path)
         try:
             runs.append(process(path, partial(_read_run, path, name, load_run)))
         except UnreadableError as error:
@@ -153,18 +156,22 @@ def newest_runs(directory: Path) -> list[Path]:
     return [directory / row.file for row in rows]
 
 
-def runs_of(paths: Sequence[Path]) -> list[Path]:
-    """Return the runs at these paths. Exits with a sentence where there are none; raises UnreadableError."""
-    runs = [*find_runs(paths)]
+def runs_of(paths: Sequence[Path], *, recursive: bool = True) -> list[Path]:
+    """Return the runs at these paths, as `find_runs` does. Exits with a sentence if there is no run.
+
+    Raises UnreadableError.
+    """
+    runs = [*find_runs(paths, recursive=recursive)]
     if not runs:
-        fail(no_runs_message(paths))
+        has_more = not recursive and next(find_runs(paths), None) is not None
+        fail(no_runs_message(paths) + (": --recursive takes those in the directories below" if has_more else ""))
     return runs
 
 
 def _read_run(path: Path, name: str, load_run: Load) -> Run:
     summary = read_summary(path, load_run)
     metrics = summary.metrics or metrics_of(summary.llm_interactions, summary.agent_steps)
-    row = _row(name, summary, metrics)
+    row = _row(name, path, summary, metrics)
     return Run(path, row, metrics, summary.metadata, summary.error)
 
 
@@ -186,10 +193,11 @@ def _ended(path: Path) -> Trajectory | None:
     return None
 
 
-def _row(file: str, run: Trajectory, metrics: Mapping[str, Payload]) -> Row:
+def _row(file: str, path: Path, run: Trajectory, metrics: Mapping[str, Payload]) -> Row:
     origin = run_origin_of(run.metadata)
     return Row(
         file=file,
+        path=str(path),
         start_time=run.start_time,
         task=run.task,
         status=run.status,

@@ -6,15 +6,17 @@ journals is imported with the first run that is read: `list` does without, where
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
 from trace_recorder.errors import TraceRecorderError
 from trace_recorder.guard import try_call
-from trace_recorder.storage.paths import journal_path_for, runs_in_directory
+from trace_recorder.storage.paths import journal_path_for
+from trace_recorder.storage.run_files import runs_in_directory
 from trace_recorder.values.trajectory import Trajectory
 
 T = TypeVar("T")
@@ -84,12 +86,16 @@ def _damage_of(path: Path) -> str:
     return "; ".join(f"{finding.where}: {finding.what}" for finding in islice(errors, _SHOWN_ERRORS))
 
 
-def find_runs(paths: Iterable[Path]) -> Iterator[Path]:
-    """The runs that paths name: files as they are, and all of a directory; each once. Raises UnreadableError."""
-    met: set[Path] = set()
+def find_runs(paths: Iterable[Path], *, recursive: bool = True) -> Iterator[Path]:
+    """Yield the runs that paths name, each once: files as they are, and all in a directory and below it.
+
+    Without `recursive`, only those in the directory itself. Raises UnreadableError.
+    """
+    met: set[str] = set()
+    real_directory = lru_cache(maxsize=1000)(os.path.realpath)
     for path in paths:
-        for run in _runs_at(path):
-            identity = _identity(run)
+        for run in _runs_at(path, recursive=recursive):
+            identity = _identity(run, real_directory)
             if identity not in met:
                 met.add(identity)
                 yield run
@@ -103,18 +109,17 @@ def is_directory(path: Path) -> bool:
         return False
 
 
-def _identity(run: Path) -> Path:
-    """What the two files of a run have in common."""
-    try:
-        return journal_path_for(run).resolve()
-    except (OSError, RuntimeError):  # a loop of links, which is an error of either kind
-        return run
+def _identity(run: Path, real_directory: Callable[[str], str]) -> str:
+    """Return a text that the two files of a run have in common."""
+    directory, journal = os.path.split(journal_path_for(run))
+    path = os.path.join(real_directory(directory), journal)  # noqa: PTH118 - a Path for each of many runs is slow
+    return os.path.realpath(path) if os.path.islink(path) else path  # noqa: PTH114 - as above
 
 
-def _runs_at(path: Path) -> list[Path]:
+def _runs_at(path: Path, *, recursive: bool) -> Iterator[Path]:
     if not is_directory(path):
-        return [path]
+        return iter([path])
     try:
-        return runs_in_directory(path)
+        return runs_in_directory(path, recursive=recursive)
     except OSError as error:
         raise UnreadableError(error_message(path, error)) from error

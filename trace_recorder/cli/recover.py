@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from trace_recorder.cli.arguments import DefaultRuns, paths_or_default
+from trace_recorder.cli.arguments import DefaultRuns, Recursive, paths_or_default
 from trace_recorder.cli.each_run import EachRun
 from trace_recorder.cli.list_runs import runs_of
 from trace_recorder.cli.output import warn
@@ -23,6 +23,7 @@ def recover(
     force: Annotated[
         bool, typer.Option("--force", help="Replace a .json also where the journal has less than it.")
     ] = False,
+    recursive: Recursive = False,
 ) -> None:
     """Rebuild the .json of runs from their journals.
 
@@ -30,7 +31,7 @@ def recover(
     so is one whose .json has more than its damaged journal. What cannot be rebuilt is reported and skipped; the exit
     code is then 1.
     """
-    runs = runs_of(paths_or_default(paths))
+    runs = runs_of(paths_or_default(paths), recursive=recursive)
     each, done = EachRun(len(runs)), 0
     for rebuilt in each.over(map(partial(_rebuild, force=force), runs)):
         done += 1

@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from trace_recorder.cli import show_turns
-from trace_recorder.cli.arguments import DefaultRuns, check_names, completion_of, paths_or_default
+from trace_recorder.cli.arguments import DefaultRuns, Recursive, check_names, completion_of, paths_or_default
 from trace_recorder.cli.export import parse_key_values
 from trace_recorder.cli.list_runs import runs_of
 from trace_recorder.cli.output import console, fail, print_lines, warn
@@ -60,6 +60,7 @@ def score(  # noqa: PLR0913, PLR0917 - one argument an option
     parser: ParserName = show_turns.DEFAULT_PARSER,
     again: Again = False,
     dry_run: DryRun = False,
+    recursive: Recursive = False,
 ) -> None:
     """Score runs, and append the rewards to their journals.
 
@@ -74,7 +75,7 @@ def score(  # noqa: PLR0913, PLR0917 - one argument an option
         values = parse_key_values(variables or [], "--set")
         function = reward_function(reward)
         scoring = _Scoring(function, PARSERS[parser], values, about, again=again, dry_run=dry_run)
-        runs = runs_of(paths_or_default(paths))
+        runs = runs_of(paths_or_default(paths), recursive=recursive)
     except ValueError as error:
         fail(str(error))
     failed = scoring.batch(runs) if is_batch(function) else scoring.each(runs)

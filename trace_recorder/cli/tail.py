@@ -12,7 +12,7 @@ from rich.text import Text
 
 from trace_recorder.cli.arguments import DEFAULT, Full, paths_or_default
 from trace_recorder.cli.output import console, fail, print_lines
-from trace_recorder.cli.read_files import UnreadableError, error_message, is_directory
+from trace_recorder.cli.read_files import UnreadableError, error_message, find_runs, is_directory
 from trace_recorder.cli.run_header import error_of, status_of
 from trace_recorder.cli.show import Show
 from trace_recorder.cli.tail_waiting import WaitingArea, waiting_for
@@ -60,13 +60,13 @@ def tail(files: Files = None, last: Last = 3, full: Full = False) -> None:
 
 
 def _journal(path: Path) -> Path:
-    """Return the journal of a run, or the one in a directory that was written last."""
+    """Return the journal of a run, or the one in or below a directory that was written last."""
     if not is_directory(path):
         journal = journal_path_for(path)
         if not journal.is_file():
             raise UnreadableError(f"{path} has no journal that could be followed ({journal.name})")
         return journal
-    found = [one for one in path.glob("*.jsonl") if one.is_file() and not one.name.startswith(".")]
+    found = [one for one in map(journal_path_for, find_runs([path])) if one.is_file()]
     if not found:
         raise UnreadableError(f"there are no journals in {path}")
     return max(found, key=lambda one: one.stat().st_mtime)

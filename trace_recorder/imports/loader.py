@@ -9,6 +9,7 @@ The module is not named `load`, so that no import can mistake it for the functio
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -80,6 +81,7 @@ def load(path: str | Path) -> Trajectory:
 def load_each(path: Path) -> Iterator[Trajectory]:
     """Yield the runs of a file: one, or of another tool's file all that are in it. Raises as `load` does."""
     if path.is_dir():
+        os.scandir(path).close()  # raises why a directory below another one cannot be read
         raise TrajectoryFormatError(f"{path} is a directory. One of the .json files in it is expected.")
     source = import_module("trace_recorder.imports.foreign.source").Source(path)
     if source.head.lstrip(b"\xef\xbb\xbf{ \r\n\t").startswith(_DOCUMENT_BEGIN):  # ours may be of any length

@@ -1,4 +1,4 @@
-"""Loading many runs: those of a directory, or of a file with several, one after another."""
+"""Loading many runs: those in and below a directory, or of a file with several, one after another."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from trace_recorder.errors import UnreadableRunsError
 from trace_recorder.guard import try_call
 from trace_recorder.imports.loader import load_each
-from trace_recorder.storage.paths import runs_in_directory
+from trace_recorder.storage.run_files import runs_in_directory
 from trace_recorder.values.short_forms import call_repr
 from trace_recorder.values.trajectory import Trajectory
 
@@ -56,11 +56,12 @@ class Runs(Iterator[Trajectory]):
 
 
 def load_all(path: str | Path, *, strict: bool = True) -> Runs:
-    """Return an iterator over the runs of a directory, in the order of their names; one run is in memory at a time.
+    """Return an iterator over the runs in a directory and those below it; one run is in memory at a time.
 
+    The runs of each directory come in the order of their names, then those of the directories in it.
     Of a file, such as a log or a database of another tool, it has all runs (docs/import.md). A file that is no run does
     not stop the others. At the end, UnreadableRunsError names all such files; with `strict=False` they are in the
     iterator's `failures` alone. Raises OSError if the directory cannot be read.
     """
     path = Path(path)
-    return Runs(iter([path] if path.is_file() else runs_in_directory(path)), strict, _path=path)
+    return Runs(iter([path]) if path.is_file() else runs_in_directory(path), strict, _path=path)

@@ -340,11 +340,3 @@ def _rename_if_free(path: Path, to: Path) -> bool:
     except ours(FileExistsError):
         return False
     return True
-
-
-def runs_in_directory(directory: Path) -> list[Path]:
-    """Return the documents of a directory, and the journals without a document. Raises OSError."""
-    files = [path for path in sorted(directory.iterdir()) if path.is_file() and not path.name.startswith(".")]
-    documents = [path for path in files if path.suffix == ".json"]
-    with_document = {journal_path_for(path) for path in files if path.suffix != ".jsonl"}
-    return documents + [path for path in files if path.suffix == ".jsonl" and path not in with_document]

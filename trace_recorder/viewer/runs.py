@@ -1,25 +1,24 @@
 """The runs of a directory, listed again and again: only files that changed since the last look are read.
 
-What counts as a run is what `list` shows: each document, and each journal without one. Of a file that cannot be read
-the list says why. Only files that lie in the directory itself belong to it, not what a link leads to elsewhere.
+What counts as a run is what `list` shows (`storage/run_files.py`). The id of a run is its path from the directory.
+Of a file that cannot be read the list says why. A link that leads out of the directory is not followed.
 """
 
 from __future__ import annotations
 
 import os
-import stat
 import threading
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 from secrets import token_hex
 
 from trace_recorder.errors import TraceRecorderError
 from trace_recorder.guard import try_call
 from trace_recorder.storage.paths import journal_path_for
+from trace_recorder.storage.run_files import NO_FILE, FileState, run_files
 from trace_recorder.viewer.parts import Json
 from trace_recorder.viewer.run_costs import costs_of
 from trace_recorder.viewer.run_summaries import summary_of
@@ -28,7 +27,6 @@ from trace_recorder.views.run_costs import may_have_price
 
 State = tuple[int, int, int, int]
 """Time of the last change and size of a run's two files."""
-_NO_FILE = (0, 0)
 _RELATIONS = ("forked_from", "replay_of")
 """Members of a row that name another run."""
 
@@ -57,7 +55,7 @@ class _Known:
 
 
 class RunList:
-    """The runs of one directory, or some files of it. May be used from several threads.
+    """The runs in and below one directory, or some files of it. May be used from several threads.
 
     Raises ValueError for several places that are not files of one directory.
     """
@@ -82,9 +80,9 @@ class RunList:
             self.refresh()
             if name not in self._known:
                 return None
-        files = self.directory / name, self.directory / _journal_name(name)
-        is_here = all(self._state(file) for file in files if os.path.lexists(file))
-        return files[0] if is_here else None
+        path = self.directory / name
+        is_here = all(self._is_within(file) for file in (path, journal_path_for(path)) if os.path.lexists(file))
+        return path if is_here else None
 
     def relations_of(self, name: str, sources: Collection[str]) -> Json:
         """Return the ids of the runs of the list that belong with a run.
@@ -181,30 +179,31 @@ class RunList:
 
     def _files(self) -> Iterator[tuple[str, State]]:
         """Yield the name of each run, and the state of its files."""
-        with os.scandir(self.directory) as entries:
-            states = {
-                entry.name: self._state(entry)
-                for entry in entries
-                if entry.name.endswith((".json", ".jsonl")) and not entry.name.startswith(".")
-            }
-        for name in _run_names(states):
-            journal = _journal_name(name)
-            one, other = states[name], states.get(journal, _NO_FILE)
-            if one is not None and other is not None and self._is_served(name, journal):
-                yield name, (*one, *(other if journal != name else _NO_FILE))
+        for found in run_files(self.directory, recursive=self.only is None):
+            if self.only is None or not self.only.isdisjoint((found.path.name, journal_path_for(found.path).name)):
+                one, other = self._state(found.entry), self._state(found.journal)
+                if one is not None and other is not None:
+                    yield found.path.relative_to(self.directory).as_posix(), (*one, *other)
 
-    def _is_served(self, *names: str) -> bool:
-        return self.only is None or not self.only.isdisjoint(names)
-
-    def _state(self, entry: os.DirEntry[str] | Path) -> tuple[int, int] | None:
-        """Return the state of a file; None if the path is not a file in this directory: its run is not served then."""
+    def _state(self, entry: os.DirEntry[str] | None) -> FileState | None:
+        """Return the state of a file; None if it is gone, or leads out of the directory: its run is not served then."""
+        if entry is None:
+            return NO_FILE
         try:
-            if entry.is_symlink() and Path(entry).resolve(strict=True).parent != self.directory.resolve():
+            if entry.is_symlink() and not self._is_within(Path(entry)):
                 return None
             state = entry.stat()
-        except (OSError, RuntimeError):  # it is gone, or a loop of links, which is an error of either kind
+        except OSError:
             return None
-        return (state.st_mtime_ns, state.st_size) if stat.S_ISREG(state.st_mode) else None
+        return state.st_mtime_ns, state.st_size
+
+    def _is_within(self, file: Path) -> bool:
+        """Whether a path leads to a file in or below the directory."""
+        try:
+            real = file.resolve(strict=True)
+            return real.is_file() and real.is_relative_to(self.directory.resolve())
+        except (OSError, RuntimeError):  # it is gone, or a loop of links, which is an error of either kind
+            return False
 
     def _read(self, name: str, state: State) -> _Known:
         """Read the row of a run, or else what is wrong with its file."""
@@ -229,18 +228,6 @@ def why_unreadable(path: Path, error: Exception) -> str:
     if isinstance(error, TraceRecorderError):
         return str(error)
     return f"{path.name} cannot be read: {type(error).__name__}: {error}"
-
-
-def _run_names(states: Collection[str]) -> list[str]:
-    """Return the documents, and the journals without one."""
-    documents = [name for name in states if name.endswith(".json")]
-    with_document = {_journal_name(name) for name in documents}
-    return documents + [name for name in states if name.endswith(".jsonl") and name not in with_document]
-
-
-@lru_cache(maxsize=100_000)
-def _journal_name(name: str) -> str:
-    return journal_path_for(Path(name)).name
 
 
 def _start_of(row: Json) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import anyio
 from starlette.applications import Starlette
@@ -18,7 +18,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from trace_recorder.errors import RecorderStateError, TraceRecorderError
 from trace_recorder.guard import logger, try_call
@@ -61,7 +61,7 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
 
 
 class ViewerServer:
-    """Serves the runs of one directory, or one run. With `read_only`, nothing can be added to a run."""
+    """Serves the runs in and below one directory, or one run. With `read_only`, nothing can be added to a run."""
 
     def __init__(self, runs: RunList, *, read_only: bool = False) -> None:
         self._runs = runs
@@ -92,7 +92,7 @@ class ViewerServer:
             Route(f"{run}/annotations", self._posting(self._add_annotation), methods=["POST"]),
         ]
         handlers = {404: _no_such_address, 405: _no_such_address}
-        return AccessControl(Starlette(routes=routes, exception_handlers=handlers), access)
+        return AccessControl(_with_encoded_path(Starlette(routes=routes, exception_handlers=handlers)), access)
 
     async def _page(self, _: Request) -> Response:
         first = None if self._runs.only is None else self._runs.first_name()
@@ -134,7 +134,7 @@ class ViewerServer:
             raise NotFoundError(f"{error}.") from None
 
     def _opened(self, request: Request) -> OpenRun:
-        return self._opened_as(request.path_params["run"])
+        return self._opened_as(unquote(request.path_params["run"]))
 
     def _opened_as(self, name: str) -> OpenRun:
         path = self._runs.path_of(name)
@@ -252,6 +252,15 @@ def _numbers(run: OpenRun, kind: str, asked: Mapping[str, str]) -> Sequence[int]
 
 
 # ── answers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _with_encoded_path(app: ASGIApp) -> ASGIApp:
+    """Return an application that gets the path as it was sent: an encoded slash does not end the id of a run."""
+
+    async def called(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, "path": scope["raw_path"].decode("latin-1")}, receive, send)
+
+    return called
 
 
 def _answering(answer: Callable[[Request], Json]) -> Handler:

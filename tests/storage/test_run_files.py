@@ -1,0 +1,65 @@
+"""Which files are runs: in a directory, and in those below it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from trace_recorder.storage.run_files import runs_in_directory
+
+
+def touch(directory: Path, *names: str) -> None:
+    """Make empty files, and the directories that they are in."""
+    for name in names:
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+
+def names_of(directory: Path, *, recursive: bool = True) -> list[str]:
+    """The runs that are found, by their paths from the directory."""
+    return [path.relative_to(directory).as_posix() for path in runs_in_directory(directory, recursive=recursive)]
+
+
+def test_the_runs_of_each_directory_come_before_those_below_it(tmp_path: Path) -> None:
+    """By name: documents, then journals without a document, then the directories."""
+    touch(tmp_path, "z.json", "z.jsonl", "b.jsonl", "a/y.json", "a/deep/x.jsonl", "a.d/w.json", "notes.txt")
+    touch(tmp_path, "named", "named.journal.jsonl")
+
+    assert names_of(tmp_path) == [
+        *("z.json", "b.jsonl", "named.journal.jsonl"),
+        *("a/y.json", "a/deep/x.jsonl", "a.d/w.json"),
+    ]
+    assert names_of(tmp_path, recursive=False) == ["z.json", "b.jsonl", "named.journal.jsonl"]
+
+
+def test_links_to_directories_and_hidden_names_are_left_out(tmp_path: Path) -> None:
+    """So no run is found twice, no loop is walked, and nothing is read that a link leads to."""
+    touch(tmp_path / "runs", "a.json", ".git/b.json", ".hidden.json", "sub/c.json")
+    touch(tmp_path, "elsewhere/d.json")
+    (tmp_path / "runs" / "loop").symlink_to(".")
+    (tmp_path / "runs" / "out").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "runs" / "e.json").symlink_to(tmp_path / "elsewhere" / "d.json")
+
+    assert names_of(tmp_path / "runs") == ["a.json", "e.json", "sub/c.json"]
+
+
+def test_a_directory_that_is_a_link_itself_is_searched(tmp_path: Path) -> None:
+    """It was named."""
+    touch(tmp_path, "runs/sub/a.json")
+    (tmp_path / "link").symlink_to("runs")
+
+    assert names_of(tmp_path / "link") == ["sub/a.json"]
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="every directory can be read")
+def test_a_directory_below_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    """Whoever reads it gets the reason; the others are found."""
+    touch(tmp_path, "a/x.json", "b/y.json")
+    (tmp_path / "a").chmod(0)
+    try:
+        assert names_of(tmp_path) == ["a", "b/y.json"]
+    finally:
+        (tmp_path / "a").chmod(0o700)

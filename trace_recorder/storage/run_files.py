@@ -1,0 +1,94 @@
+"""Which files are runs: those in a directory, and those in the directories below it.
+
+A run is a document, or a journal without a document. Names that begin with a dot are left out, and a link to a
+directory is not followed. The runs of a directory come in the order of their names, then those of the directories in
+it. The commands, `load_all`, the viewer, the index and the tables all find runs here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from trace_recorder.storage.paths import journal_path_for
+
+FileState = tuple[int, int]
+"""When a file last changed, in nanoseconds, and its size in bytes."""
+NO_FILE: FileState = (0, 0)
+
+
+class RunFiles(NamedTuple):
+    """The files of a run: the path of the document, or of a journal without one, and the entries that were found.
+
+    A directory below that cannot be read has a path and no entry. Reading that path raises why.
+    """
+
+    path: Path
+    entry: os.DirEntry[str] | None
+    journal: os.DirEntry[str] | None
+    """The journal beside a document."""
+
+
+def run_files(directory: Path, *, recursive: bool = True) -> Iterator[RunFiles]:
+    """Yield the runs in a directory, and with `recursive` those in all directories below it.
+
+    Raises OSError at the first run if the directory itself cannot be read.
+    """
+    waiting = [directory]
+    while waiting:
+        place = waiting.pop()
+        entries: Mapping[str, os.DirEntry[str]] = {}
+        try:
+            entries = _entries(place)
+        except OSError:
+            if place is directory:
+                raise
+            yield RunFiles(place, None, None)
+        files = {name: entry for name, entry in entries.items() if name.endswith((".json", ".jsonl"))}
+        for name in run_names([name for name, entry in files.items() if _is_file(entry)]):
+            journal = journal_name(name)
+            yield RunFiles(place / name, files[name], files.get(journal) if journal != name else None)
+        if recursive:
+            below = [name for name, entry in entries.items() if _is_directory(entry)]
+            waiting += [place / name for name in reversed(below)]
+
+
+def runs_in_directory(directory: Path, *, recursive: bool = True) -> Iterator[Path]:
+    """Return an iterator over the paths of the runs that `run_files` finds. Raises OSError at once."""
+    with os.scandir(directory):
+        return (found.path for found in run_files(directory, recursive=recursive))
+
+
+def run_names(names: Collection[str]) -> list[str]:
+    """Return which of the files of a directory are runs: the documents, then the journals without one."""
+    documents = [name for name in names if name.endswith(".json")]
+    with_document = {journal_name(name) for name in documents}
+    return documents + [name for name in names if name.endswith(".jsonl") and name not in with_document]
+
+
+@lru_cache(maxsize=100_000)
+def journal_name(name: str) -> str:
+    """Return the name of the journal of a document; for the name of a journal, the same name."""
+    return journal_path_for(Path(name)).name
+
+
+def _entries(directory: Path) -> dict[str, os.DirEntry[str]]:
+    with os.scandir(directory) as entries:
+        visible = [entry for entry in entries if not entry.name.startswith(".")]
+    return {entry.name: entry for entry in sorted(visible, key=lambda entry: entry.name)}
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    with suppress(OSError):
+        return entry.is_file()
+    return False
+
+
+def _is_directory(entry: os.DirEntry[str]) -> bool:
+    with suppress(OSError):
+        return entry.is_dir(follow_symlinks=False)
+    return False
