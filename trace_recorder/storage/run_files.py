@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from trace_recorder.signal_handlers import ours, suppress
 from trace_recorder.storage.paths import journal_path_for
 
 FileState = tuple[int, int]
@@ -44,7 +44,7 @@ def run_files(directory: Path, *, recursive: bool = True) -> Iterator[RunFiles]:
         entries: Mapping[str, os.DirEntry[str]] = {}
         try:
             entries = _entries(place)
-        except OSError:
+        except ours(OSError):
             if place is directory:
                 raise
             yield RunFiles(place, None, None)
