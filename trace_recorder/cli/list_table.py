@@ -130,7 +130,8 @@ def table(rows: Sequence[Branch], width: int | None) -> Iterator[Text]:
             for cells in columns
         ]
     elif _width(columns) > width:
-        columns = _fitting([*_columns([_with_short_name(row) for row in rows])], width)
+        short = _with_cells(_FILE, [_with_short_name(row) for row in rows])
+        columns = _fitting([short, *(cells for cells in columns if cells.column is not _FILE)], width)
     yield Text(_GAP.join(cells.padded(cells.column.title) for cells in columns).rstrip(), "bold")
     for at in range(len(rows)):
         line = Text()
@@ -143,9 +144,14 @@ def table(rows: Sequence[Branch], width: int | None) -> Iterator[Text]:
 
 def _columns(rows: Sequence[Branch]) -> Iterator[_Cells]:
     for column in _COLUMNS:
-        cells = [in_one_line(column.cell(row)) for row in rows]
-        if column.if_empty or any(cells):
-            yield _Cells(column, cells, max(map(cell_len, (column.title, *cells))))
+        cells = _with_cells(column, rows)
+        if column.if_empty or any(cells.cells):
+            yield cells
+
+
+def _with_cells(column: _Column, rows: Sequence[Branch]) -> _Cells:
+    cells = [in_one_line(column.cell(row)) for row in rows]
+    return _Cells(column, cells, max(map(cell_len, (column.title, *cells))))
 
 
 def _width(columns: Sequence[_Cells]) -> int:
