@@ -154,7 +154,7 @@ def test_default_names_leave_room_for_what_matters(tmp_path: Path, monkeypatch: 
         "trajectory_20250612_220546.json": {
             "metrics": {"agent_steps": 28, "total_input_tokens": 763_000, "cost": 2.25}
         },
-        "trajectory_20250613_101500.json": {"metrics": {"llm_calls": 3, "agent_steps": 3}, "status": "failed"},
+        "trajectory_20250613_101500.1.json": {"metrics": {"llm_calls": 3, "agent_steps": 3}, "status": "failed"},
         "trajectory_20250613_090000_2.json": {
             "metadata": {"forked_from": {"file": "trajectory_20250612_220546.jsonl"}}
         },
@@ -166,7 +166,7 @@ def test_default_names_leave_room_for_what_matters(tmp_path: Path, monkeypatch: 
         "file                 task                      status     success  steps  tokens\n"
         "20250612_220546      Fix the failing test ...  completed  yes         28    763k\n"
         "└ 20250613_090000_2  Fix the failing test ...  completed  yes          0     105\n"
-        "20250613_101500      Fix the failing test ...  failed     yes          3\n"
+        "20250613_101500.1    Fix the failing test ...  failed     yes          3\n"
     )
 
 

@@ -120,7 +120,8 @@ def _print_list(found: Listing, named: set[str], select: Selection) -> None:
     rows = (as_tree if select.sort == "time" else as_list)(found.trajectories)
     others = [f"  {other.reason}" for other in found.others if other.file not in named]
     if rows:
-        out.print(Text("\n").join(table(rows, table_width(out))), soft_wrap=True)  # each alone takes three times as long
+        lines = table(rows, table_width(out))
+        out.print(Text("\n").join(lines), soft_wrap=True)  # to print each line alone takes three times as long
     elif select.selects:
         print_lines(out, ["No run matches."], "bold")
     if others:

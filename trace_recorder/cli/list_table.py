@@ -20,9 +20,9 @@ from trace_recorder.cli.list_tree import Branch
 from trace_recorder.cli.text_layout import in_one_line, local_time, number, rounded_number, seconds, text_of
 from trace_recorder.values.messages import Payload
 
-_DEFAULT_NAME = re.compile(r"trajectory_(\d{8}_\d{6}\w*)\.jsonl?")
-"""The name of a run's file if the user gives it none: the time at which the run started."""
-_TIME = re.compile(r"(?:^|\W)\d{8}_\d{6}\w*$")
+_DEFAULT_NAME = re.compile(r"trajectory_(\d{8}_\d{6}\w*(?:\.\d+)?)\.jsonl?")
+"""The name of a run's file if the user gives it none: when the run started, and a number if two did so at once."""
+_TIME = re.compile(r"(?:^|\W)\d{8}_\d{6}\w*(?:\.\d+)?$")
 """Such a name, shortened to the time."""
 _STATUS_STYLES = {"completed": "green", "failed": "red", "interrupted": "yellow", "running": "cyan"}
 _SUCCESS_STYLES = {"yes": "green", "no": "red"}
