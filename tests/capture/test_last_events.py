@@ -12,7 +12,7 @@ from tests.chat_calls import Answer, Wire
 from tests.journals import journal_of, records_of
 from tests.wire.corpus import load as corpus
 from trace_recorder import LLMInteraction, TrajectoryRecorder, load
-from trace_recorder.dialects.readers import join_stream
+from trace_recorder.dialects.dialect import join_stream
 from trace_recorder.values.messages import Payload
 from trace_recorder.views.conversations.call_chains import turns_of
 from trace_recorder.views.training import openai_finetuning

@@ -21,7 +21,7 @@ from trace_recorder.clients.wire_formats import (
     openai_responses,
 )
 from trace_recorder.clients.wire_formats.messages import to_messages
-from trace_recorder.dialects.readers import reader_of
+from trace_recorder.dialects.dialect import dialect_of
 from trace_recorder.errors import MessageFormatError
 
 Payload = Any
@@ -110,7 +110,7 @@ def _text_of(part: Payload) -> str:
 
 def differences(exchange: Exchange) -> list[Difference]:
     """Where the request that is built of a recorded one differs from it; raises MessageFormatError."""
-    dialect, reader = DIALECTS[exchange.dialect], reader_of(exchange.dialect)
+    dialect, reader = DIALECTS[exchange.dialect], dialect_of(exchange.dialect)
     assert reader is not None
     reading = reader.read_request(_copy(exchange.request))
     messages = to_messages(_copy([message.to_document() for message in reading.messages]))

@@ -15,7 +15,7 @@ from tests.chat_calls import Wire, said
 from tests.counting import calls
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.document import from_document
-from trace_recorder.dialects.readers import reader_of
+from trace_recorder.dialects.dialect import dialect_of
 from trace_recorder.values.messages import Payload
 
 Element = Callable[[int], Payload]
@@ -80,7 +80,7 @@ def test_an_edited_history_is_read_as_its_whole_request_is(tmp_path: Path, diale
     document = from_document(json.loads((tmp_path / "run.json").read_text()), "it")
 
     for one, written in zip(trajectory.llm_interactions, document.llm_interactions, strict=True):
-        whole = reader_of(one.api).read_request(one.raw_request)  # type: ignore[union-attr]
+        whole = dialect_of(one.api).read_request(one.raw_request)  # type: ignore[union-attr]
         assert [*one.input_messages] == [*whole.messages]
         assert [message.to_document() for message in written.input_messages] == [
             message.to_document() for message in whole.messages

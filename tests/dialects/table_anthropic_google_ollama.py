@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 from msgspec import to_builtins
 
 from tests.wire.corpus import Exchange, load
-from trace_recorder.dialects.readers import Reader, reader_of
+from trace_recorder.dialects.dialect import Dialect, dialect_of
 from trace_recorder.values.messages import LLMResponse, Payload
 
 DIALECTS = ("anthropic-messages", "google-generate", "google-interactions", "ollama-chat", "ollama-generate")
@@ -59,9 +59,9 @@ def exchanges(dialect: str) -> list[Exchange]:
     return [exchange for exchange in load() if exchange.dialect == dialect]
 
 
-def reader(dialect: str) -> Reader:
+def reader(dialect: str) -> Dialect:
     """Give a dialect's reader."""
-    found = reader_of(dialect)
+    found = dialect_of(dialect)
     assert found is not None
     return found
 

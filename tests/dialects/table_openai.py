@@ -17,7 +17,7 @@ from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletion, ChatCompletionMessage
 
 from tests.wire.corpus import Exchange, load
-from trace_recorder.dialects.readers import reader_of
+from trace_recorder.dialects.dialect import dialect_of
 from trace_recorder.values.messages import Payload
 
 DIALECTS = ("openai-chat", "openai-responses", "openai-completions", "embeddings")
@@ -52,7 +52,7 @@ def differences(dialect: str) -> Counter[tuple[str, tuple[str, ...]]]:
 
 def our_reading(exchange: Exchange) -> Reading:
     """Read the response with our reader."""
-    reader = reader_of(exchange.dialect)
+    reader = dialect_of(exchange.dialect)
     assert reader is not None
     text = exchange.response_text
     body = reader.join_stream(text).body if exchange.stream else json.loads(text or "{}")

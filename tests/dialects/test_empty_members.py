@@ -16,7 +16,7 @@ from trace_recorder.dialects import (
     openai_responses,
 )
 from trace_recorder.dialects import manual as by_hand
-from trace_recorder.dialects.readers import join_stream
+from trace_recorder.dialects.dialect import join_stream
 from trace_recorder.values.messages import Choice, LLMResponse, Message, Payload, ToolCall
 
 NO_FUNCTION = {"arguments": "", "name": ""}

@@ -106,13 +106,13 @@ def test_only_post_is_a_call(method: str) -> None:
 )
 def test_a_provider_is_told_by_its_host(host: str, provider: str) -> None:
     """The name of a host, or of one above it, gives the provider; a name that only has the same ending does not."""
-    assert provider_of(host, "/v1/chat/completions", "openai-chat") == provider
+    assert provider_of(host, "/v1/chat/completions", "openai") == provider
 
 
 def test_azure_and_ollama_are_told_on_hosts_without_a_name() -> None:
     """Azure's paths and Ollama's port show who serves on a host that is not known."""
-    azure = provider_of("gateway.example", "/openai/deployments/d/chat/completions", "openai-chat", 443)
-    ollama = provider_of("127.0.0.1", "/v1/chat/completions", "openai-chat", 11434)
+    azure = provider_of("gateway.example", "/openai/deployments/d/chat/completions", "openai", 443)
+    ollama = provider_of("127.0.0.1", "/v1/chat/completions", "openai", 11434)
 
     assert (azure, ollama) == ("azure", "ollama")
 

@@ -38,7 +38,7 @@ def test_a_long_stream_is_put_together(kind: str) -> None:
     """Of 100,000 events nothing is lost; whoever adds their texts up one by one does not come to an end."""
     code = """
         import json, sys
-        from trace_recorder.dialects.readers import join_stream, reader_of
+        from trace_recorder.dialects.dialect import join_stream, dialect_of
 
         api, event, number = sys.argv[1].partition(",")[0], sys.argv[2], int(sys.argv[3])
         before = "" if api.startswith("ollama") else "data: "
@@ -46,7 +46,7 @@ def test_a_long_stream_is_put_together(kind: str) -> None:
         event = event.replace("wort ", "wort " + "." * 100)
         texts = (before + (event % at if "%d" in event else event) + after for at in range(number))
         joined = join_stream(api, "".join(texts).encode())
-        response = reader_of(api).read_response(joined.body)
+        response = dialect_of(api).read_response(joined.body)
         print(joined.events, json.dumps(joined.body).count("wort "))
     """
     number = 100_000

@@ -12,7 +12,7 @@ from msgspec import to_builtins
 
 from tests.dialects.table_openai import DIALECTS, EXCEPTIONS, differences, exchanges
 from tests.wire.corpus import DIRECTORY, load
-from trace_recorder.dialects.readers import reader_of
+from trace_recorder.dialects.dialect import dialect_of
 from trace_recorder.values.messages import Payload
 
 pytestmark = pytest.mark.skipif(not load(), reason=f"no corpus of real exchanges in {DIRECTORY}")
@@ -40,7 +40,7 @@ def test_we_read_what_the_sdk_reads(dialect):
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_nothing_is_lost(dialect):
     """Every text and number of a request or a response is in its reading, but for the vectors of embeddings."""
-    reader = reader_of(dialect)
+    reader = dialect_of(dialect)
     lost: Counter[Payload] = Counter()
     for exchange in exchanges(dialect):
         text = exchange.response_text
@@ -56,7 +56,7 @@ def test_nothing_is_lost(dialect):
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_stream_that_is_cut_off_joins(dialect):
     """Cut at any of many random places, a stream joins, and its content is a beginning of the whole one."""
-    reader, chance = reader_of(dialect), random.Random(8)
+    reader, chance = dialect_of(dialect), random.Random(8)
     for exchange in (exchange for exchange in exchanges(dialect) if exchange.stream):
         text = exchange.response_text
         whole = content_of(reader, text)

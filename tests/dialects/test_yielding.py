@@ -9,7 +9,7 @@ from types import FrameType
 import pytest
 
 from trace_recorder.background_work import current_yield
-from trace_recorder.dialects.readers import join_stream
+from trace_recorder.dialects.dialect import join_stream
 from trace_recorder.values.messages import Payload
 
 

@@ -23,7 +23,7 @@ from tests.poison.mutations import APIS, BODIES, mutated, real_bodies, streams
 from tests.secrets.corpus import innocent, keys
 from trace_recorder.derive.fold import Fold
 from trace_recorder.dialects import manual as by_hand
-from trace_recorder.dialects.readers import join_stream, reader_of
+from trace_recorder.dialects.dialect import dialect_of, join_stream
 from trace_recorder.dialects.sse import events, json_lines
 from trace_recorder.storage.items.encoder import ItemEncoder
 from trace_recorder.storage.items.table import ItemTable
@@ -55,7 +55,7 @@ def join(data: bytes) -> None:
         again = join_stream(api, data)
         assert again is not None
         assert json.dumps(again.body) == said
-        reader = reader_of(api)
+        reader = dialect_of(api)
         assert reader is not None
         to_json(reader.read_response(joined.body).to_document())
 
@@ -68,7 +68,7 @@ def read_bodies(data: bytes) -> None:
         return
     before = json.dumps(body)
     for api in (*APIS, None):
-        reader = reader_of(api) or by_hand
+        reader = dialect_of(api) or by_hand
         request, response = reader.read_request(body), reader.read_response(body, 2)
         to_json([message.to_document() for message in request.messages])
         to_json(response.to_document())

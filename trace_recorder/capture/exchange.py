@@ -26,10 +26,10 @@ from trace_recorder.capture.decoding import decoder_of
 from trace_recorder.capture.event_loops import run_in_thread, start_or_run
 from trace_recorder.capture.response_parts import LARGE_BODY, PART, SHORT, ResponseParts
 from trace_recorder.derive.live_document.writer import When
-from trace_recorder.dialects.background import APIS as BACKGROUND_APIS
+from trace_recorder.dialects.background import answers_in_background
+from trace_recorder.dialects.dialect import join_stream, why_incomplete
 from trace_recorder.dialects.endpoints import asks_for_stream, is_stream_type
 from trace_recorder.dialects.event_stream import FRAMING, MEDIA_TYPE
-from trace_recorder.dialects.readers import join_stream, why_incomplete
 from trace_recorder.guard import is_recording, try_call
 from trace_recorder.storage.body_encoding import body_member, error_text, joined_bytes, text_member
 from trace_recorder.storage.redaction import headers
@@ -130,7 +130,7 @@ class Exchange(ResponseParts):
             asked = stated is None and status < 400 and asks_for_stream(self._sent.endpoint, self._sent.body)
             self._streams = asked if stated is None else stated
             self._due = self._limits.flush_bytes if self._streams else LARGE_BODY
-            if self._streams and self._sent.endpoint.api in BACKGROUND_APIS:
+            if self._streams and answers_in_background(self._sent.endpoint.api):
                 background_responses.streams.add(self)
             encoding = "" if is_decoded else self._headers.get("content-encoding", "")
             media = self._headers.get("content-type", "")
@@ -320,7 +320,7 @@ class Exchange(ResponseParts):
         about = self._about | {"status": self._status, "duration_seconds": self._seconds(self._ended_at), **about}
         when: When | None = "later" if self._parts else None  # there is much to read for the document
         self.run.append("llm_response", about, ",".join(filter(None, (dump_members(more), said))), when=when)
-        if self._sent.endpoint.api in BACKGROUND_APIS:
+        if answers_in_background(self._sent.endpoint.api):
             with self.run.guard.protect("find out whether a response is final"):
                 identity = background_responses.response_id(said or b"".join(self._written).decode("utf-8", "replace"))
                 if identity is not None and identity != self._polled_id:

@@ -14,7 +14,7 @@ from trace_recorder.capture.attempts import SentRequest
 from trace_recorder.capture.background_responses import BackgroundCall
 from trace_recorder.capture.exchange import Exchange
 from trace_recorder.dialects.background import is_final, tells_all
-from trace_recorder.dialects.readers import join_stream
+from trace_recorder.dialects.dialect import join_stream
 from trace_recorder.recording.run import Run
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.body_encoding import body_member, joined_bytes

@@ -17,7 +17,7 @@ from trace_recorder.background_work import yield_to_others
 from trace_recorder.capture import attempts
 from trace_recorder.capture.attempts import SentRequest
 from trace_recorder.capture.decoding import Decoder
-from trace_recorder.dialects.background import APIS as BACKGROUND_APIS
+from trace_recorder.dialects.background import answers_in_background
 from trace_recorder.recording.run import Run
 from trace_recorder.storage import stream_chunks
 from trace_recorder.storage.body_encoding import error_text, first_pieces, joined_bytes, packed
@@ -166,7 +166,7 @@ class ResponseParts:
             self._buffered -= part.size
             self._part = part
             self._parts += 1
-            if self._sent.endpoint.api in BACKGROUND_APIS and len(self._written) < MOST_KEPT_PARTS:
+            if answers_in_background(self._sent.endpoint.api) and len(self._written) < MOST_KEPT_PARTS:
                 self._written.append(part.masked)
 
         self.run.append("llm_stream", about, dump_members({"headers": self._headers}), taken)

@@ -24,8 +24,7 @@ from trace_recorder.capture.decoding import plain_request
 from trace_recorder.capture.event_loops import run_in_thread
 from trace_recorder.capture.exchange import Exchange
 from trace_recorder.capture.polled_exchange import PolledExchange
-from trace_recorder.dialects.background import polled_response
-from trace_recorder.dialects.endpoints import Endpoint, canonical_host, endpoint_of, may_be_call
+from trace_recorder.dialects.endpoints import Endpoint, canonical_host, endpoint_of, may_be_call, polled_response
 from trace_recorder.guard import Guard
 from trace_recorder.recording.context import context_of
 from trace_recorder.recording.run import Run

@@ -5,9 +5,8 @@ Only the assembled response of a complete stream is examined, never a chunk, and
 
 from __future__ import annotations
 
+from trace_recorder.dialects.dialect import USAGE_ADVICE, dialect_of, may_omit_usage
 from trace_recorder.dialects.json_access import as_dict
-from trace_recorder.dialects.readers import reader_of
-from trace_recorder.dialects.stream_usage import USAGE_ADVICE, may_omit_usage
 from trace_recorder.guard import logger, try_call
 from trace_recorder.values.messages import Payload
 
@@ -21,8 +20,8 @@ def look(api: str, request: bytes, assembled: Payload) -> None:
     """
     if _said or as_dict(assembled).get("usage") or not may_omit_usage(api, b'"include_usage"' in request):
         return
-    reader = reader_of(api)
-    if reader is None or reader.read_response(assembled).usage.is_known:
+    dialect = dialect_of(api)
+    if dialect is None or dialect.read_response(assembled).usage.is_known:
         return
     _said.append(USAGE_ADVICE)
     message = "the tokens of a streamed call are not stated: %s (logged once)"

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from trace_recorder.cli.text_layout import Entry, heading, local_time, number, pluralize, seconds, text_of
-from trace_recorder.dialects.stream_usage import USAGE_ADVICE
+from trace_recorder.dialects.dialect import USAGE_ADVICE
 from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import metrics_of

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
 
 from trace_recorder.cli.text_layout import in_one_line, number, pluralize, seconds
-from trace_recorder.dialects.stream_usage import USAGE_ADVICE
+from trace_recorder.dialects.dialect import USAGE_ADVICE
 from trace_recorder.values.messages import Payload
 from trace_recorder.views.cost import table_name
 

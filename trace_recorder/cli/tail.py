@@ -19,6 +19,7 @@ from trace_recorder.cli.tail_waiting import WaitingArea, waiting_for
 from trace_recorder.cli.text_layout import Entry, EntryWriter, pluralize
 from trace_recorder.clocks import now
 from trace_recorder.dialects.background import goes_on
+from trace_recorder.dialects.dialect import is_embedding
 from trace_recorder.imports.growing_journal import GrowingJournal, ReplacedError
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.llm_interaction import LLMInteraction
@@ -197,7 +198,7 @@ class ShownSteps:
         return [part for part in steps_and_calls(trajectory) if _key(part) not in self._shown]
 
     def _turn_of(self, call: LLMInteraction) -> Turn | None:
-        if call.api == "embeddings":
+        if is_embedding(call.api):
             return None
         if call.interaction_id not in self._turns:
             self._turns[call.interaction_id] = self._chains.add(call)

@@ -24,7 +24,7 @@ from trace_recorder.clients.wire_formats.messages import MessagesInput, count_ma
 from trace_recorder.clients.wire_formats.provider_turn import prepare_messages, with_turn
 from trace_recorder.clients.wire_formats.tools import ToolInput, to_tools
 from trace_recorder.clients.wire_formats.wire_format import JsonObject, WireFormat
-from trace_recorder.dialects.readers import reader_of
+from trace_recorder.dialects.dialect import dialect_of
 from trace_recorder.errors import AnswerError, ClientError, MissingExtraError, MissingKeyError, TraceRecorderError
 from trace_recorder.values.messages import LLMResponse, Payload
 
@@ -191,10 +191,10 @@ class Client(Generic[Sdk, AsyncSdk]):
         return PreparedCall(request, lambda body: self._read(body, count_made_up_ids(given)))
 
     def _read(self, body: Payload, made_up_calls: int) -> LLMResponse:
-        reader = reader_of(self.wire_format.api)
-        if reader is None:
+        dialect = dialect_of(self.wire_format.api)
+        if dialect is None:
             raise ClientError(f"There is no reader of {self.wire_format.api}.")
-        said = reader.read_response(self._checked_body(body), made_up_calls)
+        said = dialect.read_response(self._checked_body(body), made_up_calls)
         return with_turn(said, self.wire_format, self.provider, body)
 
     def _source(

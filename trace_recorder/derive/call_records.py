@@ -15,8 +15,8 @@ from trace_recorder.background_work import yield_to_others
 from trace_recorder.derive.message_prefix import IncrementalReading, newest_results
 from trace_recorder.derive.record_bodies import raw_body, read_body
 from trace_recorder.dialects.call_ids import count_made_up
+from trace_recorder.dialects.dialect import MANUAL, dialect_of, join_stream
 from trace_recorder.dialects.event_stream import EXCEPTION_HEADER, FRAMING
-from trace_recorder.dialects.readers import MANUAL, join_stream, reader_of
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal_reader import Record
@@ -192,7 +192,7 @@ class CallRecords:
 
     def _read_whole(self) -> RequestReading:
         body = self.raw_request() if "items" in self.request_data else read_body(self.request_data)
-        reader = reader_of(self.dialect)
+        reader = dialect_of(self.dialect)
         return RequestReading() if reader is None or body is None else reader.read_request(body)
 
     def request_without_messages(self) -> RequestReading:
@@ -317,7 +317,7 @@ class CallRecords:
         """The response as its dialect's reader reads it; NO_RESPONSE for an error, and while there is none."""
         if self.ending is None and not self.is_manual and not self.streams:
             return NO_RESPONSE
-        body, reader = self.raw_response(), reader_of(self.dialect)
+        body, reader = self.raw_response(), dialect_of(self.dialect)
         if isinstance(body, str):
             body = self._readable_text(body)
         if body is None or reader is None or self.status >= 400:

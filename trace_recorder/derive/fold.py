@@ -26,6 +26,7 @@ from trace_recorder.derive.run_facts import RunFacts
 from trace_recorder.derive.step_messages import StepReader
 from trace_recorder.derive.tool_executions import ToolExecutions
 from trace_recorder.derive.tool_matching import RecordedStep, ToolStep, agent_key, is_step, step_of
+from trace_recorder.dialects.dialect import is_embedding
 from trace_recorder.dialects.manual import read_step
 from trace_recorder.guard import try_call
 from trace_recorder.storage.items.table import ItemTable
@@ -127,7 +128,7 @@ class Fold:
         if call is None:
             call = CallRecords(identity, self.items, record.seq, keeps_request=self.render is None)
             self.calls[identity] = call
-            if self.tools.steps.has_started and record.data.get("api") != "embeddings":
+            if self.tools.steps.has_started and not is_embedding(record.data.get("api")):
                 self.tools.steps.close(agent_key(record.data))
             step = self._recorded_step(record) if "step_id" in record.data else None
             if step is not None and step.identity is not None:

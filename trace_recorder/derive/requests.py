@@ -14,7 +14,7 @@ from operator import attrgetter
 
 from trace_recorder.derive.message_prefix import PREAMBLE, IncrementalReading, MessagePrefix, Render
 from trace_recorder.derive.table_prompts import ElementReadings, TablePrompts
-from trace_recorder.dialects.readers import ElementReader, element_reader_of, merge_rule_of, numbers_calls
+from trace_recorder.dialects.dialect import Dialect, History, dialect_of
 from trace_recorder.dialects.split_messages import MessageGroup, read_groups
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.values.json_text import make_json_writer
@@ -71,14 +71,16 @@ class RequestReader:
         if a record that it needs is missing.
         """
         items = data.get("items", {})
-        reader, own_history = element_reader_of(dialect) or (None, "")
-        history = history or own_history
-        if dialect is None or reader is None or not isinstance(items.get(history), list | dict):
+        reader = dialect_of(dialect)
+        if reader is None or reader.history is None:
+            return None
+        history = history or reader.history.member
+        if not isinstance(items.get(history), list | dict):
             return None
         numbers = _BEGINNING + self._items.numbers(history, items[history])
-        request = _Request(dialect, reader, history, data["body"], items)
+        request = _Request(reader, reader.history, history, data["body"], items)
         if self._table_prompts is not None:
-            readings = self.readings.get(dialect) or self._new_readings(request)
+            readings = self.readings.get(reader.name) or self._new_readings(request)
             begin = partial(self._without_history, request)
             return self._table_prompts.read(interaction_id, request.key, numbers, readings, begin)
         prefix = self._take_prefix(request.key, numbers) or self._new_prefix(request)
@@ -114,7 +116,7 @@ class RequestReader:
         """Make a prefix with only what comes before the history."""
         offer, messages = self._without_history(request)
         prefix = MessagePrefix(
-            request.key, offer, merge_rule_of(request.dialect), self._render, numbered=numbers_calls(request.dialect)
+            request.key, offer, request.elements.merge_rule, self._render, numbered=request.dialect.numbers_calls
         )
         prefix.append([PREAMBLE], MessageGroup(1, messages))
         return prefix
@@ -122,13 +124,13 @@ class RequestReader:
     def _without_history(self, request: _Request) -> tuple[RequestReading, list[Message]]:
         """Read a request without its history. Return the messages that come before it apart."""
         body = self._items.expand({"body": request.body, "items": request.other_items})
-        base = request.reader.read_request(body | {request.history: []})
+        base = request.dialect.read_request(body | {request.history: []})
         return replace(base, messages=SharedSequence(), tools=SharedSequence.of(base.tools)), [*base.messages]
 
     def _append_new(self, prefix: MessagePrefix, request: _Request, numbers: array[int]) -> bool:
         """Append the elements that a prefix does not have yet. False if the first one merges with its last message."""
         new = numbers[len(prefix.numbers) :]
-        read, merge_rule = request.reader.read_message, prefix.merge_rule
+        read, merge_rule = request.elements.read_message, prefix.merge_rule
         if merge_rule is None:
             for number in new:
                 prefix.append_element(number, read(self._items.element(number)))
@@ -144,11 +146,10 @@ class RequestReader:
 
     def _new_readings(self, request: _Request) -> ElementReadings:
         """Return the readings that all requests of a dialect share."""
-        dialect = request.dialect
-        self.readings[dialect] = ElementReadings(
-            request.reader.read_message, merge_rule_of(dialect), makes_up_ids=numbers_calls(dialect)
-        )
-        return self.readings[dialect]
+        dialect, elements = request.dialect, request.elements
+        readings = ElementReadings(elements.read_message, elements.merge_rule, makes_up_ids=dialect.numbers_calls)
+        self.readings[dialect.name] = readings
+        return readings
 
     def forget(self, interaction_id: str) -> None:
         """Forget the interaction that was read last: no later request is written as a delta to it."""
@@ -158,18 +159,18 @@ class RequestReader:
 
 
 class _Request:
-    """One request: its dialect, the name of its history, and what it has in common with others but the history.
+    """One request: its dialect, how and under which name it has its history, and all that it has beside the history.
 
     Two requests with the same `key` differ only in their history.
     """
 
     def __init__(
-        self, dialect: str, reader: ElementReader, history: str, body: Payload, items: Mapping[str, Payload]
+        self, dialect: Dialect, elements: History, history: str, body: Payload, items: Mapping[str, Payload]
     ) -> None:
-        self.dialect, self.reader, self.history, self.body = dialect, reader, history, body
+        self.dialect, self.elements, self.history, self.body = dialect, elements, history, body
         self.other_items = dict(items)
         del self.other_items[history]
-        self.key = _dump([dialect, body, self.other_items])
+        self.key = _dump([dialect.name, body, self.other_items])
 
 
 def _remembered(newest: MessagePrefix, others: list[MessagePrefix], at_most: int) -> list[MessagePrefix]:

@@ -12,8 +12,8 @@ from trace_recorder.derive.message_prefix import IncrementalReading, Render
 from trace_recorder.derive.requests import RequestReader
 from trace_recorder.derive.table_prompts import ElementReadings
 from trace_recorder.derive.tool_matching import RecordedStep
+from trace_recorder.dialects.dialect import MANUAL
 from trace_recorder.dialects.manual import message_of
-from trace_recorder.dialects.readers import MANUAL
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.message_table import MessageTable

@@ -14,6 +14,7 @@ from operator import attrgetter
 
 from trace_recorder.derive.message_prefix import IncrementalReading
 from trace_recorder.dialects.background import goes_on
+from trace_recorder.dialects.dialect import is_embedding
 from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.checked_types import texts_of_members
@@ -122,7 +123,7 @@ def tool_calls_and_results(
 
 def is_step(one: LLMInteraction) -> bool:
     """Whether an interaction is a decision of an agent."""
-    return one.api != "embeddings"
+    return not is_embedding(one.api)
 
 
 def step_of(

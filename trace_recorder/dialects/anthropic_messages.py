@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.call_ids import number_calls, number_messages
+from trace_recorder.dialects.dialect import Dialect, History
 from trace_recorder.dialects.json_access import (
     Members,
     arguments_of,
@@ -35,6 +36,7 @@ from trace_recorder.values.messages import (
     ToolCall,
     Usage,
 )
+from trace_recorder.values.token_counts import CACHE_APART
 
 _THINKING_TYPES = ("thinking", "redacted_thinking")
 _PIECEWISE = ("text", "thinking", "partial_json")
@@ -272,3 +274,30 @@ class _Joined:
         if self._usage:
             self._message["usage"] = self._usage
         return JoinedStream(self._message, self._ended, number, self._error)
+
+
+def _not_found(message: str) -> Payload:
+    return {"type": "error", "error": {"type": "not_found_error", "message": message}}
+
+
+DIALECT = Dialect(
+    name="anthropic-messages",
+    addresses={
+        r"/v1/messages/?$|/publishers/anthropic/models/[^/:]+:(?:streamR|r)awPredict$": "anthropic",
+        r"/model/[^?]*anthropic[^/]*/invoke(?:-with-response-stream)?$": "bedrock",
+    },
+    sdks=("anthropic",),
+    headers={"anthropic-version": "2023-06-01"},
+    operation="chat",
+    read_request=read_request,
+    read_response=read_response,
+    join_stream=join_stream,
+    not_found=_not_found,
+    history=History("messages", read_message),
+    numbers_calls=True,
+    instructions_apart=True,
+    with_system=lambda body, text: {**body, "system": text},
+    counting=CACHE_APART,
+    usage_on_request=False,
+    background=None,
+)

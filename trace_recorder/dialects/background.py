@@ -1,5 +1,6 @@
-"""Responses that a provider makes in the background: how they say that they are not final, and by which requests they
-are polled until they are.
+"""Responses that a provider makes in the background: how they say that they are not final.
+
+By which requests they are polled is in the records of the dialects (`Background`).
 
 Sources: OpenAI's guide "Background mode" (Responses), Google's reference of Interactions; the requests are those of
 their SDKs.
@@ -7,28 +8,13 @@ their SDKs.
 
 from __future__ import annotations
 
-import re
+from functools import lru_cache
 
+from trace_recorder.dialects.dialect import DIALECTS, dialect_of
 from trace_recorder.values.messages import LLMResponse, Payload
 
 NOT_FINAL = ("in_progress", "queued")
 """The values of `status` while the model is at work."""
-
-_POLLS = (
-    ("openai-responses", re.compile(r"/responses/([^/]+?)(/cancel)?/?$")),
-    ("google-interactions", re.compile(r"/interactions/([^/]+?)(/cancel)?/?$")),
-)
-APIS = frozenset(api for api, _ in _POLLS)
-"""The dialects that have such responses."""
-
-
-def polled_response(method: str, path: str) -> tuple[str, str] | None:
-    """Return the dialect and the id of the response that a request polls, or cancels; None for other requests."""
-    for api, pattern in _POLLS:
-        found = pattern.search(path)
-        if found is not None and method == ("POST" if found[2] else "GET"):
-            return api, found[1]
-    return None
 
 
 def background_id(body: Payload) -> str | None:
@@ -44,12 +30,24 @@ def is_final(body: Payload) -> bool:
     return isinstance(body, dict) and isinstance(body.get("status"), str) and body["status"] not in NOT_FINAL
 
 
+@lru_cache(maxsize=64)
+def answers_in_background(api: str) -> bool:
+    """Whether a dialect has such responses."""
+    dialect = dialect_of(api)
+    return dialect is not None and dialect.background is not None
+
+
+DIALECTS.on_change.append(answers_in_background.cache_clear)
+
+
 def tells_all(api: str, url: str) -> bool:
     """Whether a stream that is polled has the whole response.
 
-    The last event of OpenAI's has it all; of a stream of Google's that was resumed, what came before is missing.
+    The last event of OpenAI's streams has it all. A stream of Google's that was resumed lacks what came before.
     """
-    return api == "openai-responses" or "last_event_id=" not in url
+    dialect = dialect_of(api)
+    polled = dialect.background if dialect else None
+    return "last_event_id=" not in url or (polled is not None and polled.resumed_is_whole)
 
 
 def goes_on(response: LLMResponse) -> bool:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.call_ids import number_calls, number_messages
+from trace_recorder.dialects.dialect import Dialect, History
 from trace_recorder.dialects.json_access import (
     Members,
     arguments_of,
@@ -26,6 +27,7 @@ from trace_recorder.dialects.json_access import (
     role_of,
     text_part,
 )
+from trace_recorder.dialects.openai_chat import not_found
 from trace_recorder.dialects.sse import events, unstreamed
 from trace_recorder.values.messages import (
     Choice,
@@ -38,6 +40,7 @@ from trace_recorder.values.messages import (
     ToolCall,
     Usage,
 )
+from trace_recorder.values.token_counts import CACHE_APART
 
 
 def read_request(body: Payload) -> RequestReading:
@@ -266,3 +269,23 @@ class _Joined:
             message = {"role": self._role or "assistant", "content": self._assembled()}
             self._body = {"output": {"message": message}, **self._body}
         return JoinedStream(self._body, self._ended, number, self._error)
+
+
+DIALECT = Dialect(
+    name="bedrock-converse",
+    addresses={r"/model/.+/converse(?:-stream)?$": "bedrock"},
+    sdks=("bedrock",),
+    headers={},
+    operation="chat",
+    read_request=read_request,
+    read_response=read_response,
+    join_stream=join_stream,
+    not_found=not_found,
+    history=History("messages", read_message),
+    numbers_calls=True,
+    instructions_apart=True,
+    with_system=lambda body, text: {**body, "system": [{"text": text}]},
+    counting=CACHE_APART,
+    usage_on_request=False,
+    background=None,
+)

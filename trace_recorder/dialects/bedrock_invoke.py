@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 
 from trace_recorder.dialects import anthropic_messages, bedrock_converse, openai_chat
+from trace_recorder.dialects.dialect import Dialect
 from trace_recorder.dialects.json_access import Members, as_dict, as_list, as_text, join_texts, json_value
 from trace_recorder.dialects.sse import events, unstreamed
 from trace_recorder.values.messages import (
@@ -25,6 +26,7 @@ from trace_recorder.values.messages import (
     RequestReading,
     Usage,
 )
+from trace_recorder.values.token_counts import CACHE_APART
 
 _PROMPTS = ("prompt", "inputText", "message")
 """The members that hold a prompt: Llama and Mistral, Titan, Cohere."""
@@ -129,3 +131,23 @@ def _joined(bodies: list[dict[str, Payload]]) -> JoinedStream:
     joined |= {} if generation is None else {"generation": generation}
     joined |= {} if error is None else {"error": error}
     return JoinedStream(joined, ended, len(bodies), error)
+
+
+DIALECT = Dialect(
+    name="bedrock-invoke",
+    addresses={r"/model/.+/invoke(?:-with-response-stream)?$": "bedrock"},
+    sdks=("bedrock",),
+    headers={},
+    operation="chat",
+    read_request=read_request,
+    read_response=read_response,
+    join_stream=join_stream,
+    not_found=openai_chat.not_found,
+    history=None,
+    numbers_calls=True,
+    instructions_apart=False,
+    with_system=None,
+    counting=CACHE_APART,
+    usage_on_request=False,
+    background=None,
+)

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from trace_recorder.dialects import openai_chat
 from trace_recorder.dialects.call_ids import number_messages
+from trace_recorder.dialects.dialect import Dialect, History
 from trace_recorder.dialects.json_access import Members, as_dict, as_int, as_list, as_text, json_value
 from trace_recorder.dialects.sse import events, unstreamed
 from trace_recorder.values.messages import JoinedStream, LLMResponse, Message, Payload, RequestReading, Usage
 from trace_recorder.values.structs import replace
+from trace_recorder.values.token_counts import WHOLE
 
 _LAST = "message-end"
 
@@ -140,3 +142,23 @@ def _add_call(call: dict[str, Payload], delta: Payload) -> None:
     pieces = [as_text(one.get("arguments")) for one in (before, function)]
     call |= {name: value for name, value in members.items() if name != "function"}
     call["function"] = before | function | {"arguments": "".join(filter(None, pieces))}
+
+
+DIALECT = Dialect(
+    name="cohere-chat",
+    addresses={r"/v2/chat/?$": "cohere"},
+    sdks=("cohere",),
+    headers={},
+    operation="chat",
+    read_request=read_request,
+    read_response=read_response,
+    join_stream=join_stream,
+    not_found=openai_chat.not_found,
+    history=History("messages", read_message),
+    numbers_calls=True,
+    instructions_apart=False,
+    with_system=openai_chat.with_system_message,
+    counting=WHOLE,
+    usage_on_request=False,
+    background=None,
+)

@@ -5,10 +5,12 @@ There is no conversation: the input is a parameter, and the vectors are only in 
 
 from __future__ import annotations
 
+from trace_recorder.dialects.dialect import Dialect
 from trace_recorder.dialects.json_access import Members, as_text
-from trace_recorder.dialects.openai_chat import read_usage
+from trace_recorder.dialects.openai_chat import not_found, read_usage
 from trace_recorder.dialects.sse import unstreamed
 from trace_recorder.values.messages import JoinedStream, LLMResponse, Payload, RequestReading, Usage
+from trace_recorder.values.token_counts import WHOLE
 
 
 def read_request(body: Payload) -> RequestReading:
@@ -31,3 +33,23 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:  # noqa: 
 def join_stream(text: str) -> JoinedStream:
     """Read the answer: embeddings are not streamed."""
     return unstreamed(text)
+
+
+DIALECT = Dialect(
+    name="embeddings",
+    addresses={r"^/api/(?:.*/)?(?:embeddings|embed)/?$": "ollama", r"/(?:embeddings|embed)/?$": "openai"},
+    sdks=("openai", "ollama"),
+    headers={},
+    operation="embeddings",
+    read_request=read_request,
+    read_response=read_response,
+    join_stream=join_stream,
+    not_found=not_found,
+    history=None,
+    numbers_calls=True,
+    instructions_apart=False,
+    with_system=None,
+    counting=WHOLE,
+    usage_on_request=False,
+    background=None,
+)

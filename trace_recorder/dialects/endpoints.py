@@ -1,8 +1,9 @@
-"""Which requests are LLM calls, in which dialect, and who serves them: tables, one row for each fact.
+"""Which requests are LLM calls, in which dialect, and who serves them.
 
-An address is recognised by the end of its path, so proxies, gateways and local servers are recognised too. A request
-that matches no row is other traffic and is not recorded. The body is not examined. Where only the host and the port are
-known, as of a connection, `is_model_server` says whether a provider's models are there.
+The records of the dialects have the addresses. An address is recognised by the end of its path, so proxies, gateways
+and local servers are recognised too. A request to any other address is other traffic and is not recorded. The body is
+not examined. Where only the host and the port are known, as of a connection, `is_model_server` says whether a
+provider's models are there.
 """
 
 from __future__ import annotations
@@ -13,27 +14,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import quote, unquote, urlsplit
 
+from trace_recorder.dialects.dialect import DIALECTS, dialect_of
 from trace_recorder.dialects.event_stream import MEDIA_TYPE
 from trace_recorder.signal_handlers import ours
-
-API_OF_PATH: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
-    (api, re.compile(pattern))
-    for api, pattern in (
-        ("openai-chat", r"/(?:chat|agents)/completions/?$"),
-        ("openai-responses", r"/responses/?$"),
-        ("openai-completions", r"/completions/?$"),
-        ("embeddings", r"/(?:embeddings|embed)/?$"),
-        ("anthropic-messages", r"/v1/messages/?$|/publishers/anthropic/models/[^/:]+:(?:streamR|r)awPredict$"),
-        ("google-generate", r"/models/[^/]+:(?:streamG|g)enerateContent$"),
-        ("google-interactions", r"/interactions/?$"),
-        ("ollama-chat", r"/api/chat/?$"),
-        ("ollama-generate", r"/api/generate/?$"),
-        ("cohere-chat", r"/v2/chat/?$"),
-        ("bedrock-converse", r"/model/.+/converse(?:-stream)?$"),
-        ("anthropic-messages", r"/model/[^?]*anthropic[^/]*/invoke(?:-with-response-stream)?$"),
-        ("bedrock-invoke", r"/model/.+/invoke(?:-with-response-stream)?$"),
-    )
-)
 
 PROVIDER_OF_HOST: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (provider, re.compile(rf"(?:^|\.)(?:{pattern})$"))
@@ -99,7 +82,6 @@ _AROUND_CALLS = re.compile(
 """Addresses of what a provider does around the calls of its models: POSTs that are no calls."""
 
 _MODEL_IN_PATH = re.compile(r"/(?:models|deployments)/([^/:]+)|/model/(.+)/(?:converse|invoke)")
-_BEDROCK_PATH = re.compile(r"/model/.+/(?:converse|invoke)[a-z-]*$")
 _OLLAMA_PORT = 11434
 _STREAMING_PATH = re.compile(
     r":(?:streamGenerateContent|streamRawPredict)$|/(?:converse-stream|invoke-with-response-stream)$"
@@ -130,13 +112,33 @@ def endpoint_of(method: str, host: str, path: str, port: int | None = None) -> E
     """Recognise an LLM call; return None for other traffic."""
     if method != "POST":
         return None
-    for api, pattern in API_OF_PATH:
-        if pattern.search(path):
-            model = _MODEL_IN_PATH.search(path)
-            streams = _STREAMING_PATH.search(path) is not None
-            name = unquote(model[model.lastindex or 0]) if model else None
-            return Endpoint(api, provider_of(host, path, api, port), name, streams)
+    for api, dialect in DIALECTS.items():
+        for pattern, default in dialect.addresses.items():
+            if re.search(pattern, path):
+                model = _MODEL_IN_PATH.search(path)
+                streams = _STREAMING_PATH.search(path) is not None
+                name = unquote(model[model.lastindex or 0]) if model else None
+                return Endpoint(api, provider_of(host, path, default, port), name, streams)
     return None
+
+
+DIALECTS.on_change.append(endpoint_of.cache_clear)
+
+
+def polled_response(method: str, path: str) -> tuple[str, str] | None:
+    """Return the dialect and the id of the response that a request polls, or cancels; None for other requests."""
+    for api, dialect in DIALECTS.items():
+        found = dialect.background.path.search(path) if dialect.background else None
+        if found is not None and method == ("POST" if found[2] else "GET"):
+            return api, found[1]
+    return None
+
+
+def sdk_of(endpoint: Endpoint) -> str | None:
+    """Return whose SDK speaks to an endpoint; None if no SDK does."""
+    dialect = dialect_of(endpoint.api)
+    sdks = dialect.sdks if dialect else ()
+    return endpoint.provider if endpoint.provider in sdks else next(iter(sdks), None)
 
 
 @lru_cache(maxsize=64)
@@ -160,20 +162,14 @@ def with_model(path: str, model: str) -> str:
     return f"{path[:start]}{quote(model, safe='')}{path[end:]}"
 
 
-def provider_of(host: str, path: str, api: str, port: int | None = None) -> str:
-    """Return who serves a host: by its name, else by path or port, else the provider the dialect is named after."""
+def provider_of(host: str, path: str, default: str, port: int | None = None) -> str:
+    """Return who serves a host: by its name, else by path or port, else the default of the dialect's address."""
     provider = provider_of_host(host)
     if provider is not None:
         return provider
     if "/openai/deployments/" in path:
         return "azure"
-    if _BEDROCK_PATH.search(path):
-        return "bedrock"
-    if port == _OLLAMA_PORT:
-        return "ollama"
-    return (
-        "openai" if api == "embeddings" and not path.startswith("/api/") else _DEFAULT_PROVIDER[api.partition("-")[0]]
-    )
+    return "ollama" if port == _OLLAMA_PORT and default != "bedrock" else default
 
 
 def provider_of_host(host: str) -> str | None:
@@ -218,13 +214,3 @@ def _address_of(url: str) -> tuple[str, int]:
         return canonical_host(parts.hostname or ""), parts.port or (443 if parts.scheme == "https" else 80)
     except ours(ValueError):
         return "", 0
-
-
-_DEFAULT_PROVIDER = {
-    "openai": "openai",
-    "anthropic": "anthropic",
-    "google": "google",
-    "ollama": "ollama",
-    "embeddings": "ollama",
-    "cohere": "cohere",
-}

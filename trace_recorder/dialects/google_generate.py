@@ -15,6 +15,7 @@ from itertools import groupby
 
 from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.call_ids import count_made_up, number_calls, number_messages
+from trace_recorder.dialects.dialect import Dialect, History
 from trace_recorder.dialects.google_chunks import CAMEL_OF_SNAKE, camel, join_arguments, join_chunks, read_chunks
 from trace_recorder.dialects.json_access import (
     Members,
@@ -38,6 +39,7 @@ from trace_recorder.values.messages import (
     ToolCall,
     Usage,
 )
+from trace_recorder.values.token_counts import THOUGHTS_APART
 
 _FINISH_REASONS = {1: "STOP", 2: "MAX_TOKENS", 3: "SAFETY", 4: "RECITATION", 5: "OTHER"}
 """The names of the numbers that a client gets with `enum-encoding=int`. Later numbers differ between servers."""
@@ -286,3 +288,33 @@ def _usage(usage: dict[str, Payload]) -> Usage:
         reasoning_tokens=left.integer("thoughtsTokenCount"),
         extra=left.rest(),
     )
+
+
+def not_found(message: str) -> Payload:
+    """Return the error of Google's dialects."""
+    return {"error": {"code": 404, "message": message, "status": "NOT_FOUND"}}
+
+
+def _with_system_instruction(body: dict[str, Payload], text: str) -> dict[str, Payload]:
+    name = "system_instruction" if "system_instruction" in body else "systemInstruction"
+    return {**body, name: {"parts": [{"text": text}]}}
+
+
+DIALECT = Dialect(
+    name="google-generate",
+    addresses={r"/models/[^/]+:(?:streamG|g)enerateContent$": "google"},
+    sdks=("google",),
+    headers={},
+    operation="generate_content",
+    read_request=read_request,
+    read_response=read_response,
+    join_stream=join_stream,
+    not_found=not_found,
+    history=History("contents", read_message, MERGE_RULE),
+    numbers_calls=True,
+    instructions_apart=True,
+    with_system=_with_system_instruction,
+    counting=THOUGHTS_APART,
+    usage_on_request=False,
+    background=None,
+)

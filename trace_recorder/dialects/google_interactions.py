@@ -11,11 +11,14 @@ How the events of a stream are joined is defined in `interaction_events.py`.
 
 from __future__ import annotations
 
+import re
 from itertools import groupby
 
 from trace_recorder.dialects.background import NOT_FINAL
 from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.call_ids import number_calls, number_messages
+from trace_recorder.dialects.dialect import Background, Dialect
+from trace_recorder.dialects.google_generate import not_found
 from trace_recorder.dialects.interaction_events import join_events, kind_of
 from trace_recorder.dialects.json_access import (
     Members,
@@ -40,6 +43,7 @@ from trace_recorder.values.messages import (
     ToolCall,
     Usage,
 )
+from trace_recorder.values.token_counts import THOUGHTS_APART
 
 _MODEL_STEPS = ("model_output", "thought", "function_call")
 
@@ -228,3 +232,23 @@ def _usage(usage: dict[str, Payload]) -> Usage:
         reasoning_tokens=left.integer("total_thought_tokens"),
         extra=left.rest(),
     )
+
+
+DIALECT = Dialect(
+    name="google-interactions",
+    addresses={r"/interactions/?$": "google"},
+    sdks=("google",),
+    headers={},
+    operation="chat",
+    read_request=read_request,
+    read_response=read_response,
+    join_stream=join_stream,
+    not_found=not_found,
+    history=None,
+    numbers_calls=True,
+    instructions_apart=True,
+    with_system=lambda body, text: {**body, "system_instruction": text},
+    counting=THOUGHTS_APART,
+    usage_on_request=False,
+    background=Background(re.compile(r"/interactions/([^/]+?)(/cancel)?/?$"), resumed_is_whole=False),
+)

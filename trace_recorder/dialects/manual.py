@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from trace_recorder.dialects import anthropic_messages, google_generate, ollama_chat, openai_chat, openai_responses
 from trace_recorder.dialects.blocks import read_blocks
 from trace_recorder.dialects.chat_chunks import function_key
+from trace_recorder.dialects.dialect import MANUAL, Dialect, History
 from trace_recorder.dialects.json_access import (
     Members,
     arguments_of,
@@ -36,6 +37,7 @@ from trace_recorder.values.messages import (
     ToolResult,
     Usage,
 )
+from trace_recorder.values.token_counts import WHOLE
 from trace_recorder.values.trajectory import AgentStep
 
 _RESPONSE_READERS: tuple[tuple[str, Callable[[Payload, int], LLMResponse]], ...] = (
@@ -251,3 +253,23 @@ _STEP_TEXTS = ("state", "reflection", "error", "agent", "agent_id", "parent_agen
 """The members of a step that are texts."""
 _NUMBERS = (int, float)
 """The types of a number in JSON, without bool."""
+
+
+DIALECT = Dialect(
+    name=MANUAL,
+    addresses={},
+    sdks=(),
+    headers={},
+    operation="chat",
+    read_request=read_request,
+    read_response=read_response,
+    join_stream=join_stream,
+    not_found=openai_chat.not_found,
+    history=History("messages", read_message),
+    numbers_calls=False,
+    instructions_apart=False,
+    with_system=None,
+    counting=WHOLE,
+    usage_on_request=False,
+    background=None,
+)

@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trace_recorder.dialects.call_ids import number_calls, number_messages
+from trace_recorder.dialects.dialect import Dialect, History
 from trace_recorder.dialects.json_access import Members, arguments_of, as_dict, as_text, content_of, json_value, role_of
-from trace_recorder.dialects.openai_chat import read_bare, read_tool
+from trace_recorder.dialects.openai_chat import read_bare, read_tool, with_system_message
 from trace_recorder.dialects.sse import json_lines
 from trace_recorder.values.messages import (
     Choice,
@@ -26,6 +27,7 @@ from trace_recorder.values.messages import (
     ToolCall,
     Usage,
 )
+from trace_recorder.values.token_counts import WHOLE
 
 _PIECEWISE = ("content", "thinking", "response")
 """The members with strings that come in pieces."""
@@ -144,3 +146,28 @@ class _Object:
         """Return the object as it is without streaming."""
         message = {"message": self._message.assembled()} if self._message else {}
         return self._members | {name: "".join(pieces) for name, pieces in self._pieces.items()} | message
+
+
+def not_found(message: str) -> Payload:
+    """Return the error of Ollama's dialects."""
+    return {"error": message}
+
+
+DIALECT = Dialect(
+    name="ollama-chat",
+    addresses={r"/api/chat/?$": "ollama"},
+    sdks=("ollama",),
+    headers={},
+    operation="chat",
+    read_request=read_request,
+    read_response=read_response,
+    join_stream=join_stream,
+    not_found=not_found,
+    history=History("messages", read_message),
+    numbers_calls=True,
+    instructions_apart=False,
+    with_system=with_system_message,
+    counting=WHOLE,
+    usage_on_request=False,
+    background=None,
+)

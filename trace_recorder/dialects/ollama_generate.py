@@ -9,8 +9,10 @@ An answer is read as one of `ollama_chat.py`, with the text outside of a message
 from __future__ import annotations
 
 from trace_recorder.dialects import ollama_chat
+from trace_recorder.dialects.dialect import Dialect
 from trace_recorder.dialects.json_access import Members, as_dict, as_text
 from trace_recorder.values.messages import JoinedStream, LLMResponse, Message, Payload, RequestReading
+from trace_recorder.values.token_counts import WHOLE
 
 _IN_MESSAGE = {"response": "content", "thinking": "thinking"}
 """The members of the answer that a chat answer has in its message, and their names there."""
@@ -38,3 +40,23 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 def join_stream(text: str) -> JoinedStream:
     """Join the lines of a stream to the object that the same answer is without streaming."""
     return ollama_chat.join_stream(text)
+
+
+DIALECT = Dialect(
+    name="ollama-generate",
+    addresses={r"/api/generate/?$": "ollama"},
+    sdks=("ollama",),
+    headers={},
+    operation="text_completion",
+    read_request=read_request,
+    read_response=read_response,
+    join_stream=join_stream,
+    not_found=ollama_chat.not_found,
+    history=None,
+    numbers_calls=True,
+    instructions_apart=False,
+    with_system=lambda body, text: {**body, "system": text},
+    counting=WHOLE,
+    usage_on_request=False,
+    background=None,
+)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from trace_recorder.dialects.blocks import Blocks, is_reference
 from trace_recorder.dialects.call_ids import count_made_up, number_calls, number_messages
 from trace_recorder.dialects.chat_chunks import function_key, join_chunks
+from trace_recorder.dialects.dialect import Dialect, History
 from trace_recorder.dialects.json_access import (
     ROLES,
     Members,
@@ -39,6 +40,7 @@ from trace_recorder.values.messages import (
     Usage,
 )
 from trace_recorder.values.structs import replace
+from trace_recorder.values.token_counts import WHOLE
 
 _PLAIN = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", "refusal", "annotations"})
 """The members of an ordinary message (`_plain_message`)."""
@@ -319,3 +321,38 @@ def _joined_texts(parts: Payload) -> str | None:
 
 def _is_thinking(part: Payload) -> bool:
     return isinstance(part, dict) and part.get("type") == "thinking" and "thinking" in part
+
+
+def with_system_message(body: dict[str, Payload], text: str, name: str = "messages") -> dict[str, Payload]:
+    """Set the text of the first message if it is a system message. Otherwise insert a system message before it."""
+    messages = body.get(name)
+    messages = messages if isinstance(messages, list) else []
+    first = messages[0] if messages and isinstance(messages[0], dict) else {}
+    if first.get("role") in {"system", "developer"}:
+        return {**body, name: [{**first, "content": text}, *messages[1:]]}
+    return {**body, name: [{"role": "system", "content": text}, *messages]}
+
+
+def not_found(message: str) -> Payload:
+    """Return the error of OpenAI's dialects, and of servers that have no other one."""
+    return {"error": {"message": message, "type": "replay_mismatch", "param": None, "code": "replay_mismatch"}}
+
+
+DIALECT = Dialect(
+    name="openai-chat",
+    addresses={r"/(?:chat|agents)/completions/?$": "openai"},
+    sdks=("openai",),
+    headers={},
+    operation="chat",
+    read_request=read_request,
+    read_response=read_response,
+    join_stream=join_stream,
+    not_found=not_found,
+    history=History("messages", read_message),
+    numbers_calls=True,
+    instructions_apart=False,
+    with_system=with_system_message,
+    counting=WHOLE,
+    usage_on_request=True,
+    background=None,
+)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from trace_recorder.dialects import openai_chat
 from trace_recorder.dialects.chat_chunks import join_chunks
+from trace_recorder.dialects.dialect import Dialect
 from trace_recorder.dialects.json_access import Members, as_dict, as_list, as_text
 from trace_recorder.values.messages import JoinedStream, LLMResponse, Message, Payload, RequestReading
+from trace_recorder.values.token_counts import WHOLE
 
 
 def read_request(body: Payload) -> RequestReading:
@@ -38,3 +40,23 @@ def join_stream(text: str) -> JoinedStream:
 def _as_chunk(event: dict[str, Payload]) -> Payload:
     """Convert an event of Writer's, which has only a `value`, to the form of a chunk."""
     return {"choices": [{"index": 0, "text": event["value"]}]} if event.keys() == {"value"} else event
+
+
+DIALECT = Dialect(
+    name="openai-completions",
+    addresses={r"/completions/?$": "openai"},
+    sdks=("openai",),
+    headers={},
+    operation="text_completion",
+    read_request=read_request,
+    read_response=read_response,
+    join_stream=join_stream,
+    not_found=openai_chat.not_found,
+    history=None,
+    numbers_calls=True,
+    instructions_apart=False,
+    with_system=None,
+    counting=WHOLE,
+    usage_on_request=True,
+    background=None,
+)

@@ -11,12 +11,14 @@ joined is defined in `response_events.py`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import reduce
 
 from trace_recorder.dialects.background import NOT_FINAL
 from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.call_ids import number_calls, number_messages
+from trace_recorder.dialects.dialect import Background, Dialect, History
 from trace_recorder.dialects.json_access import (
     Members,
     arguments_of,
@@ -29,11 +31,12 @@ from trace_recorder.dialects.json_access import (
     role_of,
     text_part,
 )
-from trace_recorder.dialects.openai_chat import read_bare, read_tool, read_usage
+from trace_recorder.dialects.openai_chat import not_found, read_bare, read_tool, read_usage, with_system_message
 from trace_recorder.dialects.response_events import join_events
 from trace_recorder.dialects.split_messages import MergeRule, read_groups
 from trace_recorder.values.messages import Choice, JoinedStream, LLMResponse, Message, Payload, RequestReading, ToolCall
 from trace_recorder.values.structs import replace
+from trace_recorder.values.token_counts import WHOLE
 
 _TEXT_PARTS = ("input_text", "output_text", "text")
 
@@ -205,3 +208,31 @@ def _read_call(kind: str, members: Members) -> ToolCall:
         return ToolCall(call_id, name, free_text, extra={"type": kind} | members.rest())
     about = {"type": kind, "id": members.take("id"), "status": members.take("status")}
     return ToolCall(call_id, name or kind, members.rest(), extra=Members(about).rest())
+
+
+def _with_instructions(body: dict[str, Payload], text: str) -> dict[str, Payload]:
+    given = body.get("input")
+    first = given[0] if isinstance(given, list) and given and isinstance(given[0], dict) else {}
+    if first.get("role") in {"system", "developer"} and not body.get("instructions"):
+        return with_system_message(body, text, "input")
+    return {**body, "instructions": text}
+
+
+DIALECT = Dialect(
+    name="openai-responses",
+    addresses={r"/responses/?$": "openai"},
+    sdks=("openai",),
+    headers={},
+    operation="chat",
+    read_request=read_request,
+    read_response=read_response,
+    join_stream=join_stream,
+    not_found=not_found,
+    history=History("input", read_message, MERGE_RULE),
+    numbers_calls=True,
+    instructions_apart=False,
+    with_system=_with_instructions,
+    counting=WHOLE,
+    usage_on_request=False,
+    background=Background(re.compile(r"/responses/([^/]+?)(/cancel)?/?$"), resumed_is_whole=True),
+)

@@ -25,7 +25,7 @@ from typing import Any, Literal
 
 from trace_recorder.attach.recorder import TrajectoryRecorder
 from trace_recorder.attach.subprocess.supervisor import record_exit
-from trace_recorder.dialects.readers import reader_of
+from trace_recorder.dialects.dialect import dialect_of
 from trace_recorder.guard import Guard
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.journal_reader import Record, read
@@ -229,13 +229,13 @@ class _Conversations:
 
 def _prefix_digests(api: str, body: bytes) -> Iterator[bytes]:
     """Yield a digest of what the first messages of a request say, for each number of them."""
-    reader = reader_of(api)
+    dialect = dialect_of(api)
     try:
         request = json.loads(body)
     except ours(ValueError, RecursionError):
         return
     digest = b""
-    for message in reader.read_request(request).messages if reader else ():
+    for message in dialect.read_request(request).messages if dialect else ():
         digest = blake2b(digest + says_key(message), digest_size=16).digest()
         yield digest
 

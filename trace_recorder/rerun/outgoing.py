@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from trace_recorder.dialects.dialect import dialect_of
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.signal_handlers import ours
 from trace_recorder.values.messages import Payload
@@ -61,8 +62,10 @@ class Changes:
         asked = body.get("model")
         if self.model is not None and isinstance(asked, str) and asked in self.replaced:
             body = {**body, "model": self.model}
-        with_system = _SYSTEM.get(endpoint.api)
-        return body if self.system is None or with_system is None else with_system(body, self.system)
+        dialect = dialect_of(endpoint.api)
+        if self.system is None or dialect is None or dialect.with_system is None:
+            return body
+        return dialect.with_system(body, self.system)
 
     def _edited(self, body: dict[str, Payload]) -> Payload:
         if self.edit is None:
@@ -77,40 +80,3 @@ def model_of(endpoint: Endpoint, body: Payload) -> str | None:
     """The model that a request asks for, by its address or by its body."""
     said = body.get("model") if isinstance(body, dict) else None
     return endpoint.model or (said if isinstance(said, str) else None)
-
-
-def _with_message(body: dict[str, Payload], text: str, name: str = "messages") -> dict[str, Payload]:
-    """The first message says the text, if it is a system message; else one that says it stands before it."""
-    messages = body.get(name)
-    messages = messages if isinstance(messages, list) else []
-    first = messages[0] if messages and isinstance(messages[0], dict) else {}
-    if first.get("role") in {"system", "developer"}:
-        return {**body, name: [{**first, "content": text}, *messages[1:]]}
-    return {**body, name: [{"role": "system", "content": text}, *messages]}
-
-
-def _with_instructions(body: dict[str, Payload], text: str) -> dict[str, Payload]:
-    given = body.get("input")
-    first = given[0] if isinstance(given, list) and given and isinstance(given[0], dict) else {}
-    if first.get("role") in {"system", "developer"} and not body.get("instructions"):
-        return _with_message(body, text, "input")
-    return {**body, "instructions": text}
-
-
-def _with_system_instruction(body: dict[str, Payload], text: str) -> dict[str, Payload]:
-    name = "system_instruction" if "system_instruction" in body else "systemInstruction"
-    return {**body, name: {"parts": [{"text": text}]}}
-
-
-_SYSTEM: dict[str, Callable[[dict[str, Payload], str], dict[str, Payload]]] = {
-    "openai-chat": _with_message,
-    "openai-responses": _with_instructions,
-    "anthropic-messages": lambda body, text: {**body, "system": text},
-    "google-generate": _with_system_instruction,
-    "google-interactions": lambda body, text: {**body, "system_instruction": text},
-    "ollama-chat": _with_message,
-    "ollama-generate": lambda body, text: {**body, "system": text},
-    "cohere-chat": _with_message,
-    "bedrock-converse": lambda body, text: {**body, "system": [{"text": text}]},
-}
-"""How each dialect is given a system prompt; the others have none."""

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from trace_recorder.dialects.dialect import ENDED_BY_SERVER
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.dialects.event_stream import FRAMING, encode_line
 from trace_recorder.dialects.json_access import as_dict, as_number, as_text
-from trace_recorder.dialects.readers import ENDED_BY_SERVER
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.guard import try_call
 from trace_recorder.signal_handlers import ours

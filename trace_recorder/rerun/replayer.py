@@ -21,8 +21,7 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
 from trace_recorder.capture.decoding import plain_request
-from trace_recorder.dialects.background import polled_response
-from trace_recorder.dialects.endpoints import Endpoint
+from trace_recorder.dialects.endpoints import Endpoint, polled_response
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.recording.stand_ins import Outcome, run_it, stand_in_for_tools
 from trace_recorder.rerun.clients import Installed

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
-from trace_recorder.dialects.endpoints import BASE_URL_VARIABLES, Endpoint, endpoint_of
+from trace_recorder.dialects.dialect import DIALECTS, dialect_of
+from trace_recorder.dialects.endpoints import BASE_URL_VARIABLES, endpoint_of, sdk_of
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.loopback import HOST, why_refused
 from trace_recorder.rerun.recorded import Recording
@@ -56,25 +57,14 @@ class ReplayServer(ThreadingHTTPServer):
 
 def base_urls(recording: Recording, url: str) -> dict[str, str]:
     """The variables of the environment that lead the SDKs of a recording's dialects to a server."""
-    spoken = {_family(one.endpoint) for one in recording.exchanges}
-    return {variable: f"{url}{path}" for family, (variable, path) in BASE_URL_VARIABLES.items() if family in spoken}
-
-
-def _family(endpoint: Endpoint) -> str:
-    """Whose SDK speaks a dialect; embeddings are those of OpenAI or Ollama."""
-    family = endpoint.api.partition("-")[0]
-    return family if family != "embeddings" else "ollama" if endpoint.provider == "ollama" else "openai"
+    speaking = {sdk_of(one.endpoint) for one in recording.exchanges}
+    return {variable: f"{url}{path}" for sdk, (variable, path) in BASE_URL_VARIABLES.items() if sdk in speaking}
 
 
 def error_body(api: str, message: str) -> Payload:
-    """An error as a dialect states it."""
-    if api.startswith("anthropic"):
-        return {"type": "error", "error": {"type": "not_found_error", "message": message}}
-    if api.startswith("google"):
-        return {"error": {"code": NOT_FOUND, "message": message, "status": "NOT_FOUND"}}
-    if api.startswith("ollama"):
-        return {"error": message}
-    return {"error": {"message": message, "type": "replay_mismatch", "param": None, "code": "replay_mismatch"}}
+    """Return an error as a dialect states it, or as OpenAI does if the dialect is unknown."""
+    dialect = dialect_of(api) or DIALECTS["openai-chat"]
+    return dialect.not_found(message)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload
-from trace_recorder.values.token_counts import COUNTED_APART, prompt_tokens
+from trace_recorder.values.token_counts import WHOLE, counting_of, prompt_tokens
 from trace_recorder.values.trajectory import AgentStep
 
 _TOKEN_COUNTS = (
@@ -68,7 +68,8 @@ def interaction_counts(one: LLMInteraction) -> Counts:
         value = getattr(usage, name)
         if value is not None:
             counts[name] = value
-    total = prompt_tokens(one) if one.api in COUNTED_APART else usage.input_tokens
+    is_whole = one.api is not None and counting_of(one.api) is WHOLE
+    total = usage.input_tokens if is_whole else prompt_tokens(one)
     if total is not None:
         counts["total_input_tokens"] = total
     if usage.cache_read_input_tokens is not None:

@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from trace_recorder.dialects.dialect import is_embedding
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload
 from trace_recorder.values.prompt_changes import Change, Numbers, applied, ranges_of
@@ -103,7 +104,7 @@ class Prompts:
 
     def _turn(self, one: LLMInteraction, number: int) -> Turn | None:
         """Return what the call continues. One that is not answered yet is added again when it is."""
-        if one.api == "embeddings":
+        if is_embedding(one.api):
             return None
         if not one.answered:
             self._unanswered.add(number)

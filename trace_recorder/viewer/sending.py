@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from trace_recorder.dialects.dialect import dialect_of
 from trace_recorder.dialects.endpoints import provider_of_host
 from trace_recorder.viewer.parts import Json
 
@@ -30,17 +31,16 @@ _HEADERS = {"anthropic": "x-api-key", "azure": "api-key", "google": "x-goog-api-
 
 def sending_of(url: str | None, api: str | None) -> Json:
     """Return the headers to send, and the header and the variable of the key; no key for an unknown host."""
-    headers: Json = {"Content-Type": "application/json"}
-    if api is not None and api.startswith("anthropic"):
-        headers["anthropic-version"] = "2023-06-01"
+    dialect = dialect_of(api)
+    headers: Json = {"Content-Type": "application/json", **(dialect.headers if dialect else {})}
     match = _PLAIN_HTTPS.match(url or "")
     provider = provider_of_host(match[1].lower()) if match else None
-    return {"headers": headers, "key": _key(provider, api or "") if provider else None}
+    return {"headers": headers, "key": _key(provider, dialect.sdks if dialect else ()) if provider else None}
 
 
-def _key(provider: str, api: str) -> Json:
+def _key(provider: str, sdks: tuple[str, ...]) -> Json:
     variable = _VARIABLES.get(provider, f"{provider.upper()}_API_KEY")
     header = _HEADERS.get(provider)
-    if header is None or (provider != "azure" and not api.startswith(provider)):
+    if header is None or (provider != "azure" and provider not in sdks):
         return {"header": "Authorization", "prefix": "Bearer ", "variable": variable}
     return {"header": header, "prefix": "", "variable": variable}

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Literal, get_args
 
+from trace_recorder.dialects.dialect import is_embedding
 from trace_recorder.values.content_parts import Part
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload
@@ -156,7 +157,7 @@ _COUNTS: Mapping[str, Callable[[Trajectory], int]] = {
     UNANSWERED: lambda run: sum(_is_unanswered(one) for one in interactions_of(run)),
     ARGUMENTS: _count_odd_arguments,
     CHOICES: lambda run: sum(max(0, len(one.response.choices) - 1) for one in run.llm_interactions),
-    EMBEDDINGS: lambda run: sum(one.api == "embeddings" for one in run.llm_interactions),
+    EMBEDDINGS: lambda run: sum(is_embedding(one.api) for one in run.llm_interactions),
     ATTEMPTS: lambda run: sum(max(0, len(one.attempts) - 1) for one in run.llm_interactions),
     SAMPLED: _count_sampled,
     STEP_NOTES: _count_step_notes,

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from trace_recorder.dialects.dialect import may_omit_usage
 from trace_recorder.dialects.json_access import as_dict, as_list
-from trace_recorder.dialects.stream_usage import may_omit_usage
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Choice, Payload
 

@@ -7,6 +7,7 @@ import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from tests.secrets.corpus import keys
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign import langfuse, langsmith, mlflow, phoenix
 from trace_recorder.imports.foreign import otlp as otlp_format
-from trace_recorder.imports.foreign.formats import Format, Source, journal_lines
+from trace_recorder.imports.foreign.formats import Source, journal_lines
 from trace_recorder.imports.loader import load_lines
 
 _CASES: dict[str, tuple[Any, Any]] = {
@@ -51,8 +52,8 @@ _VALUES = [
 ]
 
 
-def _attempt(module: Format, path: Path, data: bytes) -> bool:
-    """Read a file by its format's module alone, as a run of ours. False if it is refused."""
+def _attempt(module: ModuleType, path: Path, data: bytes) -> bool:
+    """Read a file by its format alone, as a run of ours. False if it is refused."""
     path.write_bytes(data)
     try:
         module.recognizes(Source(path))

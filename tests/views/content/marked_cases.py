@@ -14,8 +14,8 @@ from typing import Any
 from tests.wire.corpus import load
 from trace_recorder import Trajectory
 from trace_recorder.derive.tool_matching import step_of
+from trace_recorder.dialects.dialect import dialect_of, join_stream
 from trace_recorder.dialects.json_access import json_value
-from trace_recorder.dialects.readers import join_stream, reader_of
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import RequestReading, ToolResult
 
@@ -87,7 +87,7 @@ class _Source:
 
 def run(api: str, request: Payload, response: Payload) -> Trajectory:
     """A run of one exchange."""
-    reader = reader_of(api)
+    reader = dialect_of(api)
     assert reader is not None
     one = LLMInteraction(
         "llm_1",
@@ -332,7 +332,7 @@ def of_corpus() -> Iterator[Case]:
     """One exchange for each shape of each thing that a message or an answer of the corpus holds."""
     seen: set[tuple[str, ...]] = set()
     for exchange in load():
-        if exchange.status >= 400 or reader_of(exchange.dialect) is None or exchange.dialect == "embeddings":  # noqa: PLR2004 - HTTP
+        if exchange.status >= 400 or dialect_of(exchange.dialect) is None or exchange.dialect == "embeddings":  # noqa: PLR2004 - HTTP
             continue
         body = _body(exchange)
         for side, whole in (("request", exchange.request), ("response", body)):

@@ -9,8 +9,8 @@ message from another provider loses its reasoning; the client annotates the run 
 from __future__ import annotations
 
 from trace_recorder.clients.wire_formats.wire_format import WireFormat
+from trace_recorder.dialects.dialect import dialect_of
 from trace_recorder.dialects.json_access import as_dict, map_inside
-from trace_recorder.dialects.readers import reader_of
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall
 from trace_recorder.values.structs import replace
 
@@ -81,10 +81,10 @@ def _kept(message: Message, wire_format: WireFormat, provider: str) -> Message:
 
 def _is_unchanged(turn: Payload, message: Message, wire_format: WireFormat) -> bool:
     """Whether a message has the content and the tool calls of its turn: the caller may have changed it."""
-    reader = reader_of(wire_format.api)
-    if reader is None:
+    dialect = dialect_of(wire_format.api)
+    if dialect is None:
         return False
-    said = reader.read_response(wire_format.body_of(turn))
+    said = dialect.read_response(wire_format.body_of(turn))
     same_calls = [_sent_values(call) for call in said.tool_calls] == [_sent_values(call) for call in message.tool_calls]
     return same_calls and (said.content or None) == (message.content or None)
 

@@ -15,9 +15,11 @@ from itertools import groupby, pairwise
 from trace_recorder.dialects.json_access import as_text
 from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import Call, ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.values.messages import LLMResponse, Message, without_none
+from trace_recorder.values.token_counts import WHOLE
 
 _START = "# aider chat started at "
 _USER, _PRINTED, _END = "#### ", "> ", "  "
@@ -158,3 +160,6 @@ def _usage(match: re.Match[str]) -> Members:
     return {**exact, **without_none(cost=float(cost) if cost and cost.count(".") < 2 and cost != "." else None)} | (
         {"extra": {"rounded": rounded}} if rounded else {}
     )
+
+
+FORMAT = ImportFormat(name="aider", recognizes=recognizes, read=read, counting=WHOLE)

@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from trace_recorder.dialects.json_access import as_text, role_of
 from trace_recorder.imports.foreign.clocks import stated_time
 from trace_recorder.imports.foreign.histories import Histories
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import Call, ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Source
+from trace_recorder.values.token_counts import WHOLE
 
 _ENTRY = re.compile(r"(TO LLM|LLM RESPONSE) (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)")
 _BETWEEN = "-------"
@@ -108,3 +110,6 @@ def _add(run: ForeignRun, requests: Histories, request: _Entry, answer: _Entry |
     said = [message["content"] for message in messages if message["role"] == "user"]
     run.task = run.task or (as_text(said[-1]) if said else None)
     run.events.append(call)
+
+
+FORMAT = ImportFormat(name="aider-llm", recognizes=recognizes, read=read, counting=WHOLE)

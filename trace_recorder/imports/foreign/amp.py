@@ -12,10 +12,12 @@ from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.block_messages import add_answer, add_message, first_text
 from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.token_counts import CACHE_APART
 
 _FAILED = {"error": True, "cancelled": True, "rejected-by-user": True, "done": False}
 _UNFINISHED = {"cancelled", "error", "streaming"}
@@ -98,3 +100,6 @@ def _block(block: Payload) -> Payload:
     content = value if isinstance(value, str) else None if value is None else to_json(value)
     block_of_result: Members = {"type": "tool_result", "tool_use_id": members["toolUseID"], "content": content}
     return block_of_result | without_none(is_error=failed)
+
+
+FORMAT = ImportFormat(name="amp", recognizes=recognizes, read=read, counting=CACHE_APART)

@@ -15,9 +15,11 @@ from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.block_messages import add_answer, add_message, first_text
 from trace_recorder.imports.foreign.clocks import stated_time
 from trace_recorder.imports.foreign.conversations import MEMBERS, begins_with, conversations, messages_of
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import ForeignRun, Members, Missing
 from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.values.messages import Message, Payload, without_none
+from trace_recorder.values.token_counts import WHOLE
 
 _ROLES = {"system", "developer", "user", "assistant"}
 _BLOCKS = {"tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use"}
@@ -112,3 +114,6 @@ def _usage(metrics: Members) -> Members:
 
 def _first(*numbers: int | None) -> int | None:
     return next((number for number in numbers if number is not None), None)
+
+
+FORMAT = ImportFormat(name="anthropic-history", recognizes=recognizes, read=read, counting=WHOLE)

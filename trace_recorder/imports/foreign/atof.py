@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.spans.span import Span, SpanEvent, utc
 from trace_recorder.imports.foreign.spans.trace import run_of, traces
 from trace_recorder.values.messages import without_none
+from trace_recorder.values.token_counts import WHOLE
 
 
 def recognizes(source: Source) -> bool:
@@ -85,3 +87,6 @@ def _add_mark(spans: dict[str, Span], mark: Members) -> Kept | None:
     more = {key: value for key in ("data", "metadata") if (value := mark.get(key)) is not None}
     span.events.append(SpanEvent(name, time, more))
     return None
+
+
+FORMAT = ImportFormat(name="atof", recognizes=recognizes, read=read, counting=WHOLE)

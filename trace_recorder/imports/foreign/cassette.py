@@ -15,6 +15,7 @@ from typing import Any
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.guard import try_call
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import Event, Exchange, ForeignRun, Members, Missing
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.wire import (
@@ -29,6 +30,7 @@ from trace_recorder.imports.foreign.wire import (
 from trace_recorder.imports.foreign.zstd import opened
 from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH
 from trace_recorder.values.messages import Payload
+from trace_recorder.values.token_counts import WHOLE
 
 _BEGIN = b"interactions:"
 MAX_YAML_BYTES = 64 * 1024 * 1024
@@ -133,3 +135,6 @@ def _refuse(error: Exception, source: Source) -> Payload:
     if isinstance(error, TrajectoryFormatError):
         raise error
     raise TrajectoryFormatError(f"{source.path} is not YAML: {error}") from None
+
+
+FORMAT = ImportFormat(name="vcr", recognizes=recognizes, read=read, counting=WHOLE)

@@ -12,9 +12,11 @@ from trace_recorder.dialects import openai_chat
 from trace_recorder.dialects.call_ids import CallNumbering
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text, join_texts
 from trace_recorder.imports.foreign.conversations import MEMBERS, begins_with, conversations, messages_of
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import Call, Conversation, Event, ForeignRun, Members, Missing, ToolRun
 from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.values.messages import Message, Payload, ToolCall
+from trace_recorder.values.token_counts import WHOLE
 
 _ROLES = {"system", "developer", "user", "assistant", "tool", "function"}
 _OF_A_SESSION = {"session_id", "sessionId", "timestamp"}
@@ -97,3 +99,6 @@ def _text(message: Message) -> str | None:
     if not isinstance(message.content, list):
         return message.content
     return join_texts((as_text(as_dict(part).get("text")) for part in message.content), "\n\n")
+
+
+FORMAT = ImportFormat(name="chat-messages", recognizes=recognizes, read=read, counting=WHOLE)

@@ -22,9 +22,11 @@ from trace_recorder.dialects.json_access import (
 from trace_recorder.imports.foreign.agent_history import AgentHistory, Position
 from trace_recorder.imports.foreign.block_messages import first_text
 from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, without_none
+from trace_recorder.values.token_counts import WHOLE
 
 _THOUGHTS = ("thoughts", "reasoning_recap")
 _TEXTS = ("text", "result", "content")
@@ -189,3 +191,6 @@ def _text(message: Members) -> str | None:
 def _thought(message: Members) -> str | None:
     thoughts = as_list(as_dict(message.get("content")).get("thoughts"))
     return join_texts((as_text(as_dict(one).get("content")) for one in thoughts), "\n\n")
+
+
+FORMAT = ImportFormat(name="chatgpt", recognizes=recognizes, read=read, counting=WHOLE)

@@ -13,11 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text, map_inside
 from trace_recorder.imports.foreign.clocks import later, stated_time
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import Event, Exchange, ForeignRun, Members, Missing
 from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.imports.foreign.wire import header_pairs, model_endpoint, other_requests, with_gap
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.token_counts import WHOLE
 
 _BUNDLE, _RECORD, _BLOB = "__claude_tap_compact_trace__", "__claude_tap_compact_record__", "__claude_tap_blob_ref__"
 _INSIDE = 4
@@ -127,3 +129,6 @@ def _event_text(event: Members) -> str:
     name, data = as_text(event.get("event")), event.get("data")
     text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
     return (f"event: {name}\n" if name else "") + "".join(f"data: {line}\n" for line in text.split("\n")) + "\n"
+
+
+FORMAT = ImportFormat(name="claude-tap", recognizes=recognizes, read=read, counting=WHOLE)

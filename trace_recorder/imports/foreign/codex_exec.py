@@ -12,10 +12,12 @@ from collections.abc import Iterator
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text, join_texts
 from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.answer_parts import AnswerParts
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Kept, Members
 from trace_recorder.imports.foreign.session_lines import session_lines
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.messages import Message, Payload, ToolCall
+from trace_recorder.values.token_counts import WHOLE
 
 _ENDED = {"completed": False, "failed": True, "declined": True}
 """The statuses of an item that has ended: whether it failed."""
@@ -143,3 +145,6 @@ def _output(item: Members) -> str | list[Payload] | None:
         return as_list(as_dict(item.get("result")).get("content")) or as_text(as_dict(item.get("error")).get("message"))
     states = item.get("agents_states")
     return None if states is None else [{"type": "agents_states", "agents_states": states}]
+
+
+FORMAT = ImportFormat(name="codex-exec", recognizes=recognizes, read=read, counting=WHOLE)

@@ -13,10 +13,12 @@ from trace_recorder.dialects.json_access import as_dict, as_list, as_text, join_
 from trace_recorder.dialects.openai_chat import read_message, read_usage
 from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.block_messages import first_text
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage, without_none
 from trace_recorder.values.structs import replace
+from trace_recorder.values.token_counts import WHOLE
 
 _NAMES = {"toolCalls": "tool_calls", "toolCallId": "tool_call_id"}
 _FAILED = {"errored": True, "done": False}
@@ -137,3 +139,6 @@ def _part(part: Members) -> Payload:
 def _text(content: Payload) -> str | None:
     parts = as_list(content)
     return as_text(content) or join_texts((as_text(as_dict(part).get("text")) for part in parts), "\n\n")
+
+
+FORMAT = ImportFormat(name="continue", recognizes=recognizes, read=read, counting=WHOLE)

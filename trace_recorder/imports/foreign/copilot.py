@@ -13,10 +13,12 @@ from trace_recorder.dialects.json_access import arguments_of, as_dict, as_int, a
 from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.clocks import stated_time
 from trace_recorder.imports.foreign.identities import joined_id
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import MAIN, Agent, Annotation, ForeignRun, Kept, Members, ToolRun
 from trace_recorder.imports.foreign.session_lines import session_lines
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.messages import LLMResponse, Message, ToolCall, Usage, without_none
+from trace_recorder.values.token_counts import WHOLE
 
 _START = "session.start"
 _EVENTS = {_START, "session.resume", "user.message", "assistant.message", "tool.execution_complete"}
@@ -175,3 +177,6 @@ def _tool_call(asked: Members) -> ToolCall:
     return ToolCall(
         as_text(asked.get("toolCallId")) or "", as_text(asked.get("name")) or "", arguments_of(asked.get("arguments"))
     )
+
+
+FORMAT = ImportFormat(name="copilot", recognizes=recognizes, read=read, counting=WHOLE)

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.block_messages import add_answer, add_message, first_text
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members
 from trace_recorder.imports.foreign.session_lines import session_lines
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.messages import Payload
+from trace_recorder.values.token_counts import WHOLE
 
 _META, _TOOLS = "cursor_session_meta", "cursor_available_tools"
 
@@ -60,3 +62,6 @@ def _read_other(run: ForeignRun, members: Members) -> None:
     elif kind == "turn_ended":
         run.status = "completed" if members.get("status") == "success" else "unknown"
     run.events.append(Kept(what=kind or "line", value=members))
+
+
+FORMAT = ImportFormat(name="cursor", recognizes=recognizes, read=read, counting=WHOLE)

@@ -11,10 +11,12 @@ from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.imports.foreign.agent_history import AgentHistory, Position
 from trace_recorder.imports.foreign.block_messages import add_answer, add_message, first_text
 from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members
 from trace_recorder.imports.foreign.session_lines import session_lines
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.messages import without_none
+from trace_recorder.values.token_counts import WHOLE
 
 _ABOUT = ("version", "cwd", "title")
 _HIDDEN = "llm_only"
@@ -64,3 +66,6 @@ def _read_other(run: ForeignRun, members: Members, time: str) -> None:
         run.identity = as_text(members.get("id")) or run.identity
         run.source |= {name: members[name] for name in _ABOUT if name in members}
     run.events.append(Kept(what=as_text(members.get("type")) or "line", value=members, time=time))
+
+
+FORMAT = ImportFormat(name="droid", recognizes=recognizes, read=read, counting=WHOLE)

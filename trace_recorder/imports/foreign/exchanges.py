@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from zlib import crc32
 
+from trace_recorder.dialects.dialect import join_stream, why_incomplete
 from trace_recorder.dialects.endpoints import asks_for_stream, is_stream_type
-from trace_recorder.dialects.readers import join_stream, why_incomplete
 from trace_recorder.imports.foreign.run import Exchange, Members
 from trace_recorder.storage.body_encoding import body_member, packed, text_member
 from trace_recorder.storage.items.encoder import ItemEncoder

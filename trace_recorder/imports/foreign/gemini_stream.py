@@ -12,10 +12,12 @@ from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.answer_parts import AnswerParts
 from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Kept, Members
 from trace_recorder.imports.foreign.session_lines import session_lines
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.messages import Message, ToolCall
+from trace_recorder.values.token_counts import WHOLE
 
 _PARTS = {"message", "tool_use", "tool_result"}
 
@@ -114,3 +116,6 @@ def _result(line: Members) -> Message:
     if error:
         extra["error"] = {**error, "output": line.get("output")}
     return Message("tool", text, call_id=as_text(line.get("tool_id")), extra=extra)
+
+
+FORMAT = ImportFormat(name="gemini-stream", recognizes=recognizes, read=read, counting=WHOLE)

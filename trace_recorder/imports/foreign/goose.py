@@ -14,10 +14,12 @@ from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.block_messages import add_answer, add_message, first_text
 from trace_recorder.imports.foreign.clocks import stated_time
 from trace_recorder.imports.foreign.goose_blocks import in_blocks
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import Annotation, Call, ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.sqlite_file import MAGIC, Database, json_of, opened
 from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.token_counts import WHOLE
 
 _ABOUT = ("working_dir", "description", "name", "session_type", "parent_session_id", "recipe_json")
 _COUNTS = ("input_tokens", "output_tokens", "total_tokens", "cache_read_tokens", "cache_write_tokens", "cost")
@@ -176,3 +178,6 @@ def _set_usage(run: ForeignRun, ledger: list[Members]) -> None:
         if call.response is not None and usage:
             call.response["usage"] = usage
     run.events += [Kept(what="usage of a compaction", value=row) for row in ledger if row.get("is_compaction")]
+
+
+FORMAT = ImportFormat(name="goose", recognizes=recognizes, read=read, counting=WHOLE)

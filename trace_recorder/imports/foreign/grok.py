@@ -12,9 +12,11 @@ from trace_recorder.dialects import manual
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text, content_of, join_texts
 from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.block_messages import first_text
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, without_none
+from trace_recorder.values.token_counts import WHOLE
 
 _KINDS = {"system", "user", "assistant", "tool_result", "reasoning", "backend_tool_call"}
 _BEFORE_ANSWERS = {"reasoning", "backend_tool_call"}
@@ -89,3 +91,6 @@ def _texts(reasoning: Members) -> list[str | None]:
 def _call(given: Payload) -> ToolCall:
     read = manual.read_tool_call(given)
     return ToolCall(read.call_id, read.name, read.arguments)
+
+
+FORMAT = ImportFormat(name="grok", recognizes=recognizes, read=read, counting=WHOLE)

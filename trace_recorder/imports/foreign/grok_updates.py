@@ -13,10 +13,12 @@ from trace_recorder.dialects.json_access import as_dict, as_list, as_text, join_
 from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.answer_parts import AnswerParts
 from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Kept, Members
 from trace_recorder.imports.foreign.session_lines import session_lines
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.messages import Message, Payload, ToolCall
+from trace_recorder.values.token_counts import WHOLE
 from trace_recorder.values.trajectory import Status
 
 _ENDED = {"completed": False, "failed": True}
@@ -130,3 +132,6 @@ def _tool_call(update: Members) -> ToolCall:
     arguments = update.get("rawInput")
     name = as_text(tool.get("name")) or as_text(update.get("title")) or ""
     return ToolCall(as_text(update.get("toolCallId")) or "", name, {} if arguments is None else arguments)
+
+
+FORMAT = ImportFormat(name="grok-updates", recognizes=recognizes, read=read, counting=WHOLE)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text
 from trace_recorder.imports.foreign.clocks import later, stated_time
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import Event, Exchange, ForeignRun, Members, Missing
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.wire import (
@@ -22,6 +23,7 @@ from trace_recorder.imports.foreign.wire import (
     with_gap,
 )
 from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.token_counts import WHOLE
 
 
 def recognizes(source: Source) -> bool:
@@ -91,3 +93,6 @@ def _body(content: Members) -> bytes | None:
     if not isinstance(text, str):
         return None
     return from_base64(text) if content.get("encoding") == "base64" else as_bytes(text)
+
+
+FORMAT = ImportFormat(name="har", recognizes=recognizes, read=read, counting=WHOLE)

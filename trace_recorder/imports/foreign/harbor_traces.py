@@ -18,11 +18,13 @@ from trace_recorder.dialects.openai_chat import read_message
 from trace_recorder.imports.foreign.clocks import stated_time
 from trace_recorder.imports.foreign.conversations import MEMBERS, begins_with, conversations, messages_of
 from trace_recorder.imports.foreign.histories import Histories
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import Call, ForeignRun, Members, Missing, Score
 from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.imports.foreign.tagged_text import chat_answer, tools_in
 from trace_recorder.values.message_equality import says_key
 from trace_recorder.values.messages import Payload
+from trace_recorder.values.token_counts import WHOLE
 
 _ROW = {"conversations", "agent", "episode", "trial_name"}
 _OF_THE_RUN = {*MEMBERS, "model", "model_provider", "date", "tool_definitions", "result", "instruction", "episode"}
@@ -105,3 +107,6 @@ def _add_result(run: ForeignRun, result: Payload) -> None:
         return
     if isfinite(reward):
         run.events.append(Score(name="reward", value=reward))
+
+
+FORMAT = ImportFormat(name="harbor-traces", recognizes=recognizes, read=read, counting=WHOLE)

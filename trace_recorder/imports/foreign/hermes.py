@@ -14,9 +14,11 @@ from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.block_messages import first_text
 from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, without_none
+from trace_recorder.values.token_counts import WHOLE
 
 _SIGNS = {"id", "source", "messages", "system_prompt", "api_call_count"}
 _TOTALS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
@@ -89,3 +91,6 @@ def _read_message(run: ForeignRun, history: AgentHistory, message: Members) -> N
 def _call(given: Payload) -> ToolCall:
     read = manual.read_tool_call(given)
     return ToolCall(read.call_id, read.name, read.arguments)
+
+
+FORMAT = ImportFormat(name="hermes", recognizes=recognizes, read=read, counting=WHOLE)

@@ -15,6 +15,7 @@ from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_
 from trace_recorder.dialects.manual import read_tool_call, read_usage
 from trace_recorder.imports.foreign.clocks import stated_time
 from trace_recorder.imports.foreign.histories import Histories
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import (
     Agent,
     Call,
@@ -29,6 +30,7 @@ from trace_recorder.imports.foreign.run import (
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage, without_none
 from trace_recorder.values.origins import ReplayedFrom
+from trace_recorder.values.token_counts import WHOLE
 from trace_recorder.values.trajectory import Status
 
 _TREE = {"task", "steps", "metrics", "execution_metrics", "model_id"}
@@ -263,3 +265,6 @@ def _scores(reward: Members, step_numbers: Payload = None) -> Iterator[Score | K
             step_number=next((number for number in numbers if isinstance(number, int)), None),
             explanation=as_text(component.get("explanation")),
         )
+
+
+FORMAT = ImportFormat(name="hierarchy", recognizes=recognizes, read=read, counting=WHOLE)

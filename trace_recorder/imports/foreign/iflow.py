@@ -13,10 +13,12 @@ from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.block_messages import add_answer, add_message, first_text
 from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members
 from trace_recorder.imports.foreign.session_lines import session_lines
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.messages import Payload
+from trace_recorder.values.token_counts import WHOLE
 
 _ANSWER, _SESSION = "response-", "session-"
 _ABOUT = ("version", "cwd", "gitBranch")
@@ -102,3 +104,6 @@ def _result(block: Payload) -> Payload:
     if said is None or len(answer) != 1:
         return block
     return {**block, "content": said, **({"is_error": True} if "error" in answer else {})}
+
+
+FORMAT = ImportFormat(name="iflow", recognizes=recognizes, read=read, counting=WHOLE)

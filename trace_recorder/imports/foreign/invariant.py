@@ -18,6 +18,7 @@ from trace_recorder.dialects.openai_chat import read_message
 from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.clocks import stated_time
 from trace_recorder.imports.foreign.conversations import conversations, messages_of
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import (
     Agent,
     Annotation,
@@ -33,6 +34,7 @@ from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage, without_none
 from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.structs import replace
+from trace_recorder.values.token_counts import WHOLE
 from trace_recorder.values.trajectory import Status
 
 _ROW = {"messages", "annotations", "metadata"}
@@ -242,3 +244,6 @@ def _read_annotation(run: ForeignRun, annotation: Members) -> None:
         run.events.append(Annotation(key=metadata["key"], value=content))
     else:
         run.events.append(Kept(what="annotation", value=annotation))
+
+
+FORMAT = ImportFormat(name="invariant", recognizes=recognizes, read=read, counting=WHOLE)

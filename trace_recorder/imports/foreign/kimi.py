@@ -16,10 +16,12 @@ from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_num
 from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.block_messages import first_text
 from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import Agent, Call, ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.session_lines import session_lines
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, Usage, without_none
+from trace_recorder.values.token_counts import CACHE_APART
 
 _KINDS = {"config.update", "context.append_message", "context.append_loop_event", "turn.prompt", "llm.request"}
 _PARAMETERS = ("maxTokens", "thinkingEffort", "thinkingKeep")
@@ -255,3 +257,6 @@ def _usage(stated: Members) -> Usage:
         cache_read_input_tokens=left.integer("inputCacheRead"),
         extra=left.rest(),
     )
+
+
+FORMAT = ImportFormat(name="kimi", recognizes=recognizes, read=read, counting=CACHE_APART)

@@ -11,12 +11,14 @@ from collections.abc import Iterator
 
 from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
 from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Members, Score
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.spans.span import Span, parsed, utc
 from trace_recorder.imports.foreign.spans.trace import run_of, task_of, traces
 from trace_recorder.imports.foreign.spans.trace_lists import has_trace, read_traces
 from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.token_counts import Counting
 
 _PREFIX = "langfuse.observation."
 _MEMBERS = {
@@ -121,3 +123,8 @@ def _score(score: Members) -> Iterator[Score | Annotation]:
         yield Score(name=name, value=number, explanation=as_text(score.get("comment")), time=time)
     else:
         yield Annotation(key=name, value=score.get("stringValue") or value, time=time)
+
+
+FORMAT = ImportFormat(
+    name="langfuse", recognizes=recognizes, read=read, counting=Counting(cache_apart=True, thoughts_apart=True)
+)

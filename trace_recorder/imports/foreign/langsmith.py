@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Members, Missing
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.spans.about_run import OURS
 from trace_recorder.imports.foreign.spans.span import Span, SpanEvent, utc
 from trace_recorder.imports.foreign.spans.trace import run_of, traces
 from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.token_counts import WHOLE
 
 _BATCH = ("post", "patch")
 
@@ -153,3 +155,6 @@ def _describe(described: ForeignRun, root: Members) -> None:
     described.events += [
         Annotation(key=name, value=value) for name, value in as_dict(root.get("feedback_stats")).items()
     ]
+
+
+FORMAT = ImportFormat(name="langsmith", recognizes=recognizes, read=read, counting=WHOLE)

@@ -13,10 +13,12 @@ from collections.abc import Iterable, Iterator
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text
 from trace_recorder.imports.foreign.clocks import stated_time
 from trace_recorder.imports.foreign.histories import Histories
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import Call, ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.imports.foreign.spans.payloads import read_input, read_output
 from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.token_counts import WHOLE
 
 _SIGNS = {"call_type", "startTime", "endTime", "model_parameters", "messages", "response"}
 _READ = {
@@ -128,3 +130,6 @@ def _error(payload: Members) -> Members:
     code = as_text(about.get("error_code")) or ""
     status = int(code) if code.isascii() and code.isdecimal() and len(code) == 3 else None  # noqa: PLR2004 - of HTTP
     return {"type": as_text(about.get("error_class")) or "error", "message": text} | without_none(status=status)
+
+
+FORMAT = ImportFormat(name="litellm", recognizes=recognizes, read=read, counting=WHOLE)

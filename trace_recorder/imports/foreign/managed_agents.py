@@ -16,9 +16,11 @@ from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.block_messages import add_answer, add_message, first_text
 from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import Call, ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.values.messages import Message, Payload, without_none
+from trace_recorder.values.token_counts import CACHE_APART
 
 _METHODS = "client.beta.sessions."
 _CREATED = f"{_METHODS}create"
@@ -194,3 +196,6 @@ class _Reading:
         self.history.finish()
         if self.run.status != "failed":
             self.run.error = None
+
+
+FORMAT = ImportFormat(name="managed-agents", recognizes=recognizes, read=read, counting=CACHE_APART)

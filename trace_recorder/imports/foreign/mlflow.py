@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
 from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Members, Score
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.spans.context_spans import has_context, read_span
@@ -18,6 +19,7 @@ from trace_recorder.imports.foreign.spans.span import Span, parsed, utc
 from trace_recorder.imports.foreign.spans.trace import run_of, traces
 from trace_recorder.imports.foreign.spans.trace_lists import has_trace, read_traces
 from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.token_counts import WHOLE
 from trace_recorder.values.trajectory import Status
 
 _STATES: dict[str, Status] = {"OK": "completed", "ERROR": "failed", "IN_PROGRESS": "unknown"}
@@ -83,3 +85,6 @@ def _assessment(said: Members) -> Iterator[Score | Annotation]:
         yield Score(name=name, value=number, explanation=as_text(said.get("rationale")), time=time)
     else:
         yield Annotation(key=name, value=said, time=time)
+
+
+FORMAT = ImportFormat(name="mlflow", recognizes=recognizes, read=read, counting=WHOLE)

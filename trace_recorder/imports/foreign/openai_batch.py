@@ -15,12 +15,14 @@ from trace_recorder.dialects.json_access import as_dict, as_int, as_text
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign.block_messages import first_text
 from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import Call, Event, Exchange, ForeignRun, Members, Missing
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.spans.payloads import read_input, read_output
 from trace_recorder.imports.foreign.wire import model_endpoint
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.token_counts import WHOLE
 
 _HOST = "https://api.openai.com"
 _MAX_NEIGHBOURS = 100
@@ -167,3 +169,6 @@ def _events(name: str, request: Members | None, response: Members, error: Member
             error=error if status is None else None,
         )
     ]
+
+
+FORMAT = ImportFormat(name="openai-batch", recognizes=recognizes, read=read, counting=WHOLE)

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.imports.foreign import pi_session
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import ForeignRun
 from trace_recorder.imports.foreign.source import Source
+from trace_recorder.values.token_counts import CACHE_APART
 
 _DIRECTORY = ".openclaw"
 _ENTRIES = ("model-snapshot", "openclaw")
@@ -27,3 +29,6 @@ def recognizes(source: Source) -> bool:
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the one session of a file."""
     return pi_session.read(source)
+
+
+FORMAT = ImportFormat(name="openclaw", recognizes=recognizes, read=read, counting=CACHE_APART)

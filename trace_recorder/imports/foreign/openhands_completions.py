@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from trace_recorder.dialects import openai_chat
 from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
 from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import Call, Conversation, ForeignRun, Members
 from trace_recorder.imports.foreign.source import Source
+from trace_recorder.values.token_counts import WHOLE
 
 _KNOWN = {"messages", "tools", "kwargs", "response", "cost", "timestamp", "latency_sec"}
 
@@ -57,3 +59,6 @@ def _call(document: Members) -> Call:
         parameters={name: value for name, value in parameters.items() if name != "tools"},
         duration_seconds=seconds,
     )
+
+
+FORMAT = ImportFormat(name="openhands-completions", recognizes=recognizes, read=read, counting=WHOLE)

@@ -16,6 +16,7 @@ from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_tex
 from trace_recorder.imports.foreign.clocks import stated_time
 from trace_recorder.imports.foreign.event_views import EventView
 from trace_recorder.imports.foreign.identities import joined_id
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.openhands_metrics import state_costs
 from trace_recorder.imports.foreign.run import (
     MAIN,
@@ -31,6 +32,7 @@ from trace_recorder.imports.foreign.run import (
 )
 from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.token_counts import WHOLE
 from trace_recorder.values.trajectory import Status
 
 _NO_CALLS = {"change_agent_state", "null", "recall", "condensation", "condensation_request", "system"}
@@ -288,3 +290,6 @@ def _success(observation: Members) -> bool | None:
     stated = observation.get("success")
     code = as_int(observation.get("exit_code"))
     return stated if isinstance(stated, bool) else None if code is None else code == 0
+
+
+FORMAT = ImportFormat(name="openhands-v0", recognizes=recognizes, read=read, counting=WHOLE)

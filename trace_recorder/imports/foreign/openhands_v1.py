@@ -15,6 +15,7 @@ from trace_recorder.dialects import manual
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text, content_of, join_texts
 from trace_recorder.imports.foreign.clocks import stated_time
 from trace_recorder.imports.foreign.event_views import EventView
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.openhands_metrics import state_costs
 from trace_recorder.imports.foreign.run import (
     Agent,
@@ -29,6 +30,7 @@ from trace_recorder.imports.foreign.run import (
 )
 from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.token_counts import WHOLE
 from trace_recorder.values.trajectory import Status
 
 _KINDS = {"ActionEvent", "ObservationEvent", "MessageEvent", "SystemPromptEvent", "ConversationStateUpdateEvent"}
@@ -272,3 +274,6 @@ def _result(event: Members) -> Members:
     rest = {name: value for name, value in observation.items() if name != "content" and value is not None}
     content = content_of([*_parts(observation.get("content")), *as_list(event.get("extended_content"))])
     return {"role": "tool", "content": content, **call} | without_none(extra=rest or None)
+
+
+FORMAT = ImportFormat(name="openhands", recognizes=recognizes, read=read, counting=WHOLE)

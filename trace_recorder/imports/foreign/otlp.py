@@ -11,10 +11,12 @@ from itertools import chain
 from pathlib import Path
 
 from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import ForeignRun, Kept, Missing
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.spans.otlp import Telemetry, is_otlp
 from trace_recorder.imports.foreign.spans.trace import run_of, traces
+from trace_recorder.values.token_counts import WHOLE
 
 _PAIRS = (("traces", "logs"), ("logs", "traces"), ("spans", "logs"), ("logs", "spans"))
 
@@ -68,3 +70,6 @@ def _neighbours(source: Source) -> Iterator[Source]:
         if stem.endswith(own) and path.is_file() and recognizes(found := source.neighbour(path)):
             yield found
             return
+
+
+FORMAT = ImportFormat(name="otlp", recognizes=recognizes, read=read, counting=WHOLE)

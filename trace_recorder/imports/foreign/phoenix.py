@@ -11,12 +11,14 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 
 from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Members, Missing, Score
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.spans.context_spans import has_context, read_span
 from trace_recorder.imports.foreign.spans.span import Span, utc
 from trace_recorder.imports.foreign.spans.trace import run_of, traces
 from trace_recorder.values.messages import Payload
+from trace_recorder.values.token_counts import WHOLE
 
 _MAX_DEPTH = 24
 _KIND = "openinference.span.kind"
@@ -104,3 +106,6 @@ def _values(source: Source, missing: list[Missing]) -> Iterator[Payload]:
             yield line.value
         else:
             missing.append(Missing(what=f"line {line.number}", why=line.why))
+
+
+FORMAT = ImportFormat(name="phoenix", recognizes=recognizes, read=read, counting=WHOLE)

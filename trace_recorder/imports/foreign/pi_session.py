@@ -17,11 +17,13 @@ from trace_recorder.dialects.json_access import Members as Left
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text, content_of
 from trace_recorder.imports.foreign.agent_history import AgentHistory, Position
 from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import Agent, ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.messages import Message, Payload, Usage, without_none
 from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.structs import replace
+from trace_recorder.values.token_counts import CACHE_APART
 
 _ENTRIES = {
     "message",
@@ -262,3 +264,6 @@ def _usage(stated: Members) -> Usage:
         cost=total,
         extra=left.rest() | ({"cost": cost} if total is not None else {}),
     )
+
+
+FORMAT = ImportFormat(name="pi", recognizes=recognizes, read=read, counting=CACHE_APART)

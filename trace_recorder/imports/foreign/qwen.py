@@ -12,10 +12,12 @@ from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.imports.foreign.agent_history import AgentHistory, Position
 from trace_recorder.imports.foreign.block_messages import first_text
 from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members
 from trace_recorder.imports.foreign.session_lines import session_lines
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.messages import Message, Payload
+from trace_recorder.values.token_counts import WHOLE
 
 _SPEAKERS = {"user", "assistant", "tool_result"}
 _COMPRESSION = "chat_compression"
@@ -110,3 +112,6 @@ class _Reading:
         self.run.model = self.run.model or call.model
         if uuid := as_text(line.get("uuid")):
             self._positions[uuid] = self.history.position
+
+
+FORMAT = ImportFormat(name="qwen", recognizes=recognizes, read=read, counting=WHOLE)

@@ -14,12 +14,14 @@ from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.dialects.openai_chat import read_message
 from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.pi_session import HARNESS, ORIGIN
 from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members
 from trace_recorder.imports.foreign.session_lines import session_lines
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.messages import LLMResponse, without_none
 from trace_recorder.values.origins import ReplayedFrom
+from trace_recorder.values.token_counts import WHOLE
 
 _NAMES = {"reasoningContent": "reasoning_content", "toolCalls": "tool_calls", "toolCallId": "tool_call_id"}
 _INTERACTION = "interactionId"
@@ -72,3 +74,6 @@ def _read_message(run: ForeignRun, history: AgentHistory, members: Members, *, n
         call.interaction_id = as_text(members.get(_INTERACTION))
         call.replayed_from = ReplayedFrom.of_document(members.get(ORIGIN))
         run.model = run.model or model
+
+
+FORMAT = ImportFormat(name="session-traces", recognizes=recognizes, read=read, counting=WHOLE)

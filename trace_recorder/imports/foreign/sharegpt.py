@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.imports.foreign.chat_messages import events_of
 from trace_recorder.imports.foreign.conversations import MEMBERS, begins_with, conversations, messages_of
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import ForeignRun, Members, Missing
 from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.imports.foreign.tagged_text import calls_in, chat_answer, tools_in
 from trace_recorder.values.messages import Payload
+from trace_recorder.values.token_counts import WHOLE
 
 _ANSWERS = {"gpt", "assistant", "chatgpt", "bing", "bard", "model"}
 _RESULTS = {"observation", "tool", "function_response", "function-response", "tool_response", "function"}
@@ -70,3 +72,6 @@ def _message(members: Members) -> Members:
     if who in _RESULTS:
         return {"role": "tool", "content": value}
     return {"role": _ROLES.get(who, who or "user"), "content": value}
+
+
+FORMAT = ImportFormat(name="sharegpt", recognizes=recognizes, read=read, counting=WHOLE)

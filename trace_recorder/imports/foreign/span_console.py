@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import ForeignRun, Missing
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.spans.context_spans import has_context, read_span
@@ -17,6 +18,7 @@ from trace_recorder.imports.foreign.spans.span import Span
 from trace_recorder.imports.foreign.spans.trace import run_of, traces
 from trace_recorder.values.json_text import NotJsonError, check_depth
 from trace_recorder.values.messages import Payload
+from trace_recorder.values.token_counts import WHOLE
 
 _MAX_DEPTH = 200
 _OPENINGS = (b"{", b"[")
@@ -98,3 +100,6 @@ def _next(text: str, at: int) -> int:
     while at < len(text) and text[at] in _BETWEEN:
         at += 1
     return at
+
+
+FORMAT = ImportFormat(name="otel-console", recognizes=recognizes, read=read, counting=WHOLE)

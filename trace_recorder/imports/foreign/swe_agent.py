@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from trace_recorder.dialects import manual
 from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text, join_texts, json_value
 from trace_recorder.imports.foreign.histories import Histories
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import (
     MAIN,
     Agent,
@@ -30,6 +31,7 @@ from trace_recorder.imports.foreign.run import (
 )
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.token_counts import WHOLE
 
 _SUBMITTED = "submitted"
 _READ = {"role", "content", "tool_calls", "tool_call_ids", "agent", "thought", "action"}
@@ -220,3 +222,6 @@ def _message(item: Members) -> Members:
 
 def _reasoning(blocks: Payload) -> str | None:
     return join_texts((as_text(as_dict(block).get("thinking")) for block in as_list(blocks)), "\n\n")
+
+
+FORMAT = ImportFormat(name="swe-agent", recognizes=recognizes, read=read, counting=WHOLE)

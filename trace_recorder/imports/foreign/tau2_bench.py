@@ -13,10 +13,12 @@ from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_
 from trace_recorder.dialects.openai_chat import read_usage
 from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import Agent, Annotation, ForeignRun, Kept, Members, Missing, Score, ToolRun
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, without_none
 from trace_recorder.values.structs import replace
+from trace_recorder.values.token_counts import WHOLE
 
 _USER = Agent(name="user", agent_id="user")
 _NOT_SENT = {"api_key", "api_base", "num_retries"}
@@ -148,3 +150,6 @@ def _tool_call(value: Payload) -> ToolCall:
     return ToolCall(
         as_text(call.get("id")) or "", as_text(call.get("name")) or "", {} if arguments is None else arguments
     )
+
+
+FORMAT = ImportFormat(name="tau2-bench", recognizes=recognizes, read=read, counting=WHOLE)

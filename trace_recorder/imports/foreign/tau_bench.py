@@ -9,9 +9,11 @@ from collections.abc import Iterator
 
 from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
 from trace_recorder.imports.foreign.chat_messages import events_of
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Members, Missing, Score
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.token_counts import WHOLE
 
 _RESULT = {"task_id", "reward", "info", "traj"}
 _SOLVED = 1e-6
@@ -56,3 +58,6 @@ def _run(name: str, given: Payload) -> ForeignRun:
 
 def _failure(error: str, info: Members) -> Members:
     return {"type": "error", "message": error} | without_none(traceback=as_text(info.get("traceback")))
+
+
+FORMAT = ImportFormat(name="tau-bench", recognizes=recognizes, read=read, counting=WHOLE)

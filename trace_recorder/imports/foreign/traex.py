@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.imports.foreign import codex
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import ForeignRun
 from trace_recorder.imports.foreign.source import Source
+from trace_recorder.values.token_counts import WHOLE
 
 _PROVIDER = "trae"
 _INSTRUCTIONS = "You are TRAE CLI"
@@ -27,3 +29,6 @@ def recognizes(source: Source) -> bool:
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the one session of a file."""
     return codex.read(source)
+
+
+FORMAT = ImportFormat(name="traex", recognizes=recognizes, read=read, counting=WHOLE)

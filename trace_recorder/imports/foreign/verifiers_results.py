@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text, json_value
 from trace_recorder.imports.foreign.block_messages import first_text
 from trace_recorder.imports.foreign.chat_messages import events_of
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import ForeignRun, Members, Missing, Score
 from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.token_counts import WHOLE
 
 _ROW = {"prompt", "completion", "reward"}
 _IDS = ("example_id", "id")
@@ -72,3 +74,6 @@ def _error(error: Payload) -> Members:
     about = as_dict(error)
     text = as_text(error) or as_text(about.get("message")) or as_text(about.get("error_chain_str")) or ""
     return {"type": as_text(about.get("type")) or as_text(about.get("error")) or "error", "message": text}
+
+
+FORMAT = ImportFormat(name="verifiers-results", recognizes=recognizes, read=read, counting=WHOLE)

@@ -17,6 +17,7 @@ from trace_recorder.dialects.openai_chat import read_message
 from trace_recorder.imports.foreign.agent_history import MAX_FORKS
 from trace_recorder.imports.foreign.block_messages import first_text
 from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import (
     UNSEEN,
     Annotation,
@@ -32,6 +33,7 @@ from trace_recorder.imports.foreign.run import (
 from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.values.messages import Message, Payload, without_none
 from trace_recorder.values.structs import replace
+from trace_recorder.values.token_counts import WHOLE
 
 _OF_THE_RUN = {"nodes", "calls", "rewards", "metrics", "timing", "task", "agent", "tools", "errors"}
 
@@ -246,3 +248,6 @@ def _usage(stated: Members) -> Members:
 def _error(error: Members) -> Members:
     about = {"type": as_text(error.get("type")) or "error", "message": as_text(error.get("message")) or ""}
     return about | without_none(status=as_int(error.get("status_code")))
+
+
+FORMAT = ImportFormat(name="verifiers", recognizes=recognizes, read=read, counting=WHOLE)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from trace_recorder.dialects.background import polled_response
-from trace_recorder.dialects.endpoints import Endpoint
+from trace_recorder.dialects.endpoints import Endpoint, polled_response
 from trace_recorder.rerun.clients import Installed
 from trace_recorder.rerun.replayer import Replay
 from trace_recorder.rerun.subprocess.handoff import ReplayHandoff

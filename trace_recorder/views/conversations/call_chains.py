@@ -21,6 +21,7 @@ from collections import defaultdict
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from itertools import compress, count
 
+from trace_recorder.dialects.dialect import is_embedding
 from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload, RequestReading
@@ -75,7 +76,7 @@ class TurnsOnDemand:
 
 def interactions_of(trajectory: Trajectory) -> list[LLMInteraction]:
     """Return the calls that are conversations. Where no calls were recorded, each step is taken for one."""
-    calls = [one for one in trajectory.llm_interactions if one.api != "embeddings"]
+    calls = [one for one in trajectory.llm_interactions if not is_embedding(one.api)]
     if calls or trajectory.llm_interactions:
         return calls
     steps = enumerate(trajectory.agent_steps, start=1)

@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from trace_recorder.dialects.dialect import is_embedding
 from trace_recorder.values.content_parts import Image, Part, Text, parts_of
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload, ToolCall, ToolResult, without_none
@@ -53,7 +54,7 @@ class ChatAttributes:
 
     def call(self, one: LLMInteraction, prompt: Prompt) -> dict[str, Value]:
         """Return the attributes of a call to a model."""
-        made: dict[str, Value] = {TYPE: "embedding" if one.api == "embeddings" else "generation"}
+        made: dict[str, Value] = {TYPE: "embedding" if is_embedding(one.api) else "generation"}
         model, usage = one.response.model or one.model, NOTHING_TAKEN if one.is_replayed else usage_of(one)
         made |= without_none(**{MODEL: model, USAGE: json_of(usage) if usage else None})
         cost = 0 if one.is_replayed else one.response.usage.cost

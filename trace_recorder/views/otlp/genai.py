@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from trace_recorder.dialects.dialect import dialect_of
 from trace_recorder.dialects.json_access import as_number
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, ToolCall, ToolResult
@@ -24,13 +25,6 @@ from trace_recorder.views.otlp.messages import MessageTexts, encodable, instruct
 from trace_recorder.views.otlp.prompts import Prompt
 from trace_recorder.views.otlp.span import Value
 
-OPERATIONS = {
-    "openai-completions": "text_completion",
-    "ollama-generate": "text_completion",
-    "google-generate": "generate_content",
-    "embeddings": "embeddings",
-}
-"""What a call is named by its dialect; any other is a chat."""
 _PROVIDERS = {
     "google": "gcp.gemini",
     "gemini": "gcp.gemini",
@@ -61,7 +55,8 @@ def provider_of(provider: str | None) -> str:
 
 def operation_of(one: LLMInteraction) -> str:
     """Return the conventions' name of what a call does."""
-    return OPERATIONS.get(one.api or "", "chat")
+    dialect = dialect_of(one.api)
+    return dialect.operation if dialect else "chat"
 
 
 def parameter(parameters: Mapping[str, Payload], *names: str) -> Payload:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 
+from trace_recorder.dialects.dialect import dialect_of
 from trace_recorder.values.content_parts import Image, Part, Text, parts_of
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_table import MadeOnce
@@ -16,8 +17,6 @@ from trace_recorder.values.messages import Block, Choice, LLMResponse, Message, 
 from trace_recorder.views.content.finish_reasons import Ending, ending_of
 from trace_recorder.views.content.kinds import kind_of_part
 
-_INSTRUCTIONS_APART = {"anthropic-messages", "google-generate", "google-interactions", "bedrock-converse"}
-"""Dialects whose requests have the instructions in a member of their own."""
 _FINISH_REASONS: dict[Ending | None, str] = {
     "stop": "stop",
     "tools": "tool_call",
@@ -75,7 +74,8 @@ class MessageTexts:
 
 def split_instructions(one: LLMInteraction, messages: Sequence[Message]) -> int:
     """Return how many of the first messages are instructions that were sent apart from the conversation."""
-    if one.api not in _INSTRUCTIONS_APART:
+    dialect = dialect_of(one.api)
+    if dialect is None or not dialect.instructions_apart:
         return min(one.source.request_without_messages().instructions, len(messages))
     roles = (number for number, message in enumerate(messages) if message.role != "system")
     return next(roles, len(messages))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from trace_recorder.dialects.dialect import is_embedding
 from trace_recorder.values.content_parts import Image, Text, parts_of
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload, ToolCall, ToolResult, without_none
@@ -46,7 +47,7 @@ class OpenInference:
 
     def call(self, one: LLMInteraction, prompt: Prompt) -> dict[str, Value]:
         """Return the attributes of a call to a model."""
-        made = {_KIND: "EMBEDDING" if one.api == "embeddings" else "LLM"}
+        made = {_KIND: "EMBEDDING" if is_embedding(one.api) else "LLM"}
         made |= without_none(
             **{
                 "llm.model_name": one.response.model or one.model,

@@ -13,6 +13,7 @@ from datetime import datetime
 from functools import partial
 
 from trace_recorder.clocks import parse_time
+from trace_recorder.dialects import openai_chat
 from trace_recorder.dialects.json_access import as_dict, as_list
 from trace_recorder.errors import RenderingError
 from trace_recorder.guard import try_call
@@ -176,7 +177,7 @@ def _with_texts(messages: list[ChatMessage], sent: Mapping[str, str]) -> list[Ch
 
 def _sent_arguments(one: LLMInteraction) -> dict[str, str]:
     """The texts of the arguments in a request, by the ids of the calls; only OpenAI's chat dialect has them."""
-    body = one.raw_request if one.api == "openai-chat" else None
+    body = one.raw_request if one.api == openai_chat.DIALECT.name else None
     messages = as_list(as_dict(body).get("messages"))
     calls = [as_dict(call) for message in messages for call in as_list(as_dict(message).get("tool_calls"))]
     texts = {call.get("id"): as_dict(call.get("function")).get("arguments") for call in calls}

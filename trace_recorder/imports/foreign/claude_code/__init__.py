@@ -6,5 +6,9 @@ branch each belongs to, and `session.py` what they mean.
 """
 
 from trace_recorder.imports.foreign.claude_code.session import read, recognizes
+from trace_recorder.imports.foreign.import_format import ImportFormat
+from trace_recorder.values.token_counts import CACHE_APART
 
-__all__ = ("read", "recognizes")
+__all__ = ("FORMAT", "read", "recognizes")
+
+FORMAT = ImportFormat(name="claude-code", recognizes=recognizes, read=read, counting=CACHE_APART)

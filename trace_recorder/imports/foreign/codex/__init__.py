@@ -5,5 +5,9 @@ terminal showed. `rollout.py` reads both, `outputs.py` what tools and the counts
 """
 
 from trace_recorder.imports.foreign.codex.rollout import read, recognizes
+from trace_recorder.imports.foreign.import_format import ImportFormat
+from trace_recorder.values.token_counts import WHOLE
 
-__all__ = ("read", "recognizes")
+__all__ = ("FORMAT", "read", "recognizes")
+
+FORMAT = ImportFormat(name="codex", recognizes=recognizes, read=read, counting=WHOLE)

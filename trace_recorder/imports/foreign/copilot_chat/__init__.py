@@ -3,5 +3,9 @@
 from __future__ import annotations
 
 from trace_recorder.imports.foreign.copilot_chat.session import read, recognizes
+from trace_recorder.imports.foreign.import_format import ImportFormat
+from trace_recorder.values.token_counts import WHOLE
 
-__all__ = ("read", "recognizes")
+__all__ = ("FORMAT", "read", "recognizes")
+
+FORMAT = ImportFormat(name="copilot-chat", recognizes=recognizes, read=read, counting=WHOLE)

@@ -4,5 +4,9 @@
 """
 
 from trace_recorder.imports.foreign.gemini_cli.session import read, recognizes
+from trace_recorder.imports.foreign.import_format import ImportFormat
+from trace_recorder.values.token_counts import THOUGHTS_APART
 
-__all__ = ("read", "recognizes")
+__all__ = ("FORMAT", "read", "recognizes")
+
+FORMAT = ImportFormat(name="gemini-cli", recognizes=recognizes, read=read, counting=THOUGHTS_APART)

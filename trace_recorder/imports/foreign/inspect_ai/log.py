@@ -13,6 +13,7 @@ from zipfile import is_zipfile
 from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.inspect_ai import chat
 from trace_recorder.imports.foreign.inspect_ai.archive import Archive, MemberError
 from trace_recorder.imports.foreign.inspect_ai.attachments import Attachments
@@ -21,6 +22,7 @@ from trace_recorder.imports.foreign.inspect_ai.sample import SampleReader, provi
 from trace_recorder.imports.foreign.run import Annotation, Event, ForeignRun, Kept, Members, Missing, Score
 from trace_recorder.imports.foreign.source import Source, parse_json
 from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.token_counts import CACHE_APART
 
 _HEADERS = ("header.json", "_journal/start.json")
 _LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
@@ -184,3 +186,6 @@ def _kept(sample: Members, attachments: Attachments) -> Iterator[Event]:
     for name in _KEPT:
         if sample.get(name):
             yield Kept(what=f"the sample's {name}", value=attachments.put_in(sample[name]))
+
+
+FORMAT = ImportFormat(name="inspect-ai", recognizes=recognizes, read=read, counting=CACHE_APART)

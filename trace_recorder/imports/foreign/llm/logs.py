@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.llm import entries, tables, threads
 from trace_recorder.imports.foreign.run import ForeignRun, Members
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.sqlite_file import MAGIC, Database, opened
 from trace_recorder.values.messages import Payload
+from trace_recorder.values.token_counts import WHOLE
 
 _ENTRY = {"id", "model", "prompt", "response", "conversation_id", "datetime_utc"}
 
@@ -58,3 +60,6 @@ def _from_entries(stated: list[Members]) -> Iterator[ForeignRun]:
         grouped.setdefault(identity, []).append(entry)
     for identity, found in grouped.items():
         yield entries.run_of(identity, found)
+
+
+FORMAT = ImportFormat(name="llm", recognizes=recognizes, read=read, counting=WHOLE)

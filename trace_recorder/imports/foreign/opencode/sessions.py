@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.imports.foreign.agent_history import in_time_order
 from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.opencode.messages import SessionReader
 from trace_recorder.imports.foreign.opencode.stores import Session, exported, has_tables, in_tables, stored
 from trace_recorder.imports.foreign.run import Agent, Event, ForeignRun, Members, Missing
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.sqlite_file import MAGIC, opened
 from trace_recorder.values.messages import without_none
+from trace_recorder.values.token_counts import CACHE_APART
 
 
 def recognizes(source: Source) -> bool:
@@ -91,3 +93,6 @@ def _agent(session: Members, parent: SessionReader) -> Agent:
         parent_agent_id=parent.agent.agent_id,
         parent_execution_id=execution,
     )
+
+
+FORMAT = ImportFormat(name="opencode", recognizes=recognizes, read=read, counting=CACHE_APART)

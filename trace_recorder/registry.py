@@ -1,0 +1,147 @@
+"""The dialects, the import formats and the export formats by name.
+
+Each is one record in a module of its own, which is imported when the record is asked for. To add one to the package,
+add its module and a row here. A program adds one of its own by one call: `DIALECTS.register(record)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from itertools import chain
+from typing import Any, TypeVar
+
+R = TypeVar("R")
+
+
+class Records(Mapping[str, R]):
+    """Records by name, in the order in which they are asked: registered ones first, then those of the package."""
+
+    def __init__(self, room: str, attribute: str, modules: Mapping[str, str]) -> None:
+        self._room = room
+        self._attribute = attribute
+        self._modules = modules
+        self._imported: dict[str, R] = {}
+        self._registered: dict[str, R] = {}
+        self.on_change: list[Callable[[], object]] = []
+        """Functions that forget what was worked out from the records. They are called when a record is added."""
+
+    def register(self, record: R) -> None:
+        """Add a record under its name. Raises ValueError if the name is taken."""
+        name: str = record.name  # type: ignore[attr-defined]  # every record has one
+        if name in self:
+            raise ValueError(f"{name!r} is registered already: give the record another name")
+        self._registered = {**self._registered, name: record}
+        self._forget()
+
+    def unregister(self, name: str) -> None:
+        """Remove a record that was registered. Raises KeyError if it was not."""
+        self._registered = {other: record for other, record in self._registered.items() if other != name}
+        self._forget()
+
+    def _forget(self) -> None:
+        for forget in self.on_change:
+            forget()
+
+    def __getitem__(self, name: str) -> R:
+        found = self._registered.get(name) or self._imported.get(name)
+        if found is None:
+            module = import_module(f"trace_recorder.{self._room}.{self._modules[name]}")
+            found = self._imported[name] = getattr(module, self._attribute)
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._registered or name in self._modules
+
+    def __iter__(self) -> Iterator[str]:
+        return chain(self._registered, self._modules)
+
+    def __len__(self) -> int:
+        return len(self._registered) + len(self._modules)
+
+
+DIALECTS: Records[Any] = Records(
+    "dialects",
+    "DIALECT",
+    {
+        "openai-chat": "openai_chat",
+        "openai-responses": "openai_responses",
+        "anthropic-messages": "anthropic_messages",
+        "google-generate": "google_generate",
+        "ollama-chat": "ollama_chat",
+        "openai-completions": "openai_completions",
+        "embeddings": "embeddings",
+        "google-interactions": "google_interactions",
+        "ollama-generate": "ollama_generate",
+        "cohere-chat": "cohere_chat",
+        "bedrock-converse": "bedrock_converse",
+        "bedrock-invoke": "bedrock_invoke",
+        "manual": "manual",
+    },
+)
+"""The wire dialects (`dialects/dialect.py`). An address that two of them have belongs to the first."""
+
+IMPORT_FORMATS: Records[Any] = Records(
+    "imports.foreign",
+    "FORMAT",
+    {
+        "aider": "aider_chat",
+        "aider-llm": "aider_llm",
+        "har": "har",
+        "vcr": "cassette",
+        "claude-tap": "claude_tap",
+        "codex-exec": "codex_exec",
+        "gemini-stream": "gemini_stream",
+        "openai-batch": "openai_batch",
+        "litellm": "litellm",
+        "atof": "atof",
+        "managed-agents": "managed_agents",
+        "qwen": "qwen",
+        "iflow": "iflow",
+        "claude-code": "claude_code",
+        "traex": "traex",
+        "codex": "codex",
+        "gemini-cli": "gemini_cli",
+        "droid": "droid",
+        "kimi": "kimi",
+        "copilot": "copilot",
+        "copilot-chat": "copilot_chat",
+        "hermes": "hermes",
+        "cursor": "cursor",
+        "grok": "grok",
+        "grok-updates": "grok_updates",
+        "amp": "amp",
+        "goose": "goose",
+        "session-traces": "session_traces",
+        "openclaw": "openclaw",
+        "pi": "pi_session",
+        "inspect-ai": "inspect_ai.log",
+        "otlp": "otlp",
+        "otel-console": "span_console",
+        "phoenix": "phoenix",
+        "mlflow": "mlflow",
+        "langfuse": "langfuse",
+        "langsmith": "langsmith",
+        "llm": "llm.logs",
+        "chatgpt": "chatgpt",
+        "continue": "continue_session",
+        "mini-swe-agent": "mini_swe_agent",
+        "swe-agent": "swe_agent",
+        "openhands-v0": "openhands_v0",
+        "openhands": "openhands_v1",
+        "tau-bench": "tau_bench",
+        "tau2-bench": "tau2_bench",
+        "verifiers": "verifiers_trace",
+        "verifiers-results": "verifiers_results",
+        "opencode": "opencode.sessions",
+        "openhands-completions": "openhands_completions",
+        "cline": "cline",
+        "sharegpt": "sharegpt",
+        "invariant": "invariant",
+        "hierarchy": "hierarchy",
+        "harbor-traces": "harbor_traces",
+        "anthropic-history": "anthropic_history",
+        "chat-messages": "chat_messages",  # the last: other formats have such lists in them
+    },
+)
+"""The formats of other tools (`imports/foreign/import_format.py`), in the order in which they are asked."""
