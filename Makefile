@@ -1,4 +1,4 @@
-.PHONY: demo test test-viewer test-programs bench clean
+.PHONY: demo test test-viewer test-programs docs bench clean
 
 demo: ## a small agent on the real SDKs, recorded, then shown
 	@scripts/setup
@@ -15,6 +15,10 @@ test-viewer: ## the viewer's page in a headless browser
 test-programs: ## curl and Node's SDKs, recorded by the proxy
 	@scripts/setup
 	@scripts/test-programs
+
+docs: ## the site of docs/, with a reference from the docstrings: build/site/index.html
+	@scripts/setup
+	@.venv/bin/zensical build --strict
 
 bench: ## overhead against the alternatives, as ratios of one run: ROUNDS= WORKLOADS= CONTENDERS= QUICK=1 PEERS=1
 	@scripts/setup
