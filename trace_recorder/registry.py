@@ -145,3 +145,22 @@ IMPORT_FORMATS: Records[Any] = Records(
     },
 )
 """The formats of other tools (`imports/foreign/import_format.py`), in the order in which they are asked."""
+
+EXPORT_FORMATS: Records[Any] = Records(
+    "views",
+    "FORMAT",
+    {
+        "atif": "atif.document",
+        "hierarchy": "hierarchy.document",
+        "inspect": "inspect.log",
+        "invariant": "invariant.dataset",
+        "openai": "training.openai_finetuning",
+        "otlp": "otlp.otlp_json",
+        "session-traces": "session_traces",
+        "toolbrain": "toolbrain.turns",
+        "traces": "pi_sessions",
+        "trae": "trae",
+        "trl": "training.trl",
+    },
+)
+"""The formats that `export` writes (`views/export_format.py`)."""

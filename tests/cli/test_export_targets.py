@@ -18,10 +18,10 @@ from tests.chat_calls import asked, call, said
 from tests.cli.invoking import invoke, recorded
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.cli.export_names import unique_names
-from trace_recorder.cli.formats import FORMATS
+from trace_recorder.views.export_format import EXPORT_FORMATS
 
-FILES = [name for name, row in FORMATS.items() if row.kind != "rows"]
-ROWS = [name for name, row in FORMATS.items() if row.kind == "rows"]
+FILES = [name for name, row in EXPORT_FORMATS.items() if row.kind != "rows"]
+ROWS = [name for name, row in EXPORT_FORMATS.items() if row.kind == "rows"]
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 

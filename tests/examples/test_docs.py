@@ -17,7 +17,7 @@ import pytest
 
 from tests.processes import ROOT
 from trace_recorder import TrajectoryRecorder
-from trace_recorder.cli.formats import FORMATS
+from trace_recorder.views.export_format import EXPORT_FORMATS
 
 ALL = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 PAGES = [page for page in ALL if page.parent.name != "decisions" and page.name != "CHANGELOG.md"]
@@ -109,7 +109,7 @@ def test_every_format_is_on_the_page_of_the_command() -> None:
     """What `export` knows, its page names."""
     [line] = re.findall(r"`export --format` knows ([^.]*)\.", (ROOT / "docs" / "commands.md").read_text("utf-8"))
 
-    assert set(re.split(r", | and ", line)) == set(FORMATS)
+    assert set(re.split(r", | and ", line)) == set(EXPORT_FORMATS)
 
 
 def way_of_one_request(tmp_path: Path) -> list[str]:

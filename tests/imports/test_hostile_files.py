@@ -16,7 +16,7 @@ from tests.cli.invoking import invoke
 from tests.journals import TIME, folded, journal_of
 from tests.processes import python
 from trace_recorder import TrajectoryFormatError, load
-from trace_recorder.cli.formats import FORMATS, Source, outputs_of
+from trace_recorder.views.export_format import EXPORT_FORMATS, OutputPlace
 
 Payload = Any
 
@@ -152,9 +152,9 @@ def problems(path: Path) -> list[str]:
     except TrajectoryFormatError:
         return []
     found = []
-    for name, form in FORMATS.items():
+    for name, form in EXPORT_FORMATS.items():
         try:
-            pieces, _ = outputs_of(name, form.view(None), trajectory, Source("run", path.parent))
+            pieces, _ = form.outputs(form.with_options(), trajectory, OutputPlace("run", path.parent))
             list(pieces)
             trajectory.to_document()
         except Exception as error:  # noqa: BLE001 - whatever is raised is what is looked for

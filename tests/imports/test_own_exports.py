@@ -12,11 +12,11 @@ import pytest
 from tests.views.made import assistant, call, run, system
 from tests.views.runs import every
 from trace_recorder import Trajectory, load
-from trace_recorder.cli.formats import FORMATS, Source, outputs_of
 from trace_recorder.imports.loader import load_each
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.views.content.openai_functions import result_text
 from trace_recorder.views.content.parts import lines_of, text_of
+from trace_recorder.views.export_format import EXPORT_FORMATS, OutputPlace
 
 ASPECTS = ("prompts", "answers", "calls", "results", "tokens")
 RUNS = (
@@ -90,9 +90,11 @@ def facts(trajectories: list[Trajectory]) -> dict[str, list[Any]]:
 
 
 def exported_and_read(name: str, trajectory: Trajectory, directory: Path) -> Iterator[Trajectory]:
-    pieces, _ = outputs_of(name, FORMATS[name].view(None), trajectory, Source("run", directory))
+    pieces, _ = EXPORT_FORMATS[name].outputs(
+        EXPORT_FORMATS[name].with_options(), trajectory, OutputPlace("run", directory)
+    )
     for number, (_, content) in enumerate(pieces):
         path = directory / f"export-{number}.json"
-        lines = content if FORMATS[name].kind == "sessions" else [content]
+        lines = content if EXPORT_FORMATS[name].kind == "sessions" else [content]
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
         yield from load_each(path)

@@ -11,10 +11,10 @@ import pytest
 
 from tests.views.runs import every
 from trace_recorder import load
-from trace_recorder.cli.formats import FORMATS, Source, outputs_of
 from trace_recorder.imports.loader import load_each
 from trace_recorder.values.messages import Message, ToolCall
 from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.export_format import EXPORT_FORMATS, OutputPlace
 
 _DIFFERS: dict[str, set[str]] = {
     "atif": {"prompt", "said", "tools", "number of calls", "results"},
@@ -56,7 +56,7 @@ def test_an_ordinary_run_comes_back(name: str, runs: dict[str, Trajectory], tmp_
 
 def _exported_and_read(name: str, run: Trajectory, directory: Path) -> Trajectory:
     directory.mkdir(exist_ok=True)
-    pieces, _ = outputs_of(name, FORMATS[name].view(None), run, Source("run", directory))
+    pieces, _ = EXPORT_FORMATS[name].outputs(EXPORT_FORMATS[name].with_options(), run, OutputPlace("run", directory))
     [(file, content), *_] = pieces
     lines = content if name == "otlp" else [content]
     (directory / file).write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -31,7 +31,6 @@ from tests.journals import journal_of, records_of
 from tests.poison.mutations import deep
 from tests.views.runs import every
 from trace_recorder import TraceRecorderError, Trajectory, diff, load, to_dataframe
-from trace_recorder.cli.formats import FORMATS, Source, outputs_of
 from trace_recorder.cli.read_files import UnreadableError
 from trace_recorder.cli.run_header import head
 from trace_recorder.cli.show import Show
@@ -41,6 +40,7 @@ from trace_recorder.rerun.recorded import Recording
 from trace_recorder.viewer.one_file import run_data
 from trace_recorder.viewer.page_template import json_text
 from trace_recorder.views.conversations.steps_and_calls import steps_and_calls
+from trace_recorder.views.export_format import EXPORT_FORMATS, OutputPlace
 from trace_recorder.views.stats import Stats
 from trace_recorder.views.toolbrain.turns import format_turns, to_turns
 from trace_recorder.views.training.preferences import preference_pairs
@@ -128,7 +128,7 @@ def written(whole: Payload, name: str, random: Random, place: Path) -> Path:
 
 
 def _exports() -> Iterator[tuple[str, Act]]:
-    for name, one in FORMATS.items():
+    for name, one in EXPORT_FORMATS.items():
         for form in (None, *one.forms):
             yield f"export {name} {form or ''}", _export(name, form, include_incomplete=False)
         if one.trains:
@@ -137,9 +137,9 @@ def _exports() -> Iterator[tuple[str, Act]]:
 
 def _export(name: str, form: str | None, *, include_incomplete: bool) -> Act:
     def export(run: Trajectory) -> object:
-        view = FORMATS[name].view(form, include_incomplete=include_incomplete)
+        view = EXPORT_FORMATS[name].with_options(form, include_incomplete=include_incomplete)
         with tempfile.TemporaryDirectory() as directory:
-            made, _ = outputs_of(name, view, run, Source("run", Path(directory)))
+            made, _ = EXPORT_FORMATS[name].outputs(view, run, OutputPlace("run", Path(directory)))
             return [value if isinstance(value, bytes) else _consumed(value) for _, value in made]
 
     return export

@@ -59,7 +59,7 @@ def test_the_type_of_a_part_may_be_any_json(kind: Payload, member: str) -> None:
 def test_a_part_whose_type_is_no_text_is_left_out_and_counted() -> None:
     """It is not taken for a text: nobody knows what it is."""
     prompt = [{"role": "user", "content": [{"type": ["text"], "text": "x"}, {"type": "text", "text": "y"}]}]
-    export = retyped_runs.FORMATS["trl"].view(None)
+    export = retyped_runs.EXPORT_FORMATS["trl"].with_options()
 
     rows, left_out = export(run(call(prompt, "z")))
 

@@ -13,7 +13,7 @@ from tests.contents.shown import Conversation, Shown
 from tests.views.corpus_runs import corpus_runs
 from tests.wire.corpus import DIRECTORY, Exchange, load
 from trace_recorder import load as load_run
-from trace_recorder.cli.formats import FORMATS, Source, outputs_of
+from trace_recorder.views.export_format import EXPORT_FORMATS, OutputPlace
 
 pytestmark = pytest.mark.skipif(not load(), reason=f"no wire corpus in {DIRECTORY} (set TRACE_RECORDER_WIRE)")
 TRAINING = frozenset({"openai", "trl", "trl-prompt_completion"})
@@ -44,9 +44,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, list[Exchange]]
 def conversations(run: Path, export: str) -> list[Conversation]:
     """What an export shows of a run."""
     name, *more = EXPORTS[export][0]
-    view = FORMATS[name].view(more[1] if more else None)
-    source = Source(run.stem, run.parent / export)
-    pieces, _ = outputs_of(name, view, load_run(run), source)
+    view = EXPORT_FORMATS[name].with_options(more[1] if more else None)
+    source = OutputPlace(run.stem, run.parent / export)
+    pieces, _ = EXPORT_FORMATS[name].outputs(view, load_run(run), source)
     payloads = [line for _, payload in pieces for line in payload] if name == "otlp" else [one for _, one in pieces]
     reader: Shown = BY_STEP.get(export, READERS[export])
     return reader(payloads, source.directory, "")

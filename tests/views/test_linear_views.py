@@ -16,12 +16,12 @@ from tests import histories
 from tests.counting import lines
 from trace_recorder import load
 from trace_recorder.cli.count_run import count_run
-from trace_recorder.cli.formats import FORMATS, Source, outputs_of
 from trace_recorder.cli.show import Show
 from trace_recorder.values.messages import Payload
 from trace_recorder.viewer.interface import RunAnswers
 from trace_recorder.views.comparison.trajectory_diff import diff
 from trace_recorder.views.conversations.steps_and_calls import steps_and_calls
+from trace_recorder.views.export_format import EXPORT_FORMATS, OutputPlace
 
 FEW, MANY = 20, 60
 MOST = 1.3
@@ -30,7 +30,9 @@ EDITING = (histories.moving_mark, histories.clock, histories.elided_outputs)
 
 
 def exported(name: str, path: Path) -> list[Payload]:
-    pieces, _ = outputs_of(name, FORMATS[name].view(None), load(path), Source("run", path.parent))
+    pieces, _ = EXPORT_FORMATS[name].outputs(
+        EXPORT_FORMATS[name].with_options(), load(path), OutputPlace("run", path.parent)
+    )
     return [[*piece] if isinstance(piece, Iterator) else piece for _, piece in pieces]
 
 
@@ -46,7 +48,7 @@ VIEWS: dict[str, Callable[[Path], Payload]] = {
     "diff": lambda path: len(diff(load(path), load(path)).steps),
     "stats": lambda path: repr(count_run(path)),
     "outline": lambda path: RunAnswers(load(path)).outline(),
-    **{name: partial(exported, name) for name in FORMATS},
+    **{name: partial(exported, name) for name in EXPORT_FORMATS},
 }
 WITH_WHOLE_PROMPTS = {"document", "atif", "openai", "otlp", "session-traces", "toolbrain", "traces", "trae", "trl"}
 """These write each prompt of an edited history as a whole. They are tried with one pattern, as they take longer."""

@@ -15,9 +15,9 @@ from tests.contents.comparing import NOT_CARRIED, READERS
 from tests.contents.script import Tokens
 from tests.views.made import assistant, call, gave, run, use
 from trace_recorder import Trajectory, load
-from trace_recorder.cli.formats import FORMATS, Source, outputs_of
 from trace_recorder.imports.loader import load_each
 from trace_recorder.values.origins import ReplayedFrom
+from trace_recorder.views.export_format import EXPORT_FORMATS, OutputPlace
 from trace_recorder.views.otlp.spans import to_spans
 from trace_recorder.views.trae import to_trae
 
@@ -44,7 +44,7 @@ def told(origin: Payload = ORIGIN) -> Trajectory:
 
 def exported(name: str, trajectory: Trajectory, form: str | None = None) -> list[Payload]:
     """Return the parts of the export of a run: documents, rows, sessions, or lines of OTLP."""
-    pieces, _ = outputs_of(name, FORMATS[name].view(form), trajectory, Source("run"))
+    pieces, _ = EXPORT_FORMATS[name].outputs(EXPORT_FORMATS[name].with_options(form), trajectory, OutputPlace("run"))
     contents = [content for _, content in pieces]
     return [*contents[0]] if name == "otlp" else contents
 

@@ -15,7 +15,6 @@ import typer
 from trace_recorder.cli.arguments import DefaultRuns, Jobs, check_names, completion_of, paths_or_default
 from trace_recorder.cli.export_files import Export, Target
 from trace_recorder.cli.export_run import Conversion
-from trace_recorder.cli.formats import FORMATS
 from trace_recorder.cli.jobs import jobs_for
 from trace_recorder.cli.list_runs import listing, runs_of
 from trace_recorder.cli.list_selection import Selection
@@ -34,24 +33,31 @@ from trace_recorder.cli.selection_options import (
     time_of,
 )
 from trace_recorder.values.messages import Payload
+from trace_recorder.views.export_format import EXPORT_FORMATS
 
 _SERVICES = ("langfuse", "langsmith")
 """Formats that are sent to a service, and not written."""
-_NAMES = (*FORMATS, *_SERVICES)
 Name = Annotated[
     str,
     typer.Option(
         "--format",
         "-f",
         metavar="FORMAT",
-        help=f"One of: {', '.join(_NAMES)}.",
-        autocompletion=completion_of(_NAMES),
+        help=f"One of: {', '.join((*EXPORT_FORMATS, *_SERVICES))}.",
+        autocompletion=completion_of((*EXPORT_FORMATS, *_SERVICES)),
     ),
 ]
 Out = Annotated[
     str | None,
     typer.Option("-o", "--output", metavar="PATH", help="A directory, or a file where one is written; else stdout."),
 ]
+
+
+def _complete_form(incomplete: str) -> list[str]:
+    """Return the forms that a shell offers. Only here the modules of all formats are imported for it."""
+    return completion_of({form for known in EXPORT_FORMATS.values() for form in known.forms})(incomplete)
+
+
 Form = Annotated[
     str | None,
     typer.Option(
@@ -60,7 +66,7 @@ Form = Annotated[
         metavar="FORM",
         help="trl: messages, prompt_completion, tokens; hierarchy: turn, message; toolbrain: calls, code, react; "
         "otlp: genai, genai-0.1, openinference, both; inspect: json, eval.",
-        autocompletion=completion_of({form for known in FORMATS.values() for form in known.forms}),
+        autocompletion=_complete_form,
     ),
 ]
 Dataset = Annotated[
@@ -242,7 +248,7 @@ def _target(name: str, out: str | None, runs: int) -> Target:
 
 
 def _check(name: str, push: str | None, push_url: str | None) -> None:
-    check_names([name], _NAMES, "--format")
+    check_names([name], (*EXPORT_FORMATS, *_SERVICES), "--format")
     if (push, push_url) != (None, None) and (name != "invariant" or not push):
         raise typer.BadParameter("an invariant dataset is pushed, by its name", param_hint="--push")
 

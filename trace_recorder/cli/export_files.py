@@ -29,11 +29,11 @@ from trace_recorder.cli.export_run import (
     rows_of,
     write_text,
 )
-from trace_recorder.cli.formats import FORMATS
 from trace_recorder.cli.jobs import in_order
 from trace_recorder.cli.progress import Progress
 from trace_recorder.cli.text_layout import escape_json_text, pluralize
 from trace_recorder.values.messages import Payload
+from trace_recorder.views.export_format import EXPORT_FORMATS
 from trace_recorder.views.stats import accuracy_of
 
 T = TypeVar("T")
@@ -52,7 +52,7 @@ class Target:
 
         A directory is one that is there, ends in a slash, or has a name that does not end in .json, .jsonl or .eval.
         """
-        find = _file_of_rows if FORMATS[name].kind == "rows" else _place_of_files
+        find = _file_of_rows if EXPORT_FORMATS[name].kind == "rows" else _place_of_files
         return find(name, out, runs)
 
 
@@ -89,7 +89,7 @@ class Export:
 
     def run(self, runs: Sequence[Path]) -> None:
         """Export every run. Raises OSError where the output cannot be written, FileExistsError before anything is."""
-        if FORMATS[self.conversion.name].kind == "rows":
+        if EXPORT_FORMATS[self.conversion.name].kind == "rows":
             self._rows(runs)
         elif self.target.directory is not None:
             self._files(runs, self.target.directory)
@@ -101,7 +101,7 @@ class Export:
         name, counts = self.conversion.name, self.total.counts
         yield from self.total.failed
         yield from self.total.empty
-        written = "row" if FORMATS[name].kind == "rows" else "file"
+        written = "row" if EXPORT_FORMATS[name].kind == "rows" else "file"
         yield f"{pluralize(counts['runs'], 'run')} as {name}: {pluralize(counts[f'{written}s'], written)}, in {where}"
         if counts["running"]:
             yield f"{pluralize(counts['running'], 'run')} still going on: exported as far as they are"
@@ -120,20 +120,20 @@ class Export:
                 yield outcome
 
     def _rows(self, runs: Sequence[Path]) -> None:
-        out, format_ = self.target.file, FORMATS[self.conversion.name]
+        out, format_ = self.target.file, EXPORT_FORMATS[self.conversion.name]
         if out is not None:
             check_overwrite(out, force=self.conversion.force)
             out.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile("w+", encoding="utf-8", dir=out.parent if out else None) as rows:
             for outcome in self._outcomes(partial(rows_of, self.conversion), runs):
-                number = {"index": self.total.counts["runs"] - 1} if format_.has_index else {}
+                number = {"index": self.total.counts["runs"] - 1} if format_.numbers_runs else {}
                 rows.writelines(json_line(row | number) for row in outcome.rows)
             rows.seek(0)
             self._collect(rows, out)
 
     def _collect(self, rows: IO[str], out: Path | None) -> None:
         """Return the rows their place, behind the metadata where the format begins with it."""
-        begins = FORMATS[self.conversion.name].begins_with_metadata
+        begins = EXPORT_FORMATS[self.conversion.name].begins_with_metadata
         first = json_line({"metadata": self._dataset_metadata()}) if begins else ""
         if out is None:
             sys.stdout.write(escape_json_text(first))

@@ -20,11 +20,6 @@ _MAX_NAME_BYTES = 200
 """The bytes of a name, which leave room in the 255 of a file system for a suffix."""
 
 
-def conversation_file(name: str, number: int) -> str:
-    """The file of a run's conversation, counted from 0, where each has one."""
-    return f"{name}.conversation-{number + 1}.jsonl" if number else f"{name}.jsonl"
-
-
 def unique_names(runs: Sequence[Path], reserved: Iterable[str] = ()) -> list[str]:
     """Name each run after its file; what would take another's place, or that of what is reserved, gets a number."""
     stems = [_stem(run) for run in runs]

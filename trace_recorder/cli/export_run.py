@@ -11,11 +11,9 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from trace_recorder.cli.formats import FORMATS, ReportingView, Source, outputs_of
 from trace_recorder.cli.json_writer import json_parts
 from trace_recorder.cli.read_files import UnreadableError, error_message, read
 from trace_recorder.cli.text_layout import pluralize
@@ -24,6 +22,7 @@ from trace_recorder.guard import try_call
 from trace_recorder.storage.atomic_write import replace_file
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.export_format import EXPORT_FORMATS, OutputPlace, Piece, ReportingView
 from trace_recorder.views.left_out import REPLAYED
 
 _NOTHING = "there is nothing in it that this format can hold"
@@ -44,8 +43,8 @@ class Conversion:
 
     def view(self) -> ReportingView:
         """Return the view. Raises ValueError where the format has no such form."""
-        view = FORMATS[self.name].view(self.form, include_incomplete=self.include_incomplete)
-        return partial(view, **dict(self.options)) if self.options else view
+        options = dict(self.options)
+        return EXPORT_FORMATS[self.name].with_options(self.form, include_incomplete=self.include_incomplete, **options)
 
 
 @dataclass(slots=True)
@@ -80,7 +79,7 @@ class Outcome:
 def rows_of(conversion: Conversion, run: Path) -> Outcome:
     """Make rows of a run."""
     outcome = Outcome()
-    outcome.rows = [row for _, row in _outputs(conversion, run, Source(run.stem), outcome)]
+    outcome.rows = [row for _, row in _outputs(conversion, run, OutputPlace(run.stem), outcome)]
     return outcome
 
 
@@ -88,8 +87,8 @@ def export_files(conversion: Conversion, directory: Path, run: tuple[Path, str])
     """Write what a run becomes into a directory; the name with it is that of the files. Raises OSError."""
     outcome, (path, name) = Outcome(), run
     try:
-        check_overwrite(directory / f"{name}{FORMATS[conversion.name].suffix}", force=conversion.force)
-        for file, content in _outputs(conversion, path, Source(name, directory), outcome):
+        check_overwrite(directory / f"{name}{EXPORT_FORMATS[conversion.name].suffix}", force=conversion.force)
+        for file, content in _outputs(conversion, path, OutputPlace(name, directory), outcome):
             _write_run(conversion, path, directory / file, content)
             outcome.counts["files"] += 1
     except (FileExistsError, UnreadableError) as error:
@@ -101,7 +100,7 @@ def export_file(conversion: Conversion, out: Path, run: Path) -> Outcome:
     """Write a run into one file. Raises ValueError where it becomes several, UnreadableError, and OSError."""
     outcome = Outcome()
     with tempfile.TemporaryDirectory() as aside:
-        pieces = _outputs(conversion, run, Source(out.stem, Path(aside)), outcome)
+        pieces = _outputs(conversion, run, OutputPlace(out.stem, Path(aside)), outcome)
         more = len(pieces) - 1 + len([*Path(aside).rglob("*.*")])
     if pieces and more:
         amount = pluralize(1 + more, "file")
@@ -113,12 +112,12 @@ def export_file(conversion: Conversion, out: Path, run: Path) -> Outcome:
     return outcome
 
 
-def _outputs(conversion: Conversion, run: Path, source: Source, outcome: Outcome) -> list[tuple[str, Payload]]:
+def _outputs(conversion: Conversion, run: Path, place: OutputPlace, outcome: Outcome) -> list[Piece]:
     """What one run becomes; nothing where it cannot be read, or has nothing in it."""
     try:
         trajectory = read(run)
         pieces, left_out = try_call(
-            lambda: _make_outputs(conversion, trajectory, source),
+            lambda: _make_outputs(conversion, trajectory, place),
             lambda error: _raise_unreadable(run, error),
         )
     except UnreadableError as error:
@@ -134,9 +133,9 @@ def _outputs(conversion: Conversion, run: Path, source: Source, outcome: Outcome
 
 
 def _make_outputs(
-    conversion: Conversion, trajectory: Trajectory, source: Source
-) -> tuple[list[tuple[str, Payload]], Counter[str]]:
-    pieces, left_out = outputs_of(conversion.name, conversion.view(), trajectory, source)
+    conversion: Conversion, trajectory: Trajectory, place: OutputPlace
+) -> tuple[list[Piece], Counter[str]]:
+    pieces, left_out = EXPORT_FORMATS[conversion.name].outputs(conversion.view(), trajectory, place)
     return [*pieces], left_out
 
 
@@ -154,7 +153,7 @@ def _write_run(conversion: Conversion, run: Path, target: Path, content: Payload
 def _text(conversion: Conversion, content: Payload) -> Iterable[str | bytes]:
     if isinstance(content, bytes):
         return [content]
-    return map(json_line, content) if FORMATS[conversion.name].kind == "sessions" else document_text(content)
+    return map(json_line, content) if EXPORT_FORMATS[conversion.name].kind == "sessions" else document_text(content)
 
 
 def write_text(target: Path, text: Iterable[str | bytes], *, force: bool) -> None:

@@ -13,7 +13,6 @@ from typing import Annotated
 import typer
 
 from trace_recorder.cli.arguments import DEFAULT, Full, check_names, completion_of, paths_or_default
-from trace_recorder.cli.formats import FORMATS
 from trace_recorder.cli.output import console, print_json, print_lines, warn
 from trace_recorder.cli.read_files import UnreadableError, is_directory, read
 from trace_recorder.cli.run_header import head
@@ -25,8 +24,7 @@ from trace_recorder.guard import try_call
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps_and_calls
 from trace_recorder.views.shared_document import shared_document
-
-PARSERS = FORMATS["toolbrain"].forms
+from trace_recorder.views.toolbrain.parsing import PARSERS
 
 Files = Annotated[
     list[Path] | None,

@@ -30,6 +30,7 @@ from trace_recorder.views.conversations.conversation import (
     lines_with_results,
 )
 from trace_recorder.views.conversations.step_matching import steps_by_turn
+from trace_recorder.views.export_format import ExportFormat
 from trace_recorder.views.left_out import (
     ARGUMENTS,
     SIDES,
@@ -236,3 +237,6 @@ def milliseconds(timestamp: str) -> int | None:
     """Return a time as milliseconds since 1970; None if it is not known."""
     at = parse_time(timestamp)
     return None if at is None else round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+FORMAT = ExportFormat(name="traces", kind="sessions", view=to_traces)

@@ -21,6 +21,7 @@ from trace_recorder.views.conversations.conversation import (
     lines_with_results,
 )
 from trace_recorder.views.conversations.step_matching import steps_by_turn
+from trace_recorder.views.export_format import ExportFormat
 from trace_recorder.views.left_out import (
     ARGUMENTS,
     ContentSupport,
@@ -89,3 +90,6 @@ def _message(line: ConversationLine) -> dict[str, Payload]:
 
 def _text(message: Message) -> str:
     return lines_of(message) if message.role == "tool" else text_of(message)
+
+
+FORMAT = ExportFormat(name="session-traces", kind="sessions", view=to_session_traces)

@@ -13,6 +13,7 @@ from trace_recorder.dialects.json_access import as_dict, as_list
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.conversations.call_chains import turns_of
+from trace_recorder.views.export_format import ExportFormat
 from trace_recorder.views.left_out import (
     ARGUMENTS,
     EMBEDDINGS,
@@ -127,3 +128,6 @@ def _step(recorded: AgentStep) -> dict[str, Payload]:
 def _each_only(elements: Payload, names: Iterable[str]) -> list[Payload] | None:
     """Return the objects in a list with these members alone; None where there are none."""
     return [_only(one, names) for one in as_list(elements) if isinstance(one, dict)] or None
+
+
+FORMAT = ExportFormat(name="trae", kind="documents", view=to_trae)

@@ -9,12 +9,11 @@ import pytest
 
 from tests.imports.foreign.files import check_run, real_files
 from trace_recorder import TrajectoryFormatError
-from trace_recorder.cli.formats import FORMATS, outputs_of
-from trace_recorder.cli.formats import Source as Names
 from trace_recorder.errors import EmptyTrajectoryError
 from trace_recorder.imports.foreign.any_file import recognized, runs_in
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.export_format import EXPORT_FORMATS, OutputPlace
 
 _EMPTY = ("2025-05-12_no-samples.json",)
 """Files in a format that is read, without a run in them."""
@@ -44,9 +43,9 @@ def test_each_run_is_valid_and_can_be_exported(tool: str, tmp_path: Path) -> Non
 
 
 def check_exports(trajectory: Trajectory, directory: Path) -> None:
-    for name, format_ in FORMATS.items():
+    for name, format_ in EXPORT_FORMATS.items():
         try:
-            pieces, _ = outputs_of(name, format_.view(None), trajectory, Names("run", directory))
+            pieces, _ = format_.outputs(format_.with_options(), trajectory, OutputPlace("run", directory))
             for _, content in pieces:
                 _read_to_the_end(content)
         except EmptyTrajectoryError:

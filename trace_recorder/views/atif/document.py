@@ -24,6 +24,7 @@ from trace_recorder.views.content.openai_functions import built_in, function_of,
 from trace_recorder.views.conversations.call_chains import Turn, agent_key, turns_of
 from trace_recorder.views.conversations.conversation import Conversation, conversations
 from trace_recorder.views.conversations.step_matching import steps_by_turn
+from trace_recorder.views.export_format import ExportFormat
 from trace_recorder.views.left_out import (
     EMBEDDINGS,
     SIDES,
@@ -243,3 +244,12 @@ _ORDER = (
 
 def _ordered(document: dict[str, Payload]) -> dict[str, Payload]:
     return {name: document[name] for name in _ORDER if name in document}
+
+
+FORMAT = ExportFormat(
+    name="atif",
+    kind="documents",
+    view=to_atif_files,
+    arguments=lambda run, place: (run, f"{place.name}.json", place.directory / f"{place.name}_images"),
+    pieces=lambda files, _: files,
+)

@@ -18,6 +18,7 @@ from trace_recorder.values.trajectory import Reward, Trajectory
 from trace_recorder.views.content.finish_reasons import ending_of
 from trace_recorder.views.content.kinds import THOUGHTS
 from trace_recorder.views.conversations.tool_results import AnsweredTurn, answered_turns
+from trace_recorder.views.export_format import ExportFormat
 from trace_recorder.views.hierarchy.steps import Cut, Snapshot, snapshots
 from trace_recorder.views.left_out import (
     CHOICES,
@@ -198,3 +199,11 @@ def _telemetry(tree: dict[str, Payload]) -> dict[str, Payload]:
     found = content_hash(tree)
     data = {"conversation_id": name, "content_hash": found, "idempotency_key": f"{source}:{name}:{found}"}
     return {"source": source, "data": data}
+
+
+FORMAT = ExportFormat(
+    name="hierarchy",
+    kind="documents",
+    view=to_hierarchy,
+    forms={"turn": {"cut": "turn"}, "message": {"cut": "message"}},
+)

@@ -20,6 +20,7 @@ from trace_recorder.version import __version__
 from trace_recorder.views.content.parts import utf8_text
 from trace_recorder.views.conversations.call_chains import turns_of
 from trace_recorder.views.conversations.chained_call import agent_key
+from trace_recorder.views.export_format import ExportFormat, OutputPlace, Piece
 from trace_recorder.views.inspect.events import Events, score_of
 from trace_recorder.views.inspect.messages import message_of, output_of, usage_of
 from trace_recorder.views.left_out import ContentSupport, FormatSupport, count_unsupported_contents
@@ -197,3 +198,16 @@ def _files(head: Mapping[str, Payload], sample: Mapping[str, Payload]) -> Iterat
     yield "_journal/summaries/1.json", summaries
     yield "summaries.json", summaries
     yield "header.json", head
+
+
+def _pieces(made: Payload, place: OutputPlace) -> Iterator[Piece]:
+    yield f"{place.name}{'.eval' if isinstance(made, bytes) else '.json'}", made
+
+
+FORMAT = ExportFormat(
+    name="inspect",
+    kind="documents",
+    view=to_inspect,
+    pieces=_pieces,
+    forms={"json": {"form": "json"}, "eval": {"form": "eval"}},
+)

@@ -14,6 +14,7 @@ from trace_recorder.values.checked_types import number_or_text
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.kinds import IMAGES
+from trace_recorder.views.export_format import ExportFormat, OutputPlace, Piece
 from trace_recorder.views.invariant.messages import Events
 from trace_recorder.views.invariant.push import check_name, explorer, send
 from trace_recorder.views.left_out import (
@@ -128,3 +129,18 @@ def _annotation(at: int | None, content: Payload, **about: Payload) -> dict[str,
 
 def _json(value: Payload) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+def _pieces(lines: Iterable[str], _: OutputPlace) -> Iterator[Piece]:
+    yield from (("", row) for row in map(json.loads, lines) if row["messages"])
+
+
+FORMAT = ExportFormat(
+    name="invariant",
+    kind="rows",
+    view=to_invariant_dataset,
+    arguments=lambda run, _: ([run],),
+    pieces=_pieces,
+    begins_with_metadata=True,
+    numbers_runs=True,
+)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.version import __version__
+from trace_recorder.views.export_format import ExportFormat, sessions
 from trace_recorder.views.otlp.made import Conventions
 from trace_recorder.views.otlp.span import Attributes, Kind, Span, SpanEvent, Value
 from trace_recorder.views.otlp.spans import to_spans
@@ -88,3 +89,13 @@ def _value(value: Value) -> dict[str, Payload]:
     if isinstance(value, list):
         return {"arrayValue": {"values": [*map(_value, value)]}}
     return {"stringValue": value}
+
+
+FORMAT = ExportFormat(
+    name="otlp",
+    kind="sessions",
+    view=to_otlp,
+    pieces=lambda spans, place: sessions([spans], place),
+    forms={name: {"conventions": name} for name in ("genai", "genai-0.1", "openinference", "both")},
+    options=frozenset({"content", "new_messages"}),
+)

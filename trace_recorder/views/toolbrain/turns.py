@@ -18,6 +18,7 @@ from trace_recorder.views.content.kinds import NAMES, THOUGHTS
 from trace_recorder.views.content.parts import text_of_message
 from trace_recorder.views.conversations.call_chains import answer_of
 from trace_recorder.views.conversations.tool_results import AnsweredTurn, answered_turns
+from trace_recorder.views.export_format import ExportFormat
 from trace_recorder.views.left_out import (
     ARGUMENTS,
     REPLAYED,
@@ -28,7 +29,7 @@ from trace_recorder.views.left_out import (
     count_unsupported_contents,
 )
 from trace_recorder.views.toolbrain.chat_template import ChatTemplate, Renderer
-from trace_recorder.views.toolbrain.parsing import ParsedCompletion, Parser, observation_of, parse_tool_calls
+from trace_recorder.views.toolbrain.parsing import PARSERS, ParsedCompletion, Parser, observation_of, parse_tool_calls
 from trace_recorder.views.toolbrain.rendering import PlainText, Rendering
 from trace_recorder.views.view import LeftOut, view
 
@@ -249,3 +250,11 @@ def _warnings(turn: ToolBrainTurn) -> Iterator[str]:
         yield "the model's completion is empty"
     if not any(turn["parsed_completion"].values()):
         yield "nothing could be parsed from the completion"
+
+
+FORMAT = ExportFormat(
+    name="toolbrain",
+    kind="documents",
+    view=turns_one_by_one,
+    forms={name: {"parser": parser} for name, parser in PARSERS.items()},
+)

@@ -14,6 +14,7 @@ from trace_recorder.views.content.kinds import IMAGES, IMAGES_BY_ADDRESS, NAMES
 from trace_recorder.views.content.openai_functions import arguments_text, call_of
 from trace_recorder.views.content.parts import chat_part, lines_of, text_of
 from trace_recorder.views.conversations.call_chains import turns_of
+from trace_recorder.views.export_format import ExportFormat
 from trace_recorder.views.left_out import (
     ANNOTATIONS,
     GAPS,
@@ -85,3 +86,6 @@ def _user_content(message: Message) -> str | list[Payload]:
     if not any(isinstance(part, Image) for part in parts):
         return text_of(message)
     return [chat_part(part) for part in parts if not isinstance(part, Other)]
+
+
+FORMAT = ExportFormat(name="openai", kind="rows", view=to_openai_finetuning, options=frozenset({"include_incomplete"}))

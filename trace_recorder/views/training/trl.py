@@ -22,6 +22,7 @@ from trace_recorder.views.content.kinds import IMAGES, IMAGES_BY_ADDRESS, THOUGH
 from trace_recorder.views.content.openai_functions import arguments_of, call_of
 from trace_recorder.views.content.parts import lines_of, text_of
 from trace_recorder.views.conversations.call_chains import Turn, turns_of
+from trace_recorder.views.export_format import ExportFormat
 from trace_recorder.views.left_out import (
     ANNOTATIONS,
     ARGUMENTS,
@@ -235,3 +236,12 @@ def _turn(place: int, line: Line) -> Row:
         completion_token_ids=tokens.completion_ids,
         logprobs=tokens.logprobs,
     )
+
+
+FORMAT = ExportFormat(
+    name="trl",
+    kind="rows",
+    view=to_trl,
+    forms={name: {"form": name} for name in ("messages", "prompt_completion", "tokens")},
+    options=frozenset({"include_incomplete"}),
+)
