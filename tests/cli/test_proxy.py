@@ -15,6 +15,7 @@ import pytest
 
 from tests.agents import Place
 from tests.capture.server import CHAT, CHAT_STREAM, Server, plain, serving, stream
+from tests.cli.ending import ended_while_printing
 from trace_recorder import load
 
 ASK = """
@@ -136,6 +137,11 @@ def test_without_a_command_it_serves_until_it_is_stopped(place: Place, server: S
     assert (response.json(), serving_proxy.returncode) == (CHAT, 0)
     assert f"ANTHROPIC_BASE_URL={url}/anthropic\n" in printed
     assert errors.startswith("trace-recorder: recorded 1 run, 1 LLM call: ")
+
+
+def test_a_signal_while_the_addresses_are_printed_ends_it(place: Place) -> None:
+    """As of whoever starts a proxy, reads its address and has no use for it any more."""
+    assert ended_while_printing(["proxy", "--quiet"], place.path, place.environment) == (0, "")
 
 
 def test_what_a_program_had_is_on_file_when_the_proxy_is_killed(place: Place, server: Server) -> None:

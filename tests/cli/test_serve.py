@@ -17,6 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.capture.server import serving
+from tests.cli.ending import ended_while_printing
 from tests.processes import ROOT
 from tests.rerun.runs import ask, client, said
 from trace_recorder import TrajectoryRecorder
@@ -72,6 +73,12 @@ def test_a_run_is_served_until_it_is_ended(number: int, path: Path) -> None:
         assert server.end(number) == (0, "")
 
     assert re.fullmatch(r"2 calls of run\.jsonl at http://127\.0\.0\.1:\d+, until Ctrl-C", server.lines[0])
+
+
+def test_a_signal_while_the_addresses_are_printed_ends_it(path: Path) -> None:
+    """Nothing was asked, which it says; with `--loose` that is no failure."""
+    code, errors = ended_while_printing(["serve", str(path), "--loose"], path.parent, {"PYTHONPATH": str(ROOT)})
+    assert (code, errors) == (0, "trace-recorder: run.jsonl has calls that nobody asked for: llm_1, llm_2\n")
 
 
 @pytest.mark.parametrize(("options", "code"), [([], 1), (["--loose"], 0)])

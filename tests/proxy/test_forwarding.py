@@ -50,6 +50,18 @@ def test_headers_pass_in_their_order_but_for_those_of_the_connection(proxy: Runn
     }
 
 
+@pytest.mark.parametrize(("name", "believed"), [("127.0.0.1", True), ("127.1", False)])
+def test_only_a_server_of_this_machine_may_say_that_its_answer_was_recorded(
+    server: Server, tmp_path: Path, name: str, believed: bool
+) -> None:
+    """The program's own recorder believes this proxy, which is of this machine. `127.1` stands for a provider."""
+    server.answers[:] = [plain(CHAT, **{"trace-recorder-replayed-from": '{"interaction_id": "llm_1"}'})]
+    with proxying(tmp_path, {"openai": server.url.replace("127.0.0.1", name)}) as proxy:
+        response = httpx.post(proxy.url + PATH, content=BODY)
+        (call,) = proxy.runs()[0].llm_interactions
+    assert ("trace-recorder-replayed-from" in response.headers, call.is_replayed) == (believed, believed)
+
+
 def test_each_event_of_a_stream_is_passed_on_at_once(proxy: RunningProxy, server: Server) -> None:
     """The second event comes after the client has shown that it has the first."""
     has_first = threading.Event()

@@ -131,14 +131,14 @@ def codex_options(url: str) -> list[str]:
 
 
 def _serve(known: Mapping[str, Upstream], url: str, token: str | None) -> None:
-    """Print the addresses, and wait for Ctrl-C or SIGTERM."""
-    typer.echo(f"recording what passes {url}, until Ctrl-C")
-    for name, value in _environment(known, url).items():
-        typer.echo(f"{name}={value}")
-    typer.echo(shlex.join(["codex", *codex_options(f"{url}/openai/v1")]))
-    if token is not None:
-        typer.echo(f"X-Trace-Recorder-Token: {token}")
+    """Print the addresses, and wait for Ctrl-C or SIGTERM, which may come as soon as the first line is printed."""
     with until_stopped():
+        typer.echo(f"recording what passes {url}, until Ctrl-C")
+        for name, value in _environment(known, url).items():
+            typer.echo(f"{name}={value}")
+        typer.echo(shlex.join(["codex", *codex_options(f"{url}/openai/v1")]))
+        if token is not None:
+            typer.echo(f"X-Trace-Recorder-Token: {token}")
         while True:
             time.sleep(3600)
 

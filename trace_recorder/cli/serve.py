@@ -44,10 +44,9 @@ def serve(  # noqa: PLR0913, PLR0917 - one argument an option
         server = ReplayServer(replay, port, lambda said: report([said], None))
     except OSError as error:
         fail(f"port {port} of {HOST} cannot be used: {error.strerror}")
-    with server:
+    with server, until_stopped():  # from here on, as a signal may come as soon as the addresses are printed
         _print_addresses(server)
-        with until_stopped():
-            server.serve_forever(poll_interval=0.1)
+        server.serve_forever(poll_interval=0.1)
     unused = replay.unused
     report([], report_unused(replay.recording.path.name, unused) if unused else None)
     raise typer.Exit(1 if (replay.mismatch or unused) and not loose else 0)

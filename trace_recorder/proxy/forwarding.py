@@ -26,6 +26,7 @@ from trace_recorder.dialects.endpoints import endpoint_of, is_stream_type
 from trace_recorder.loopback import why_refused
 from trace_recorder.proxy.sessions import Session, SessionRequest, Sessions
 from trace_recorder.proxy.upstreams import Upstream
+from trace_recorder.values.origins import REPLAYED_FROM_HEADER, is_believed
 from trace_recorder.version import __version__
 
 Json = Any
@@ -188,14 +189,21 @@ async def _exchange(client: httpx.AsyncClient, request: httpx.Request, send: Sen
             {
                 "type": "http.response.start",
                 "status": response.status_code,
-                "headers": [
-                    (name.lower(), value) for name, value in response.headers.raw if name.lower() not in _HOP_BY_HOP
-                ],
+                "headers": _headers_to_give(response, request),
             }
         )
         await _give_body(response, send)
     finally:
         await response.aclose()
+
+
+def _headers_to_give(response: httpx.Response, request: httpx.Request) -> list[tuple[bytes, bytes]]:
+    """Return the headers for the client, in their order.
+
+    The client believes this machine, so a provider elsewhere may not have its answers taken for recorded ones.
+    """
+    left_out = _HOP_BY_HOP if is_believed(str(request.url)) else _HOP_BY_HOP | {REPLAYED_FROM_HEADER.encode()}
+    return [(name.lower(), value) for name, value in response.headers.raw if name.lower() not in left_out]
 
 
 async def _give_body(response: httpx.Response, send: Send) -> None:

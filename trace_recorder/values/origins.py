@@ -43,7 +43,7 @@ class ReplayedFrom(Struct, frozen=True, gc=False):
 
         Only a server of this machine is believed: a provider cannot have its calls taken for recorded ones.
         """
-        if urlsplit(url).hostname not in _THIS_MACHINE:
+        if not is_believed(url):
             return None
         try:
             return cls.of_document(parse(text))
@@ -68,6 +68,11 @@ class ReplayedFrom(Struct, frozen=True, gc=False):
     def mark(self, error: BaseException) -> None:
         """State the origin on an exception that is raised because no response was recorded."""
         setattr(error, _ATTRIBUTE, self)
+
+
+def is_believed(url: str) -> bool:
+    """Whether a server at an address may state that its answers are recorded ones: one of this machine may."""
+    return urlsplit(url).hostname in _THIS_MACHINE
 
 
 # ── runs ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
