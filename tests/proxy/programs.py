@@ -27,6 +27,7 @@ from tests.frameworks import provider as scripted
 from tests.local_server import LocalServer, running
 from tests.processes import ROOT
 from trace_recorder import load
+from trace_recorder.values.trajectory import Trajectory
 
 VOLATILE = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|\b\d{9,}\b|\d{4}-\d\d-\d\dT[\d:.]+Z?|\d+(?:\.\d+)?\s?m?s\b|/tmp/\S+")
 """The texts that differ between two runs of one program: ids, times, durations, temporary directories."""
@@ -45,6 +46,8 @@ class Program:
     """Files in its home directory."""
     without_proxy: Sequence[str] | None = None
     """The command that leads it to the provider, if its environment does not."""
+    joined_tools: int = 0
+    """How many tools its own session file tells of, which `--join` adds."""
 
 
 def _calls(*calls: Call) -> Callable[[str, dict[str, Any]], Action]:
@@ -133,18 +136,21 @@ def programs(tools: Path, place: Path) -> Iterator[Program]:
         (found["claude"], "-p", "What is the weather?", "--allowedTools", "Bash", "Agent", "Task"),
         _claude,
         quiet,
+        joined_tools=2,
     )
     yield Program(
         "Codex",
         (found["codex"], *codex),
         _calls(Call("exec_command", {"cmd": "echo sunny"})),
         without_proxy=(found["codex"], "-c", "model_provider=local", "-c", local, *codex),
+        joined_tools=1,
     )
     yield Program(
         "Gemini CLI",
         (found["gemini"], "-p", "What is the weather?", "--yolo", "--skip-trust", "-m", "gemini-2.5-flash"),
         _calls(Call("run_shell_command", {"command": "echo sunny"})),
         files={".gemini/settings.json": '{"security": {"auth": {"selectedType": "gemini-api-key"}}}'},
+        joined_tools=1,
     )
     yield Program(
         "Qwen Code",
@@ -156,6 +162,7 @@ def programs(tools: Path, place: Path) -> Iterator[Program]:
         (found["opencode"], "run", "What is the weather?"),
         _calls(Call("bash", {"command": "echo sunny", "description": "look"})),
         opencode,
+        joined_tools=1,
     )
 
 
@@ -221,7 +228,8 @@ def compare(program: Program, place: Path) -> str:
         plain = _run(program, provider, place, ())
         without = len(provider.sent)
     runs = Path(tempfile.mkdtemp(dir=place))
-    prefix = (sys.executable, "-m", "trace_recorder", "proxy", "--quiet", "--directory", str(runs), "--")
+    join = ["--join"] if program.joined_tools else []
+    prefix = (sys.executable, "-m", "trace_recorder", "proxy", "--quiet", *join, "--directory", str(runs), "--")
     with _providing(program.says) as provider:
         recorded = _run(program, provider, place, prefix)
     assert provider.sent, f"{program.name} asked no model: {plain.stderr[-500:]} {recorded.stderr[-500:]}"
@@ -230,9 +238,19 @@ def compare(program: Program, place: Path) -> str:
     trajectories = [load(path) for path in sorted(runs.glob("*.json"))]
     calls = [call for trajectory in trajectories for call in trajectory.llm_interactions]
     assert sorted(map(_key, _on_file(calls))) == sorted(_key((sent.body, sent.answer)) for sent in provider.sent)
+    for trajectory in trajectories if join else ():
+        _check_joined(trajectory, program.joined_tools)
     agents = {call.agent_id for call in calls} - {None}
     versions = f"{len(trajectories)} run, {len(calls)} calls ({without} without the proxy), {len(agents)} sub-agents"
     return f"{versions}, exit code {recorded.returncode}"
+
+
+def _check_joined(run: Trajectory, tools: int) -> None:
+    """Check that a run has the time of each tool from the session file, and that nothing there disagrees."""
+    assert run.gaps == (), run.gaps
+    results = [result for step in run.agent_steps for result in step.tool_results]
+    assert [result.duration_seconds is not None for result in results] == [True] * tools, results
+    assert run.annotations["joined_from"]["tools"] == tools
 
 
 def _on_file(calls: Sequence[Any]) -> Iterator[tuple[Any, bytes]]:

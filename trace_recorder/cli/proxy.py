@@ -43,6 +43,13 @@ SessionHeader = Annotated[
 Idle = Annotated[
     float, typer.Option("--idle", metavar="SECONDS", min=1, help="After so long without a request, a run has ended.")
 ]
+Join = Annotated[
+    bool,
+    typer.Option(
+        "--join",
+        help="Add the times and results of tools from the session files of Claude Code, Codex, Gemini, opencode.",
+    ),
+]
 
 
 def proxy(  # noqa: PLR0913, PLR0917 - one argument an option
@@ -52,6 +59,7 @@ def proxy(  # noqa: PLR0913, PLR0917 - one argument an option
     upstream: Upstreams = None,
     session_header: SessionHeader = None,
     idle: Idle = IDLE_SECONDS,
+    join: Join = False,
     task: Task = None,
     directory: InDirectory = None,
     quiet: Quiet = False,
@@ -71,7 +79,12 @@ def proxy(  # noqa: PLR0913, PLR0917 - one argument an option
     known = _upstreams(upstream or ())
     listener = _listening(host, port)
     sessions = Sessions(
-        directory or default_directory(), command=command or (), task=task, header=session_header, idle_seconds=idle
+        directory or default_directory(),
+        command=command or (),
+        task=task,
+        header=session_header,
+        idle_seconds=idle,
+        join=join,
     )
     at = listener.getsockname()[1]
     token = None if host in LOOPBACK_NAMES else os.environ.get(TOKEN_VARIABLE) or token_urlsafe(24)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from trace_recorder.derive.open_calls import OpenCalls
 from trace_recorder.derive.tool_matching import RecordedStep, ToolExecution, is_step
 from trace_recorder.derive.tool_steps import ToolSteps
+from trace_recorder.dialects.json_access import as_text
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import ToolCall, ToolResult
@@ -87,12 +88,16 @@ class ToolExecutions:
         identity = record.data["execution_id"]
         execution = self._running.get(identity)
         if execution is None:
+            began, stated = as_text(record.data.get("began")), as_text(record.data.get("interaction_id"))
+            at = self.steps.pop_step(identity)
             execution = ToolExecution(
-                identity, record.seq, record.time, record.data, tool_step=self.steps.pop_step(identity)
+                identity, record.seq, began or record.time, record.data, None, stated, tool_step=at
             )
             self._running[identity] = execution
             if step is not None:
                 step.executions.append(execution)
+            if stated is not None:
+                self._attach(execution, None)
         if execution.requested_by is None:
             self._open_calls.match(execution)
             self._attach(execution, execution.attached_to or self._latest_before(execution))

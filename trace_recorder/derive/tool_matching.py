@@ -41,7 +41,7 @@ class ToolExecution:
     """One execution of a tool.
 
     - `identity`: the execution id
-    - `first_seq`, `time`: the number and the time of its first record
+    - `first_seq`, `time`: the number of its first record, and when it began
     - `call_data`, `result_data`: the data of its `tool_call` and `tool_result` records
     - `requested_by`: the interaction in which a model asked for it, by the call `requested_call`; None if none did
     - `attached_to`: the interaction it is shown with: `requested_by`, or else the last one of its agent before it
@@ -116,7 +116,8 @@ def tool_calls_and_results(
     for execution in executions:
         call = execution.call()
         key = (execution.requested_by, call.call_id) if execution.requested_by else ("", execution.identity)
-        calls[key] = call, execution.result(answers.get(execution.requested_by or "", {}).get(call.call_id))
+        asked = calls[key][0] if key in calls else call
+        calls[key] = asked, execution.result(answers.get(execution.requested_by or "", {}).get(call.call_id))
     results = (result for _, result in calls.values() if result is not None)
     return tuple(call for call, _ in calls.values()), tuple(results)
 

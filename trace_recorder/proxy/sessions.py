@@ -27,6 +27,7 @@ from trace_recorder.attach.recorder import TrajectoryRecorder
 from trace_recorder.attach.subprocess.supervisor import record_exit
 from trace_recorder.dialects.dialect import dialect_of
 from trace_recorder.guard import Guard
+from trace_recorder.proxy.joining import join
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.journal_reader import Record, read
 from trace_recorder.storage.paths import default_name, journal_path_for, numbered_paths
@@ -105,8 +106,9 @@ class SessionRequest:
 class Sessions:
     """The open sessions of a proxy. Their runs are written to a directory.
 
-    `command` is the program that the proxy runs, if any; `header` is one more header with the id of a session. At most
-    `max_open` runs are open at once while one is idle, by default as many as the descriptors of this process allow.
+    `command` is the program that the proxy runs, if any; `header` is one more header with the id of a session. `join`
+    adds what the session files of programs say. At most `max_open` runs are open at once while one is idle, by default
+    as many as the descriptors of this process allow.
     """
 
     def __init__(
@@ -118,6 +120,7 @@ class Sessions:
         header: str | None = None,
         idle_seconds: float = IDLE_SECONDS,
         max_open: int | None = None,
+        join: bool = False,
     ) -> None:
         self._directory = directory
         self._command = command
@@ -127,6 +130,7 @@ class Sessions:
         self._open: dict[tuple[SessionSource, str], Session] = {}
         self._conversations = _Conversations()
         self._max_open = max_open or _max_open_runs()
+        self._join = join
         self.documents: list[Path] = []
         """The document of each run, in the order in which they began."""
 
@@ -186,6 +190,7 @@ class Sessions:
     def _end(self, session: Session, why: str) -> None:
         del self._open[session.key.source, session.key.identity]
         self._conversations.forget(session.key.identity)
+        self._add_session_file(session)
         with _guard.protect("end the run of a session"):
             session.recorder.annotate("ended_by_proxy", f"{why}; whether it succeeded is unknown")
             session.recorder.finalize()
@@ -196,10 +201,18 @@ class Sessions:
             if exit_code is None:
                 self._end(session, "as the proxy was stopped")
                 continue
+            self._add_session_file(session)
             with _guard.protect("end the run of a program"):
                 session.recorder.finalize()
                 record_exit(session.recorder.trajectory_path, exit_code)
         self._open.clear()
+
+    def _add_session_file(self, session: Session) -> None:
+        if self._join:
+            with session.recorder._lifecycle.guard.protect("join the session file of the program"):
+                stated = dict(session.key.metadata)
+                known = stated["session_id"] if stated.get("session_header") in SESSION_HEADERS else None
+                join(session.recorder, known)
 
 
 class _Conversations:

@@ -189,11 +189,16 @@ class AgentStep(Itemized, StepContext):
 
 
 class ToolCall(StepContext):
-    """A tool before it runs. `call_id` is present if the agent said which call it runs for."""
+    """A tool before it runs. `call_id` is present if the agent said which call it runs for.
+
+    A tool that was joined from a session file states when it `began`, and the interaction of its call.
+    """
 
     execution_id: str
     name: Text
     call_id: Text = ABSENT
+    interaction_id: str = ABSENT
+    began: StatedTime = ABSENT
     arguments: Payload
 
 

@@ -155,6 +155,10 @@ class AgentHistory:
         name = as_text(call.get("name")) or ""
         return ToolRun(time=asked, name=name, arguments=call.get("arguments"), call_id=call_id, agent=self.agent)
 
+    def executions(self) -> list[ToolRun]:
+        """Return an execution for each call with a result, with the times at which the source notes the two."""
+        return [self._execution(*self._answered[call_id]) for call_id in self._asked if call_id in self._answered]
+
     def _execution(self, result: Members, time: str) -> ToolRun:
         call_id = as_text(result.get("call_id"))
         asked, call = self._asked.get(call_id or "", (time, {}))

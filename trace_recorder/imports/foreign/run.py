@@ -247,11 +247,14 @@ class ForeignRun:
 
     `identity` is the id that the source gives it, `source` what the tool says of itself: its version, the session's
     directory. `format` is set by `formats.py`. `status` is "unknown" where the source does not say how the run ended.
+    `executions` are those whose results are messages. An import leaves them out, as the fold finds these results; they
+    are for a run that was recorded at the same time (`proxy/joining.py`), for which their times are news.
     """
 
     identity: str
     format: str = ""
     events: list[Event] = field(default_factory=list)
+    executions: list[ToolRun] = field(default_factory=list)
     task: str | None = None
     provider: str | None = None
     model: str | None = None

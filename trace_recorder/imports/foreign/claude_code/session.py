@@ -62,6 +62,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
     placed = [[*_behind_their_calls(events, untimed)] for events in lists]
     timed: list[Event] = [execution for execution in started if execution.time]
     run.events = in_time_order(placed[0], timed, *placed[1:])
+    run.executions = reading.executions()
     yield run
 
 
@@ -96,6 +97,10 @@ class _Reading:
         self._waiting: dict[int, Call] = {}
         self._session: str | None = None
         self._tools: tuple[Payload, ...] = ()
+        self._returned: dict[str | None, Payload] = {}
+        """What tools returned to the program, by the ids of their calls."""
+        self._asked_at: dict[str | None, str] = {}
+        """When the last line of the answer with a call was written."""
 
     def note_requests(self, lines: list[Entry]) -> None:
         """Note the requests in the lines of a file, and which of them have an answer."""
@@ -119,6 +124,14 @@ class _Reading:
                 entry.line.setdefault("attributionAgent", as_text(of.meta.get("agentType")))
                 entry.line["isSidechain"] = True
             self._read_line(entry, events, time)
+
+    def executions(self) -> list[ToolRun]:
+        """Return the executions whose results the session has, each with what it returned to the program."""
+        found = self.threads.answered_executions()
+        for execution in found:
+            execution.time = self._asked_at.get(execution.call_id, execution.time)
+            execution.result = self._returned.get(execution.call_id, execution.result)
+        return found
 
     def _read_line(self, entry: Entry, events: list[Event], time: str) -> None:
         self._identify(entry.line)
@@ -168,6 +181,7 @@ class _Reading:
             self._note_prompt(text, entry.line)
         if (stated := entry.line.get("toolUseResult", entry.line.get("tool_use_result"))) is not None:
             ids = [message.call_id for message in messages if message.role == "tool"]
+            self._returned |= {ids[0]: stated} if len(ids) == 1 else {}
             events.append(Kept(what="toolUseResult", value={"call_ids": ids, "value": stated}, time=time))
 
     def _add_message(self, history: AgentHistory, message: Message, events: list[Event], time: str) -> None:
@@ -224,6 +238,7 @@ class _Reading:
         self.run.model = self.run.model or call.model
         for asked in response.tool_calls:
             self.threads.asked(asked, time, history.agent)
+            self._asked_at[asked.call_id] = stated_time(entry.last.get("timestamp")) or time
 
     def _read_other(self, entry: Entry, history: AgentHistory, events: list[Event], time: str) -> None:
         line = entry.line

@@ -164,6 +164,10 @@ class Threads:
         for history in (self.main, *self._side.values()):
             history.finish()
 
+    def answered_executions(self) -> list[ToolRun]:
+        """Return the executions of all agents whose results the session has."""
+        return [execution for history in (self.main, *self._side.values()) for execution in history.executions()]
+
     def executions(self, events: Iterable[Event]) -> list[ToolRun]:
         """Return the executions that started sub-agents. Those that `events` state already get the id of theirs."""
         stated = {event.call_id: event for event in events if isinstance(event, ToolRun)}

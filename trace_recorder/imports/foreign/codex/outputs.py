@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 
-from trace_recorder.dialects.json_access import Members, as_dict, as_int, json_value
+from trace_recorder.dialects.json_access import Members, as_dict, as_int, as_number, as_text, json_value
+from trace_recorder.imports.foreign.clocks import stated_time
+from trace_recorder.imports.foreign.run import ToolRun
 from trace_recorder.values.messages import Message, Payload, Usage
 from trace_recorder.values.structs import replace
 
@@ -62,6 +64,41 @@ class TokenCounts:
         self._totals = totals
         usage = _usage(last)
         return usage if usage.input_tokens or usage.output_tokens else None  # else it is an estimate of the context
+
+
+class CompletedTools:
+    """What events say of tools that ended: their exit codes, outputs and times, by the ids of their calls.
+
+    From 0.169 on it is the item of an `item_completed` event; before, an event of its own, such as `exec_command_end`.
+    """
+
+    def __init__(self) -> None:
+        self._events: dict[str, dict[str, Payload]] = {}
+
+    def read_event(self, event: dict[str, Payload]) -> None:
+        """Note an event."""
+        item = as_dict(event.get("item")) if event.get("type") == "item_completed" else event
+        call_id = as_text(item.get("id" if item is not event else "call_id"))
+        if call_id is not None and (item is not event or str(event.get("type")).endswith("_end")):
+            self._events[call_id] = event
+
+    def refine(self, executions: list[ToolRun]) -> list[ToolRun]:
+        """Give executions the result, the time and the duration that an event states. Return them."""
+        for execution in executions:
+            event = self._events.get(execution.call_id or "", {})
+            item = as_dict(event.get("item")) or event
+            if not event:
+                continue
+            execution.result = item
+            execution.time = stated_time(event.get("started_at_ms")) or execution.time
+            execution.ended = stated_time(event.get("completed_at_ms")) or execution.ended
+            execution.duration_seconds = _seconds(as_dict(item.get("duration")))
+        return executions
+
+
+def _seconds(duration: dict[str, Payload]) -> float | None:
+    seconds, nanos = as_number(duration.get("secs")), as_number(duration.get("nanos"))
+    return None if seconds is None or nanos is None else seconds + nanos / 1e9
 
 
 def _usage(counts: dict[str, Payload]) -> Usage:

@@ -22,7 +22,7 @@ from trace_recorder.dialects.split_messages import read_groups
 from trace_recorder.imports.foreign.agent_history import AgentHistory, Position, in_time_order
 from trace_recorder.imports.foreign.clocks import stated_time
 from trace_recorder.imports.foreign.codex.files import about, inherited, rollout_of
-from trace_recorder.imports.foreign.codex.outputs import TokenCounts, with_failure
+from trace_recorder.imports.foreign.codex.outputs import CompletedTools, TokenCounts, with_failure
 from trace_recorder.imports.foreign.identities import joined_id
 from trace_recorder.imports.foreign.run import MAIN, Agent, Call, Event, ForeignRun, Kept, Members, Missing, ToolRun
 from trace_recorder.imports.foreign.session_lines import session_lines
@@ -83,6 +83,7 @@ def _read_file(source: Source, first: Source, run: ForeignRun, agent: Agent, dep
     lines = [*source.lines()]
     own = about(lines)
     reading.read_lines(lines, own, [*inherited(source, own)])
+    run.executions += reading.completed.refine(reading.history.executions())
     yield reading.history.events
     stated = {event.call_id: event for event in reading.history.events if isinstance(event, ToolRun)}
     for started, name, call_id in reading.started:
@@ -101,7 +102,8 @@ def _read_file(source: Source, first: Source, run: ForeignRun, agent: Agent, dep
             parent_execution_id=None if execution is None else execution.execution_id,
         )
         limited = source.neighbour(path)
-        yield from _read_file(limited, first, ForeignRun(identity=started), sub_agent, depth + 1)
+        of_agent = ForeignRun(identity=started, executions=run.executions)
+        yield from _read_file(limited, first, of_agent, sub_agent, depth + 1)
 
 
 @dataclass(slots=True)
@@ -113,6 +115,7 @@ class _Answer:
     usage: Usage | None = None
     model: str | None = None
     parameters: Members = field(default_factory=dict)
+    response_id: str | None = None
 
 
 class _Reading:
@@ -122,6 +125,7 @@ class _Reading:
         self.run = run
         self.history = history
         self.started: list[tuple[str, str | None, str]] = []
+        self.completed = CompletedTools()
         self._counts = TokenCounts()
         self._answer: _Answer | None = None
         self._last: Call | None = None
@@ -208,7 +212,9 @@ class _Reading:
             extra={"reasoning": thoughts} if thoughts else {},
         )
         call = self.history.call(
-            answer.time, replace(response, usage=answer.usage or Usage(), finish_reason=None), said
+            answer.time,
+            replace(response, id=answer.response_id, usage=answer.usage or Usage(), finish_reason=None),
+            said,
         )
         call.model, call.provider, call.parameters = answer.model, self.run.provider, answer.parameters
         self._last = call if answer.usage is None else None
@@ -235,6 +241,8 @@ class _Reading:
         elif kind == "compacted":
             self._compact(payload, time)
         elif kind == "token_usage_record":
+            if self._answer is not None:
+                self._answer.response_id = as_text(payload.get("response_id"))
             self._take(self._counts.read_record(payload), time)
         elif kind == "event_msg":
             self._read_event(payload, time)
@@ -263,6 +271,7 @@ class _Reading:
 
     def _read_event(self, payload: Members, time: str) -> None:
         kind = as_text(payload.get("type")) or ""
+        self.completed.read_event(payload)
         if kind == "token_count":
             self._take(self._counts.read_event(payload), time)
         elif kind in {"error", "stream_error"}:

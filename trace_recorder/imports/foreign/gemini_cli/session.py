@@ -99,6 +99,7 @@ class _Reading:
         for message in session.messages:
             self._read_message(message, stated_time(message.get("timestamp")))
         self.history.finish()
+        self.run.executions = self.history.executions()
         self.run.events += [Kept(what="line", value=one) for one in session.others]
         self.run.events += session.missing
 

@@ -9,7 +9,7 @@ conversation anew, after the messages from `tail_start_id` on. Token counts leav
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text, content_of, join_texts
@@ -38,6 +38,8 @@ class SessionReader:
     provider: str | None = None
     model: str | None = None
     started: dict[str, Started] = field(default_factory=dict)
+    executions: list[ToolRun] = field(default_factory=list)
+    """The commands that ran, each with its exit code as a part of its result."""
     _system: list[Members] = field(default_factory=list)
     _conversation: Conversation = field(default_factory=Conversation)
     _places: dict[str, int] = field(default_factory=dict)
@@ -126,7 +128,7 @@ class SessionReader:
             execution = as_text(part.get("id")) or call_id
             agent = as_text(as_dict(state.get("input")).get("subagent_type"))
             self.started.setdefault(session, Started(agent, execution))
-        return ToolRun(
+        run = ToolRun(
             time=stated_time(clock.get("start")) or time,
             name=name,
             arguments=state.get("input"),
@@ -139,6 +141,9 @@ class SessionReader:
             duration_seconds=_seconds(clock, "start", "end"),
             agent=self.agent,
         )
+        if "exit" in metadata:
+            self.executions.append(replace(run, result={"output": output, "exit_code": metadata["exit"]}))
+        return run
 
 
 def _is_seen_though_aborted(error: Members, step: list[Members]) -> bool:

@@ -14,7 +14,7 @@ from trace_recorder.imports.foreign.clocks import stated_time
 from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.opencode.messages import SessionReader
 from trace_recorder.imports.foreign.opencode.stores import Session, exported, has_tables, in_tables, stored
-from trace_recorder.imports.foreign.run import Agent, Event, ForeignRun, Members, Missing
+from trace_recorder.imports.foreign.run import Agent, Event, ForeignRun, Members, Missing, ToolRun
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.sqlite_file import MAGIC, opened
 from trace_recorder.values.messages import without_none
@@ -51,11 +51,13 @@ def _run(session: Session, source: Source) -> ForeignRun:
     members = session.members
     time = as_dict(members.get("time"))
     missing: list[Missing] = []
-    main = SessionReader()
+    executions: list[ToolRun] = []
+    main = SessionReader(executions=executions)
     events = in_time_order(*_events(session, main, missing))
     return ForeignRun(
         identity=as_text(members.get("id")) or source.path.name.removesuffix(".json"),
         events=[*events, *missing],
+        executions=executions,
         task=main.task,
         provider=main.provider,
         model=main.model,
@@ -80,7 +82,7 @@ def _events(session: Session, main: SessionReader, missing: list[Missing]) -> It
             identity = as_text(started.members["id"])
             if identity not in known:
                 known.add(identity)
-                unread.append((started, SessionReader(_agent(started.members, reader))))
+                unread.append((started, SessionReader(_agent(started.members, reader), executions=main.executions)))
 
 
 def _agent(session: Members, parent: SessionReader) -> Agent:

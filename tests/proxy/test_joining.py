@@ -1,0 +1,166 @@
+"""`--join`: what the session file of a program says of its tools, as records of the run that the proxy recorded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.capture.server import MESSAGE, Server, plain
+from tests.proxy.running import proxying
+from trace_recorder import load, validate
+from trace_recorder.clocks import now
+from trace_recorder.values.messages import ToolResult
+from trace_recorder.values.trajectory import Trajectory
+
+SESSION = "5e55-10"
+ARGUMENTS = {"command": "make"}
+ASKED = {**MESSAGE, "id": "msg_1", "content": [{"type": "tool_use", "id": "t1", "name": "Bash", "input": ARGUMENTS}]}
+DONE = {**MESSAGE, "id": "msg_2", "content": [{"type": "text", "text": "It is made."}]}
+SENT = [{"type": "tool_result", "tool_use_id": "t1", "content": "made", "is_error": False}]
+RETURNED = {"stdout": "made", "stderr": "", "interrupted": False}
+KEY = "mykey-verysecret-of-no-known-form"
+
+
+def recorded(server: Server, directory: Path, **headers: str) -> Trajectory:
+    """Have a program ask twice, with a tool between, and its session end."""
+    server.answers[:] = [plain(ASKED), plain(DONE)]
+    question = {"role": "user", "content": "Make it."}
+    answer = {"role": "assistant", "content": ASKED["content"]}
+    headers |= {"x-api-key": KEY}
+    with proxying(directory, {"anthropic": server.url}, join=True) as proxy:
+        for messages in ([question], [question, answer, {"role": "user", "content": SENT}]):
+            body = {"model": "m", "max_tokens": 9, "messages": messages}
+            httpx.post(f"{proxy.url}/anthropic/v1/messages", json=body, headers=headers)
+    (path,) = proxy.sessions.documents
+    assert [one for one in validate(path).findings if one.severity != "note"] == []
+    return load(path)
+
+
+def claude_code(home: Path, *lines: dict[str, Any]) -> None:
+    """Write the file of a session of Claude Code: the lines follow each other, two seconds apart."""
+    path = home / "projects" / "-work" / f"{SESSION}.jsonl"
+    path.parent.mkdir(parents=True)
+    before = None
+    with path.open("w") as file:
+        for number, line in enumerate(lines):
+            about = {"sessionId": SESSION, "version": "2.1.197", "uuid": f"u{number}", "parentUuid": before}
+            file.write(json.dumps({**about, "timestamp": f"2100-01-01T00:00:{2 * number:02}.500Z", **line}) + "\n")
+            before = f"u{number}"
+
+
+def said(message: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "assistant", "message": message}
+
+
+def returned(value: object) -> dict[str, Any]:
+    return {"type": "user", "message": {"role": "user", "content": SENT}, "toolUseResult": value}
+
+
+QUESTION = {"type": "user", "message": {"role": "user", "content": "Make it."}}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_DATA_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def results(run: Trajectory) -> Sequence[ToolResult]:
+    return [result for step in run.agent_steps for result in step.tool_results]
+
+
+def test_the_times_and_results_of_tools_are_those_of_the_session_file(
+    server: Server, tmp_path: Path, home: Path
+) -> None:
+    """The document has them too; the model got another result than the program, and both are there."""
+    claude_code(home, QUESTION, said(ASKED), returned(RETURNED), said(DONE))
+    run = recorded(server, tmp_path / "runs", **{"x-claude-code-session-id": SESSION})
+    expected = ToolResult(
+        "t1", "Bash", True, RETURNED, duration_seconds=2.0, sent="made", timestamp="2100-01-01T00:00:02.500000+00:00"
+    )
+    about = {"format": "claude-code", "session_id": SESSION, "calls": 2, "tools": 1, "version": "2.1.197"}
+    assert (results(run), run.gaps) == ([expected], ())
+    assert run.annotations["joined_from"] == {**about, "file": f"{SESSION}.jsonl"}
+    (path,) = (tmp_path / "runs").glob("*.json")
+    document = json.loads(path.read_bytes())
+    assert [
+        result["duration_seconds"] for step in document["agent_steps"] for result in step["tool_results"] or ()
+    ] == [2.0]
+    assert [len(step.tool_calls) for step in run.agent_steps] == [1, 0]
+
+
+def test_what_disagrees_is_a_gap(server: Server, tmp_path: Path, home: Path) -> None:
+    """Another text, another number of tokens, a call that never passed the proxy."""
+    other = {
+        **DONE,
+        "content": [{"type": "text", "text": "It is not."}],
+        "usage": {"input_tokens": 3, "output_tokens": 7},
+    }
+    claude_code(home, QUESTION, said(ASKED), returned(RETURNED), said(other), QUESTION, said({**DONE, "id": "msg_9"}))
+    run = recorded(server, tmp_path / "runs", **{"x-claude-code-session-id": SESSION})
+    assert [(gap.what, gap.why) for gap in run.gaps] == [
+        (
+            "a call of the session at 2100-01-01T00:00:10.500000+00:00",
+            "the session file has it; it is no call of this run",
+        ),
+        ("llm_2 and the session file", "they have different texts"),
+        ("llm_2 and the session file", "output_tokens is 7 there, and 1 here"),
+    ]
+
+
+def test_a_session_without_a_file_is_a_gap(server: Server, tmp_path: Path, home: Path) -> None:
+    """Also where another program's session is there, of which no call is one of the run."""
+    claude_code(home, QUESTION, said({**ASKED, "id": "msg_7"}))
+    run = recorded(server, tmp_path / "runs", **{"session-id": "other"})
+    assert [(gap.what, gap.why) for gap in run.gaps] == [
+        ("join the session file of the program", "no file was found that has calls of this run")
+    ]
+    assert (len(run.llm_interactions), "joined_from" in run.annotations) == (2, False)
+
+
+def test_a_session_is_found_by_its_calls_where_no_header_names_it(server: Server, tmp_path: Path, home: Path) -> None:
+    """Gemini CLI states none, and the ids in its file are its own."""
+    path = home / ".gemini" / "tmp" / "p" / "chats" / "session-1.jsonl"
+    path.parent.mkdir(parents=True)
+    result = {"functionResponse": {"id": "b1", "name": "Bash", "response": {"output": "made"}}}
+    call = {"id": "b1", "name": "Bash", "args": ARGUMENTS, "status": "success", "result": [result]}
+    lines = [
+        {"sessionId": "g", "projectHash": "p", "startTime": now(), "lastUpdated": now()},
+        {"id": "1", "timestamp": "2100-01-01T00:00:01Z", "type": "user", "content": "Make it."},
+        {
+            "id": "2",
+            "timestamp": "2100-01-01T00:00:02Z",
+            "type": "gemini",
+            "content": "",
+            "toolCalls": [{**call, "timestamp": "2100-01-01T00:00:05Z"}],
+        },
+        {"id": "3", "timestamp": "2100-01-01T00:00:06Z", "type": "gemini", "content": "It is made."},
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    run = recorded(server, tmp_path / "runs")
+    assert [(one.call_id, one.duration_seconds, one.result) for one in results(run)] == [("t1", 3.0, "made")]
+    assert (run.gaps, run.annotations["joined_from"]["session_id"]) == ((), "g")
+
+
+def test_a_key_in_a_session_file_is_not_on_file(server: Server, tmp_path: Path, home: Path) -> None:
+    """A tool printed the key that the program sends; nothing but the run knows that it is one."""
+    claude_code(home, QUESTION, said(ASKED), returned({"stdout": f"KEY IS {KEY}"}), said(DONE))
+    run = recorded(server, tmp_path / "runs", **{"x-claude-code-session-id": SESSION})
+    assert [result.result for result in results(run)] == [{"stdout": "KEY IS [REDACTED:known-secret]"}]
+    assert [path.name for path in (tmp_path / "runs").iterdir() if KEY.encode() in path.read_bytes()] == []
+
+
+def test_a_session_file_that_cannot_be_read_ends_the_run_all_the_same(
+    server: Server, tmp_path: Path, home: Path
+) -> None:
+    path = home / "projects" / "-work" / f"{SESSION}.jsonl"
+    path.mkdir(parents=True)
+    run = recorded(server, tmp_path / "runs", **{"x-claude-code-session-id": SESSION})
+    assert (run.status, len(run.llm_interactions)) == ("completed", 2)
+    assert [gap.what for gap in run.gaps] == ["join the session file of the program"]

@@ -1,0 +1,231 @@
+"""Adds to a run what only its program's own session file says: the times, exit codes and results of tools.
+
+A call of the session is found among the calls of the run by the id of its response. If the file has no such ids, it is
+found by the ids of its tool calls, or else by its text and its tools. For each tool that ran, `tool_call` and
+`tool_result` records are written, which name the interaction of the call. Where file and run disagree, a gap says so.
+
+All records pass through the open run, so its secrets are masked in them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from trace_recorder.attach.recorder import TrajectoryRecorder
+from trace_recorder.clocks import now, parse_time
+from trace_recorder.dialects.json_access import as_dict, as_list, as_text
+from trace_recorder.imports.foreign.clocks import seconds_between
+from trace_recorder.imports.foreign.formats import format_of, read_runs
+from trace_recorder.imports.foreign.run import Call, ForeignRun, Members, ToolRun
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.loader import load
+from trace_recorder.proxy.session_files import session_files
+from trace_recorder.recording.run import Run
+from trace_recorder.values.jsonable import members_to_json
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.trajectory import Trajectory
+
+JOINED_FROM = "joined_from"
+"""The annotation of a run that has the file, its format, the id of its session, and what was found in it."""
+_MAX_GAPS = 20
+_SLACK_SECONDS = 10.0
+"""So long before its first request a program may note a call in its file."""
+
+
+def join(recorder: TrajectoryRecorder, session: str | None) -> None:
+    """Add what the session file of a run says to the run, which is still open.
+
+    `session` is the id of the session, if its program states it. Where no file is found, a gap says so.
+    """
+    run = recorder._lifecycle.run_in_progress()
+    if run is None:
+        return
+    recorded = load(recorder.trajectory_path)
+    started = parse_time(recorded.start_time or "")
+    since = 0.0 if started is None else started.timestamp() - _SLACK_SECONDS
+    for path in session_files(os.environ, session, since):
+        for found in _runs(path):
+            joined = Joined(run, recorded, found, since)
+            if joined.belongs(session):
+                joined.write()
+                recorder.annotate(JOINED_FROM, joined.about())
+                return
+    _append_gap(run, "join the session file of the program", "no file was found that has calls of this run")
+
+
+def _runs(path: Path) -> Iterator[ForeignRun]:
+    source = Source(path)
+    if format_of(source) is not None:
+        yield from read_runs(source)
+
+
+@dataclass(slots=True)
+class _Pair:
+    """A call of the session, and the call of the run that it is."""
+
+    said: Members
+    recorded: LLMInteraction
+    of_run: Members
+
+
+class Joined:
+    """A session as a part of a run: which calls are the same, and what is new."""
+
+    def __init__(self, run: Run, recorded: Trajectory, session: ForeignRun, since: float) -> None:
+        self._run = run
+        self._session = session
+        calls = [one for one in session.events if isinstance(one, Call) and one.response and _is_after(one, since)]
+        self._pairs, self._unknown = _paired(calls, recorded.llm_interactions)
+        executions = [*(one for one in session.events if isinstance(one, ToolRun)), *session.executions]
+        self._executions = {one.call_id: one for one in executions if one.ended and _is_after(one, since)}
+        self._tools = 0
+
+    def belongs(self, session: str | None) -> bool:
+        """Whether this is the session of the run: by its id, or else because most of its calls are calls of the run."""
+        if session is not None:
+            return self._session.identity == session
+        return len(self._pairs) > len(self._unknown)
+
+    def about(self) -> Members:
+        """Return what the annotation of the run says of the session."""
+        counts: Members = {"calls": len(self._pairs), "tools": self._tools}
+        return {"format": self._session.format, "session_id": self._session.identity, **counts, **self._stated()}
+
+    def _stated(self) -> Members:
+        return {name: value for name, value in self._session.source.items() if isinstance(value, str)}
+
+    def write(self) -> None:
+        """Write the tools that ran, and what disagrees."""
+        for pair in self._pairs:
+            for asked, known in _asked(pair):
+                execution = self._executions.get(as_text(asked.get("call_id")))
+                if execution is not None:
+                    self._tools += 1
+                    _append_execution(self._run, execution, pair.recorded, known)
+        gaps = [*self._disagreements()]
+        for what, why in gaps[:_MAX_GAPS]:
+            _append_gap(self._run, what, why)
+        if len(gaps) > _MAX_GAPS:
+            _append_gap(self._run, "join the session file of the program", f"{len(gaps) - _MAX_GAPS} more of these")
+
+    def _disagreements(self) -> Iterator[tuple[str, str]]:
+        for call in self._unknown:
+            yield f"a call of the session at {call.time}", "the session file has it; it is no call of this run"
+        for pair in self._pairs:
+            for why in _differences(pair.said, pair.of_run):
+                yield f"{pair.recorded.interaction_id} and the session file", why
+
+
+def _is_after(event: Call | ToolRun, since: float) -> bool:
+    """Whether an event is not from before the run, as where a program continues an earlier session."""
+    at = parse_time(event.time)
+    return at is None or at.timestamp() >= since
+
+
+# ── which calls are the same ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _paired(calls: list[Call], recorded: Iterable[LLMInteraction]) -> tuple[list[_Pair], list[Call]]:
+    """Pair calls of a session with those of a run; return the pairs, and the calls of the session that have none."""
+    known = [(one, one.response.to_document()) for one in recorded if one.answered]
+    pairs: list[_Pair] = []
+    for keys in (_response_id, _call_ids, _texts):
+        waiting: dict[str, list[tuple[LLMInteraction, Members]]] = {}
+        for one, response in known:
+            for key in keys(response):
+                waiting.setdefault(key, []).append((one, response))
+        unknown = []
+        for call in calls:
+            response = as_dict(call.response)
+            alike = next((waiting[key] for key in keys(response) if waiting.get(key)), None)
+            if alike is None:
+                unknown.append(call)
+                continue
+            nearest = min(alike, key=lambda one: _seconds_apart(one[0].timestamp, call.time))
+            alike.remove(nearest)
+            known.remove(nearest)
+            pairs.append(_Pair(response, *nearest))
+        calls = unknown
+        if pairs and keys is _response_id:
+            break  # where the file has the ids of responses, a call without its id is another one
+    return pairs, calls
+
+
+def _seconds_apart(one: str, other: str) -> float:
+    """Return how many seconds are between two times, whichever is the earlier; 0 if one is not known."""
+    return max(seconds_between(one, other) or 0.0, seconds_between(other, one) or 0.0)
+
+
+def _response_id(response: Members) -> list[str]:
+    return [identity] if (identity := as_text(response.get("id"))) else []
+
+
+def _call_ids(response: Members) -> list[str]:
+    ids = [as_text(call.get("call_id")) for call in _calls(response) if call.get("call_id_made_up") is not True]
+    return [call_id for call_id in ids[:1] if call_id]
+
+
+def _texts(response: Members) -> list[str]:
+    said = [_text(response), *map(_request, _calls(response))]
+    return [json.dumps(said)] if any(said) else []
+
+
+def _calls(response: Members) -> list[Members]:
+    return [as_dict(call) for call in as_list(response.get("tool_calls"))]
+
+
+def _text(response: Members) -> str:
+    return " ".join((as_text(response.get("content")) or "").split())
+
+
+def _request(call: Members) -> str:
+    return json.dumps([call.get("name"), call.get("arguments")], sort_keys=True)
+
+
+def _differences(said: Members, of_run: Members) -> Iterator[str]:
+    """Yield what two descriptions of one response disagree on."""
+    if _text(said) != _text(of_run):
+        yield "they have different texts"
+    if [*map(_request, _calls(said))] != [*map(_request, _calls(of_run))]:
+        yield "they have different tool calls"
+    theirs, ours = as_dict(said.get("usage")), as_dict(of_run.get("usage"))
+    for name in ("input_tokens", "output_tokens"):
+        if name in theirs and name in ours and theirs[name] != ours[name]:
+            yield f"{name} is {theirs[name]} there, and {ours[name]} here"
+
+
+# ── records ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _asked(pair: _Pair) -> Iterator[tuple[Members, Members]]:
+    """Yield each tool call of the session with the same one of the run: by its id, or else by its place and name."""
+    ours = _calls(pair.of_run)
+    by_id = {call.get("call_id"): call for call in ours}
+    for place, call in enumerate(_calls(pair.said)):
+        known = by_id.get(call.get("call_id")) or (ours[place] if place < len(ours) else {})
+        if known.get("name") == call.get("name"):
+            yield call, known
+
+
+def _append_execution(run: Run, execution: ToolRun, of: LLMInteraction, call: Members) -> None:
+    """Write the beginning and the end of a tool that ran for a call."""
+    agent = without_none(agent=of.agent, agent_id=of.agent_id, parent_agent_id=of.parent_agent_id)
+    which = {"execution_id": run.next_id("tool"), "name": call.get("name"), "call_id": call.get("call_id"), **agent}
+    began = {"interaction_id": of.interaction_id, **without_none(began=execution.time or None)}
+    run.append("tool_call", which | began, members_to_json({"arguments": call.get("arguments")}), when="later")
+    seconds = execution.duration_seconds
+    if seconds is None:
+        seconds = seconds_between(execution.time, execution.ended or "")
+    failed: Payload = None if execution.error is None else {"type": "", "message": execution.error}
+    result = {"result": execution.result, **without_none(error=failed)}
+    ended: Mapping[str, object] = {**which, "success": execution.success, **without_none(duration_seconds=seconds)}
+    run.append("tool_result", ended, members_to_json(result), when="later")
+
+
+def _append_gap(run: Run, what: str, why: str) -> None:
+    run.append("gap", {"time": now()}, members_to_json({"what": what, "why": why}), when="later")
