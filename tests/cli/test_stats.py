@@ -131,3 +131,17 @@ def test_several_processes_count_what_one_counts(tmp_path: Path) -> None:
 
     assert (together.stdout, together.stderr, together.exit_code) == (alone.stdout, alone.stderr, 1)
     assert json.loads(alone.stdout)["runs"]["runs"] == 9
+
+
+def test_a_run_without_calls_has_no_tokens(tmp_path: Path) -> None:
+    """As a replay has none of its own: the line says so."""
+    writing = Writing(tmp_path / "a.jsonl", task="wait")
+    writing.add("finalize", status="completed", success=None, final_result=None, execution_time=1.0)
+    writing.journal.close()
+
+    assert invoke("stats", tmp_path).stdout.splitlines()[:4] == [
+        "runs    1 run: 1 completed; none judged",
+        "calls   0 LLM calls",
+        "tokens  none",
+        "cost    nothing",
+    ]

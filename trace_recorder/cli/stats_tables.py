@@ -116,7 +116,7 @@ def _tokens(tokens: Mapping[str, Payload]) -> str:
         streams = tokens.get("streams_without_include_usage")
         advice = f" ({pluralize(streams, 'stream')}: {USAGE_ADVICE})" if streams else ""
         said.append(f"not stated by {pluralize(tokens['calls_without'], 'call')}{advice}")
-    return ", ".join(said)
+    return ", ".join(said) or "none"
 
 
 def _cost(cost: Mapping[str, Payload]) -> str:
