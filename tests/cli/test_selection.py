@@ -46,6 +46,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["--reward", "judge"], ["old"]),
         (["--meta", "branch=new"], ["new"]),
         (["--meta", "branch=new", "--tool", "bash"], []),
+        (["--meta", "other="], []),
     ],
 )
 def test_list_and_export_select_alike(runs: Path, options: list[str], found: list[str]) -> None:
