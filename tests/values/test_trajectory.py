@@ -81,8 +81,8 @@ def test_what_compares_and_loads_runs_is_one_short_line(tmp_path: Path) -> None:
     before, trajectories = repr(runs), [*runs]
     compared = diff(*trajectories)
 
-    assert (before.startswith("Runs(path='"), before.endswith(", strict=False, 0 runs)")) == (True, True)
-    assert repr(runs).endswith(", strict=False, 2 runs, 1 failure)")
+    assert (before.startswith("Runs(path='"), before.endswith(", strict=False, read=0)")) == (True, True)
+    assert repr(runs).endswith(", strict=False, read=2, failed=1)")
     assert repr(compared) == "TrajectoryDiff(equal=False, parts_at=0, first='answer', 1 step, 1 different step)"
     step = "DiffSide(step_number=1, interaction_id='llm_1')"
     assert repr(compared.steps[0]) == f"DiffStep(a={step}, b={step}, differences=['answer'])"

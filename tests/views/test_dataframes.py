@@ -106,15 +106,36 @@ def test_each_row_names_its_run(scored: Trajectory, run: Trajectory, library: An
     }
 
 
-@pytest.mark.parametrize("of", ["runs", "calls", "steps", "tool_calls"])
-def test_whole_numbers_are_nullable_integers(scored: Trajectory, library: Any, of: Any) -> None:
-    """Also if a number is unknown, such as the step of a call outside steps, and in a table without rows."""
-    for runs in ([scored], []):
-        frame = to_dataframe(runs, of=of, library=library)
-        types = dict(zip(frame.columns, map(str, frame.dtypes), strict=True))
-        names = {"step_number", "tool_calls", "input_tokens", "steps"} & types.keys()
+TYPES = {
+    "polars": {"Int64", "Float64", "Boolean", "Datetime(time_unit='us', time_zone='UTC')", "String"},
+    "pandas": {"Int64", "float64", "boolean", "datetime64[us, UTC]", "string"},
+}
 
-        assert (names != set(), {types[name] for name in names}) == (True, {"Int64"})
+
+@pytest.mark.parametrize("of", ["runs", "calls", "steps", "tool_calls"])
+def test_a_column_has_one_type(scored: Trajectory, run: Trajectory, library: Any, of: Any) -> None:
+    """Also if all of its values are unknown, and in a table without rows."""
+    frames = [to_dataframe(runs, of=of, library=library) for runs in ([scored], [run, scored], [])]
+    types = [dict(zip(frame.columns, map(str, frame.dtypes), strict=True)) for frame in frames]
+
+    assert types[0] == types[1] == types[2]
+    assert set(types[0].values()) <= TYPES[library]
+    names = {"step_number", "tool_calls", "input_tokens", "steps"} & types[0].keys()
+    assert (names != set(), {types[0][name] for name in names}) == (True, {"Int64"})
+
+
+def test_times_of_several_zones_are_those_of_utc(library: Any) -> None:
+    """As is a time without a zone. A number that replaces a text is kept."""
+    times = ["2025-06-12T22:05:46+02:00", "2025-06-12T22:05:46", None]
+    runs = [Trajectory(start_time=time, final_result=7 if time is None else "done") for time in times]
+    rows = _rows(to_dataframe(runs, of="runs", library=library))
+
+    assert [row["started_at"] and row["started_at"].isoformat() for row in rows] == [
+        "2025-06-12T20:05:46+00:00",
+        "2025-06-12T22:05:46+00:00",
+        None,
+    ]
+    assert [str(row["final_result"]) for row in rows] == ["done", "done", "7"]
 
 
 @pytest.mark.parametrize("of", ["runs", "calls", "steps", "tool_calls"])

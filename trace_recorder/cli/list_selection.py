@@ -76,7 +76,9 @@ class Selection:
             and (not self.failed or _has_failed(row))
             and (not self.errors or _has_errors(run))
             and (self.reward is None or self.reward in row.rewards)
-            and all(name in run.metadata and text_of(run.metadata[name]) == self.metadata[name] for name in self.metadata)
+            and all(
+                name in run.metadata and text_of(run.metadata[name]) == self.metadata[name] for name in self.metadata
+            )
             and _is_in(self.model, served)
             and _is_in(self.task, text_of(row.task))
             and (self.tool is None or self.tool in run.tool_names())  # the last, because it reads the calls

@@ -28,8 +28,8 @@ class Runs(Iterator[Trajectory]):
 
     def __repr__(self) -> str:
         """Say what was read so far, without reading on."""
-        counts = [(self._read, "run"), *([(len(self.failures), "failure")] if self.failures else [])]
-        return call_repr("Runs", {"path": str(self._path), "strict": self.strict}, counts)
+        counts = {"read": self._read, **({"failed": len(self.failures)} if self.failures else {})}
+        return call_repr("Runs", {"path": str(self._path), "strict": self.strict, **counts})
 
     def __next__(self) -> Trajectory:
         run = self._next()

@@ -1,13 +1,14 @@
 """Runs as a table: a row for each run, call, step or tool call, as a data frame of pandas or polars.
 
-Neither is a dependency: whichever is installed is used, polars first. Columns, and the types of numbers, are the same
-for every run, and what is not known is null. Each row names its run: the file, the task, the status, and the success.
+Neither is a dependency: whichever is installed is used, polars first. Columns and their types are the same for every
+run, and what is not known is null. Each row names its run: the file, the task, the status, and the success.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
 from importlib import import_module
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -30,6 +31,8 @@ Of = Literal["runs", "calls", "steps", "tool_calls"]
 Library = Literal["polars", "pandas"]
 Runs = Trajectory | Iterable[Trajectory]
 Row = dict[str, Payload]
+_MIN_YEAR, _MAX_YEAR = 1678, 2261
+"""A time between these years fits into 64 bits as nanoseconds, which older versions of pandas need."""
 
 
 @overload
@@ -41,9 +44,10 @@ def to_dataframe(runs: Runs, of: Of = "calls", library: Library | None = None) -
 def to_dataframe(runs: Runs, of: Of = "calls", library: Library | None = None) -> Any:
     """Return a data frame with a row for each run, or for each call, step or tool call, of one run or of several.
 
-    Every row has its run's file, id, task, status and success. Whole numbers are nullable integers.
-    `library` chooses between polars and pandas; by default it is the one that is installed, polars if both are. Raises
-    MissingExtraError if it is not installed, ValueError for another `of`.
+    Every row has its run's file, id, task, status and success. A column has the same type in every frame: text, a
+    nullable integer, a float, a boolean, or a time in UTC. `library` chooses between polars and pandas; by default it
+    is the one that is installed, polars if both are. Raises MissingExtraError if it is not installed, ValueError for
+    another `of`.
     """
     if of not in _ROWS:
         raise ValueError(f"of={of!r}: one of {', '.join(_ROWS)}")
@@ -62,23 +66,47 @@ def to_dataframe(runs: Runs, of: Of = "calls", library: Library | None = None) -
 
 def _polars_frame(polars: Any, table: dict[str, list[Payload]]) -> Any:
     """Return a frame of polars. Numbers of several kinds in one column become those of the widest."""
-    types = {name: polars.Int64 for name, values in table.items() if name in _INTEGERS and _are_integers(values)}
-    return polars.DataFrame(table, schema_overrides=types, strict=False)
+    types = {
+        "integer": polars.Int64,
+        "number": polars.Float64,
+        "boolean": polars.Boolean,
+        "time": polars.Datetime("us", "UTC"),
+        "text": polars.String,
+    }
+    fitting = {name: types[kind] for name, kind in _kinds_of(table).items()}
+    return polars.DataFrame(table, schema_overrides=fitting, strict=False)
 
 
 def _pandas_frame(pandas: Any, table: dict[str, list[Payload]]) -> Any:
-    """Return a frame of pandas, in which a column of integers with a null would be one of floats."""
-    types = {name: "Int64" for name, values in table.items() if name in _INTEGERS and _are_integers(values)}
-    return pandas.DataFrame(table).astype(types)
+    """Return a frame of pandas. Its own types would depend on whether a column has a null."""
+    types = {"integer": "Int64", "number": "float64", "boolean": "boolean", "text": "string"}
+    kinds = _kinds_of(table)
+    columns = {
+        name: pandas.to_datetime(pandas.Series(values, dtype=object), utc=True).dt.as_unit("us")
+        if kinds.get(name) == "time"
+        else pandas.Series(values, dtype=types.get(kinds.get(name, "")))
+        for name, values in table.items()
+    }
+    return pandas.DataFrame(columns)
 
 
-def _are_integers(values: Iterable[Payload]) -> bool:
-    """Whether all values are integers of 64 bits, or unknown. A file may have anything in their place."""
-    return all(value is None or (type(value) is int and -(2**63) <= value < 2**63) for value in values)
+def _kinds_of(table: dict[str, list[Payload]]) -> dict[str, str]:
+    """Return the kinds of columns. A column that has anything else has none, as a file may have anything."""
+    kinds = {name: next((kind for kind, names in _NAMES.items() if name in names), "text") for name in table}
+    return {name: kind for name, kind in kinds.items() if all(map(_FITS[kind], table[name]))}
+
+
+def _is_integer(value: Payload) -> bool:
+    return value is None or (type(value) is int and -(2**63) <= value < 2**63)
 
 
 def _cell(value: Payload) -> Payload:
-    """Return a value as a data frame takes it: an object or a list as its JSON, and text as UTF-8 has it."""
+    """Return a value as a data frame takes it: an object or a list as its JSON, text as UTF-8, and times in UTC.
+
+    A time without a zone is that of UTC.
+    """
+    if isinstance(value, datetime) and _MIN_YEAR < value.year < _MAX_YEAR:
+        return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
     if isinstance(value, dict | list):
         value = json.dumps(value, ensure_ascii=False)
     return utf8_text(value) if isinstance(value, str) else value
@@ -212,13 +240,25 @@ def _tool_call(call: ToolCall, result: ToolResult | None) -> Row:
 
 _OF_RUN = ("file", "trajectory_id", "task", "status")
 """The first columns of each table. The success of the run comes after them, under its name in that table."""
-_INTEGERS = frozenset(
-    {
+_NAMES = {
+    "integer": {
         *("step_number", "messages", "tool_calls", "failed_tool_calls", "steps", "calls", "replayed_calls"),
         *("failed_calls", "attempts"),
         *("input_tokens", "output_tokens", "cache_read_input_tokens", "reasoning_tokens"),
-    }
-)
+    },
+    "number": {"cost", "duration_seconds", "time_to_first_token_seconds"},
+    "boolean": {"success", "run_success", "cost_estimated", "derived", "complete", "is_replayed"},
+    "time": {"started_at"},
+}
+"""The columns of each kind; all others are text."""
+_FITS: dict[str, Callable[[Payload], bool]] = {
+    "integer": _is_integer,
+    "number": lambda value: isinstance(value, float) or _is_integer(value),
+    "boolean": lambda value: value is None or isinstance(value, bool),
+    "time": lambda value: value is None or (isinstance(value, datetime) and _MIN_YEAR < value.year < _MAX_YEAR),
+    "text": lambda value: value is None or isinstance(value, str),
+}
+"""Whether a value, or null, is of a kind. An integer has 64 bits."""
 _ROWS: dict[str, tuple[tuple[str, ...], Callable[[Trajectory], Iterator[Row]]]] = {
     "runs": (
         (
