@@ -1,4 +1,4 @@
-"""The pages docs/add-a-*.md: what they say is done, in a copy of the package, and their tests pass there."""
+"""The pages docs/add-*.md: what they say is done, in a copy of the package, and their tests pass there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from tests.processes import ROOT
 
-PAGES = sorted((ROOT / "docs").glob("add-a-*.md"))
+PAGES = sorted((ROOT / "docs").glob("add-*.md"))
 
 
 def copied(path: str, place: Path) -> Path:
@@ -71,6 +71,7 @@ def test_what_a_page_says_works(page: Path, tmp_path: Path) -> None:
     assert tests
 
 
-def test_there_are_three_pages() -> None:
-    """A dialect, a secret's pattern, a view."""
-    assert [page.stem for page in PAGES] == ["add-a-dialect", "add-a-secret-pattern", "add-a-view"]
+def test_there_are_four_pages() -> None:
+    """A dialect, a secret's pattern, a view, an import format."""
+    names = ["add-a-dialect", "add-a-secret-pattern", "add-a-view", "add-an-import-format"]
+    assert [page.stem for page in PAGES] == names

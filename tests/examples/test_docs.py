@@ -21,7 +21,10 @@ from trace_recorder.views.export_format import EXPORT_FORMATS
 
 ALL = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 PAGES = [page for page in ALL if page.parent.name != "decisions" and page.name != "CHANGELOG.md"]
-ON_THE_CODE = [ROOT / "docs" / name for name in ("architecture.md", "glossary.md", "add-a-dialect.md", "add-a-view.md")]
+ON_THE_CODE = [
+    ROOT / "docs" / name
+    for name in ("architecture.md", "glossary.md", "add-a-dialect.md", "add-a-view.md", "add-an-import-format.md")
+]
 OTHERS = {
     *("agent.py", "rewards.py", "file.py", "run.json", "x.journal.json", "aiohttp_openai/"),
     *("broken.json", "discount.py"),  # of the run in docs/inspect.md

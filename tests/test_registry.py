@@ -1,0 +1,200 @@
+"""Records by name: those of the package, and those that a program registers, in every command."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import chdir
+from pathlib import Path
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from tests.agents import Place
+from tests.capture.server import Server, plain, serving
+from tests.outside_records import ECHO, NOTES, PAIRS, registered
+from tests.processes import ROOT
+from trace_recorder import load
+from trace_recorder.cli.app import COMMANDS
+from trace_recorder.cli.commands import app
+from trace_recorder.dialects.dialect import Dialect, dialect_of
+from trace_recorder.dialects.endpoints import endpoint_of
+from trace_recorder.registry import DIALECTS, EXPORT_FORMATS, IMPORT_FORMATS
+from trace_recorder.values.token_counts import counting_of
+
+AGENT = """
+    import os, sys
+    import httpx
+    from tests.outside_records import register
+
+    register()
+    turns = []
+    for said in ("Hi", "There"):
+        turns.append({"who": "me", "text": said})
+        body = {"model": "e1", "system": "Be kind.", "turns": turns}
+        answer = httpx.post(os.environ["OPENAI_BASE_URL"] + "/echo", json=body).json()
+        turns.append({"who": "echo", "text": answer["text"]})
+    print(turns[-1]["text"])
+"""
+ANSWER = {"text": "Hello", "stop": "end", "tokens": {"in": 3, "cached": 2, "out": 1}}
+"""Five tokens went in: the dialect's input leaves out cached ones."""
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving(plain(ANSWER)) as server:
+        yield server
+
+
+@pytest.fixture
+def place(tmp_path: Path, server: Server, capfd: pytest.CaptureFixture[str]) -> Iterator[Place]:
+    """A directory with run.json, of an agent of two calls, and with notes.jsonl."""
+    place = Place(tmp_path, server, capfd)
+    (tmp_path / "agent.py").write_text(textwrap.dedent(AGENT))
+    note = {"asked": "Hi", "heard": "Hello", "tokens": {"input_tokens": 3, "cache_read_input_tokens": 2}}
+    (tmp_path / "notes.jsonl").write_text(json.dumps(note) + "\n")
+    (tmp_path / "reward.py").write_text("def good(run):\n    return 1.0\n")
+    with registered():
+        place.record("--", sys.executable, "agent.py")
+        yield place
+
+
+def agent() -> list[str]:
+    return ["--", sys.executable, "agent.py"]
+
+
+def test_a_recorded_call_is_read_by_the_dialect(place: Place) -> None:
+    """`run` records it; its messages, its texts and what went in are read as the record says."""
+    first, second = load(place.path / "run.json").llm_interactions
+
+    assert (first.api, first.provider, first.model, first.response.content) == ("echo-chat", "echo", "e1", "Hello")
+    assert [message.content for message in second.input_messages] == ["Be kind.", "Hi", "Hello", "There"]
+    assert load(place.path / "run.json").metrics["total_input_tokens"] == 10
+
+
+READING = {
+    "list": (("run.json",), " 12 "),
+    "show": (("run.json",), "There"),
+    "tail": (("run.json",), "Hello"),
+    "stats": (("run.json",), "echo/e1"),
+    "diff": (("run.json", "run.json"), ""),
+    "grep": (("There", "run.json"), "There"),
+    "validate": (("run.json",), "run.json"),
+    "recover": (("run.json",), "run.json"),
+    "score": (("run.json", "--reward", "reward.py:good"), "good"),
+    "view": (("run.json", "-o", "page.html"), "wrote page.html"),
+    "export": (("run.json", "-f", "echo-pairs"), '{"question": "There", "answer": "Hello"}'),
+    "import": (("notes.jsonl", "-o", "imported"), "notes.jsonl"),
+    "replay": (("run.json", *agent()), "Hello"),
+    "fork": (("run.json", "--at", "2", "--system", "Be brief.", *agent()), "Hello"),
+    "proxy": (("--upstream", "openai={url}", *agent()), "Hello"),
+}
+"""The arguments of each command, and a part of what it prints."""
+
+
+def test_every_command_is_tried_here() -> None:
+    assert READING.keys() | {"run", "serve"} == COMMANDS.keys()
+
+
+@pytest.mark.parametrize("command", READING)
+def test_a_command_works_with_registered_records(
+    command: str, place: Place, server: Server, capfd: pytest.CaptureFixture[str]
+) -> None:
+    arguments, expected = READING[command]
+    words = [command, *(word.replace("{url}", server.url) for word in arguments)]
+    with chdir(place.path):
+        result = CliRunner().invoke(app, words, prog_name="trace-recorder", env=place.environment)
+
+    printed = result.output + "".join(capfd.readouterr())
+    assert (result.exit_code, expected in printed) == (0, True), printed
+
+
+def test_a_fork_sends_another_system_prompt(place: Place, server: Server) -> None:
+    """The dialect knows where it is."""
+    place.command("fork", "run.json", "--at", "2", "--system", "Be brief.", *agent())
+
+    assert json.loads(server.requests[-1][2])["system"] == "Be brief."
+
+
+def test_other_views_ask_the_record(place: Place) -> None:
+    """OTLP names the operation and has the instructions apart."""
+    place.command("export", "run.json", "-f", "otlp", "-o", "spans")
+    spans = (place.path / "spans" / "run.jsonl").read_text()
+
+    assert '"text_completion"' in spans
+    assert "gen_ai.system_instructions" in spans
+
+
+def test_an_imported_run_is_counted_as_its_format_says(place: Place) -> None:
+    """Cached tokens are not in the stated input."""
+    place.command("import", "notes.jsonl", "-o", "imported")
+    (path,) = (place.path / "imported").glob("*.json")
+
+    assert (load(path).llm_interactions[0].api, load(path).metrics["total_input_tokens"]) == ("echo-notes", 5)
+
+
+def test_a_server_answers_in_the_dialect(place: Place) -> None:
+    """`serve` gives the recorded answer, and the dialect's own error for any other request."""
+    code = "from tests.outside_records import register; register(); from trace_recorder.cli import main; main()"
+    command = [sys.executable, "-c", code, "serve", "run.json"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        command, cwd=place.path, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            url = process.stdout.readline().rstrip().removeprefix("OPENAI_BASE_URL=") + "/echo"
+            body = {"model": "e1", "system": "Be kind.", "turns": [{"who": "me", "text": "Hi"}]}
+            answered, refused = httpx.post(url, json=body).json(), httpx.post(url, json={"turns": []}).json()
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=60)
+
+    assert (answered, [*refused]) == (ANSWER, ["echo"])
+
+
+def test_a_name_is_registered_once() -> None:
+    """A second record of a name is refused, and so is one of the package's names."""
+    with registered(), pytest.raises(ValueError, match="'echo-chat' is registered already"):
+        DIALECTS.register(ECHO)
+    with pytest.raises(ValueError, match="'openai-chat' is registered already"):
+        DIALECTS.register(dataclasses.replace(ECHO, name="openai-chat"))
+
+
+def test_answers_from_before_a_registration_are_forgotten() -> None:
+    """An address, a dialect and a counting that were unknown are known then, and unknown again afterwards."""
+
+    def known() -> list[object]:
+        return [endpoint_of("POST", "localhost", "/v1/echo"), dialect_of("echo-chat"), counting_of("echo-notes")]
+
+    before = known()
+    with registered():
+        within = known()
+
+    assert (before[:2], known() == before) == ([None, None], True)
+    assert (within[1], within[2]) == (ECHO, NOTES.counting)
+    assert within[0] is not None
+
+
+def test_a_record_without_a_member_cannot_be_made() -> None:
+    """No member of a dialect or of an import format has a default."""
+    given = {field.name: getattr(ECHO, field.name) for field in dataclasses.fields(Dialect)}
+    for name in given:
+        with pytest.raises(TypeError, match=name):
+            Dialect(**{key: value for key, value in given.items() if key != name})
+    with pytest.raises(TypeError, match="counting"):
+        type(NOTES)(name="x", recognizes=NOTES.recognizes, read=NOTES.read)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("records", [DIALECTS, IMPORT_FORMATS, EXPORT_FORMATS], ids=["dialects", "imports", "exports"])
+def test_each_row_names_the_record_of_its_module(records) -> None:
+    assert [record.name for record in records.values()] == [*records]
+    assert PAIRS.name not in records
