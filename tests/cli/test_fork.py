@@ -221,11 +221,12 @@ def test_a_command_is_needed_that_can_be_started(place: Place) -> None:
 
 
 UNSEEN = """
-import requests
+import json, urllib.request
 
 def unseen():
     try:
-        return requests.post(URL, json={"model": "m", "messages": []}).status_code
+        request = urllib.request.Request(URL, json.dumps({"model": "m", "messages": []}).encode())
+        return urllib.request.urlopen(request).status
     except OSError:
         return "refused"
 """
@@ -239,10 +240,10 @@ def test_clients_that_are_not_captured_are_refused_up_to_the_fork(place: Place, 
     lacking, first, refused, live = done.stderr.splitlines()
 
     assert (done.returncode, done.stdout, len(server.requests)) == (1, "refused one wrote x refused live 200\n", 5)
-    assert "child.json may lack LLM calls: requests connected to 127.0.0.1" in lacking
+    assert "child.json may lack LLM calls: urllib connected to 127.0.0.1" in lacking
     assert first == "trace-recorder: recorded 1 run, 1 LLM call, 1 replayed LLM call, 1 tool call: child.json"
-    assert refused.startswith("trace-recorder: requests was kept from connecting to 127.0.0.1")
-    assert live.startswith("trace-recorder: requests connected to 127.0.0.1: its calls are live, and not recorded.")
+    assert refused.startswith("trace-recorder: urllib was kept from connecting to 127.0.0.1")
+    assert live.startswith("trace-recorder: urllib connected to 127.0.0.1: its calls are live, and not recorded.")
 
 
 def test_clients_that_are_not_captured_may_be_allowed(place: Place, server: Server) -> None:
@@ -251,4 +252,24 @@ def test_clients_that_are_not_captured_may_be_allowed(place: Place, server: Serv
     done = fork(place, "--quiet", "--allow-live", "--at", "2", code=UNSEEN + "print(unseen(), ask('a'), ask('b'))")
 
     assert (done.returncode, done.stdout, len(server.requests)) == (0, "200 one live\n", 5)
-    assert "requests" not in done.stderr
+    assert "urllib" not in done.stderr
+
+
+def test_a_program_on_requests_goes_on_live(place: Place, server: Server) -> None:
+    """Its calls are answered up to the fork, and made and recorded from there, with the other model."""
+    record(place)
+    code = """
+    import requests
+
+    def ask(text):
+        asked = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": text}]
+        answer = requests.post(URL, json={"model": "m", "messages": asked})
+        return answer.json()["choices"][0]["message"]["content"]
+
+    print(ask("a"), write("x"), ask("b"))
+    """
+    done = fork(place, "--quiet", "--at", "2", "--model", "other", code=code)
+    calls = load(place.path / "child.json").llm_interactions
+
+    assert (done.returncode, done.stdout) == (0, "one wrote x live\n")
+    assert [(call.model, call.replayed_from is None) for call in calls] == [("m", False), ("other", True)]

@@ -15,7 +15,7 @@ from google.genai.types import HttpOptions
 from tests.capture.sdk_calls import CALLS
 from tests.capture.server import CHAT, GENERATED, Answer, Server, plain, serving
 from tests.rerun.runs import KEY
-from trace_recorder import ReplayMismatchError, TrajectoryRecorder, UnsupportedClientError, load, replay
+from trace_recorder import ReplayMismatchError, TrajectoryRecorder, load, replay
 
 DEAD = Server("http://127.0.0.1:9", [])
 """No server is here."""
@@ -98,35 +98,6 @@ def test_a_google_client_is_recorded_and_replayed_in_each_loop(tmp_path: Path, r
         asked = len(server.requests)
     texts = [call.input_messages[0].content for call in load(tmp_path / "again.json").llm_interactions]
     assert (texts, asked) == (["one", "two"], 2)
-
-
-def test_a_client_that_leaves_by_another_way_is_refused(tmp_path: Path) -> None:
-    """A google-genai client with a certificate of its own sends through google-auth: it would not be answered."""
-    path = tmp_path / "run.json"
-    with serving(plain(GENERATED)) as server, TrajectoryRecorder(path, strict=True) as recorder:
-        generated(recorder.wrap(google(server.url)), "one")
-    made = google(DEAD.url)
-    made._api_client._use_google_auth_sync = lambda: True
-
-    with pytest.raises(UnsupportedClientError, match="certificate"), replay(path) as run:
-        run.wrap(made)
-
-
-def test_google_goes_back_to_aiohttp_behind_the_block(tmp_path: Path) -> None:
-    """Where aiohttp is installed, a google-genai client leaves it for the time of the replay alone."""
-    path = tmp_path / "run.json"
-    with serving(plain(GENERATED)) as server, TrajectoryRecorder(path, strict=True) as recorder:
-        generated(recorder.wrap(google(server.url)), "one")
-
-    class OnAiohttp(type(made := google(DEAD.url)._api_client)):  # type: ignore[misc]
-        def _use_aiohttp(self) -> bool:
-            return True
-
-    client = google(DEAD.url)
-    client._api_client.__class__ = OnAiohttp
-    with replay(path) as run:
-        assert generated(run.wrap(client), "one") == "hi"
-    assert client._api_client._use_aiohttp() is True
 
 
 def test_a_deployment_at_azure_is_part_of_the_request(tmp_path: Path) -> None:

@@ -77,3 +77,9 @@ CLAUDE = [
     wrapped({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 2}}),
     wrapped({"type": "message_stop", "amazon-bedrock-invocationMetrics": {"inputTokenCount": 3}}),
 ]
+WHOLE = {
+    "output": {"message": {"role": "assistant", "content": [{"text": "hi"}]}},
+    "stopReason": "end_turn",
+    "usage": {"inputTokens": 3, "outputTokens": 2, "totalTokens": 5},
+}
+"""An answer of Converse that is no stream."""

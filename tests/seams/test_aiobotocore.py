@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from tests.capture.server import Answer, plain, serving
+from tests.capture.server import SILENCE, Answer, plain, serving
 from tests.seams.bedrock import ASK, KEYS, MODEL, lines_on_file, only_call
-from tests.seams.frames import CLAUDE, CONVERSE, cut, frame
-from trace_recorder import TrajectoryRecorder, instrument, load, uninstrument, unwrap
+from tests.seams.frames import CLAUDE, CONVERSE, WHOLE, cut, frame
+from trace_recorder import TrajectoryRecorder, instrument, load, replay, uninstrument, unwrap
 from trace_recorder.dialects.event_stream import encode_line
 
 aiobotocore = pytest.importorskip("aiobotocore.session", reason="aiobotocore has an environment of its own")
@@ -26,11 +26,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 Payload = Any
-WHOLE = {
-    "output": {"message": {"role": "assistant", "content": [{"text": "hi"}]}},
-    "stopReason": "end_turn",
-    "usage": {"inputTokens": 3, "outputTokens": 2, "totalTokens": 5},
-}
 TRANSPORTS = ["aiohttp", "httpx"] if find_spec("aiobotocore.httpxsession") else ["aiohttp"]
 each_transport = pytest.mark.parametrize("transport", TRANSPORTS)
 
@@ -157,16 +152,22 @@ def test_what_ends_a_stream_early(tmp_path: Path) -> None:
     """An exception in a frame and a cancelled read: the caller gets each, and each is the error of its call."""
 
     async def cancelled(client: Payload) -> None:
+        async def read() -> None:
+            answer = await client.converse_stream(modelId=MODEL, messages=ASK)
+            async with asyncio.timeout(None) as limit:
+                async for event in answer["stream"]:
+                    if event.get("contentBlockDelta", {}).get("delta", {}).get("text") == "ße":
+                        limit.reschedule(0.0)
+
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.3):
-                await streamed(client)
+            await read()
 
     async def refused(client: Payload) -> None:
         with pytest.raises(import_module("botocore.exceptions").EventStreamError, match="Too many requests"):
             await streamed(client)
 
     failed = frame("throttlingException", {"message": "Too many requests."}, "exception")
-    slow = Answer([b"".join(CONVERSE[:7]), 1.0], 200, cut([], 1).headers)
+    slow = Answer([b"".join(CONVERSE[:7]), SILENCE], 200, cut([], 1).headers)
     for answer, call, expected in (
         (cut([*CONVERSE[:7], failed], 9), refused, "throttlingException"),
         (slow, cancelled, "CancelledError"),
@@ -179,3 +180,28 @@ def test_what_ends_a_stream_early(tmp_path: Path) -> None:
         assert (recorded.response.content, recorded.complete) == ("Grüße", False)
         assert recorded.error is not None
         assert recorded.error.type.endswith(expected)
+
+
+@each_transport
+def test_a_replay_answers_a_whole_call(tmp_path: Path, transport: str) -> None:
+    """By either library, before its client was made, wrapped or in a process whose clients are all answered."""
+    path = tmp_path / "run.json"
+    with serving(plain(WHOLE)) as server, TrajectoryRecorder(path, strict=True) as recorder:
+        came = called(server.url, asked, recorder.wrap, transport)
+    with replay(path) as run:
+        again = called("http://127.0.0.1:9", asked, run.wrap, transport)
+    with replay(path, instrument=True):
+        anywhere = called("http://127.0.0.1:9", asked, lambda _: None, transport)
+
+    assert (again, anywhere) == (came, came)
+
+
+def test_a_replay_answers_a_stream(tmp_path: Path) -> None:
+    """Its events are those that came."""
+    path = tmp_path / "run.json"
+    with serving(cut(CONVERSE, 7)) as server, TrajectoryRecorder(path, strict=True) as recorder:
+        came = called(server.url, streamed, recorder.wrap, "aiohttp")
+    with replay(path) as run:
+        again = called("http://127.0.0.1:9", streamed, run.wrap, "aiohttp")
+
+    assert again == came

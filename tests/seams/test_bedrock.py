@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from tests.capture.server import Answer, Server, plain, serving
+from tests.isolation.outcomes import in_all
 from tests.seams.bedrock import ASK, KEYS, MODEL, lines_on_file, only_call
-from tests.seams.frames import CLAUDE, CONVERSE, TYPE, cut, frame, wrapped
-from trace_recorder import TrajectoryRecorder, instrument, load, replay, uninstrument
+from tests.seams.frames import CLAUDE, CONVERSE, TYPE, WHOLE, cut, delta, frame, wrapped
+from trace_recorder import TrajectoryRecorder, fork, instrument, load, replay, uninstrument
 from trace_recorder.dialects.event_stream import encode_line
 
 boto3 = pytest.importorskip("boto3", reason="boto3 has an environment of its own")
@@ -25,9 +26,9 @@ pytestmark = [
 Payload = Any
 
 
-def bedrock(url: str) -> Payload:
+def bedrock(url: str, **more: Payload) -> Payload:
     """Make a client."""
-    return boto3.client("bedrock-runtime", endpoint_url=url, region_name="us-east-1", **KEYS)
+    return boto3.client("bedrock-runtime", endpoint_url=url, region_name="us-east-1", **KEYS, **more)
 
 
 @contextmanager
@@ -215,3 +216,91 @@ def test_an_instrumented_process_records_boto3(tmp_path: Path) -> None:
             uninstrument()
 
     assert only_call(tmp_path / "a.json").response.content == "Grüße"
+
+
+CALLS: dict[str, tuple[Callable[[Payload], Payload], Answer]] = {
+    "converse": (lambda client: client.converse(modelId=MODEL, messages=ASK)["output"], plain(WHOLE)),
+    "converse, streamed": (
+        lambda client: list(client.converse_stream(modelId=MODEL, messages=ASK)["stream"]),
+        cut(CONVERSE, 9),
+    ),
+    "invoke": (
+        lambda client: client.invoke_model(modelId=MODEL, body=b'{"messages": []}')["body"].read(),
+        plain(WHOLE),
+    ),
+    "invoke, streamed": (
+        lambda client: list(
+            client.invoke_model_with_response_stream(modelId=MODEL, body=b'{"messages": []}')["body"],
+        ),
+        cut(CLAUDE, 9),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_replay_answers_boto3(tmp_path: Path, name: str) -> None:
+    """The caller gets what it got, without a server; the recorded call is named."""
+    call, answer = CALLS[name]
+    with recorded(tmp_path / "run.json", answer) as (client, _):
+        came = call(client)
+    with replay(tmp_path / "run.json") as run, TrajectoryRecorder(tmp_path / "again.json") as recorder:
+        again = call(recorder.wrap(run.wrap(bedrock("http://127.0.0.1:9"))))
+    with replay(tmp_path / "run.json", instrument=True):
+        anywhere = call(bedrock("http://127.0.0.1:9"))
+
+    assert (again, anywhere) == (came, came)
+    assert only_call(tmp_path / "again.json").replayed_from is not None
+
+
+def test_a_masked_stream_is_replayed_as_frames(tmp_path: Path) -> None:
+    """botocore accepts the frames that have a mask where a key was."""
+    key = "sk-ant-api03-" + "Ab3dEf6hIj9k" * 7
+    pieces = [*CONVERSE[:5], delta(1, text=f"It is {key}."), *CONVERSE[-2:]]
+
+    def texts(client: Payload) -> str:
+        events = client.converse_stream(modelId=MODEL, messages=ASK)["stream"]
+        return "".join(
+            one["contentBlockDelta"]["delta"].get("text", "") for one in events if "contentBlockDelta" in one
+        )
+
+    with recorded(tmp_path / "run.json", cut(pieces, 9)) as (client, _):
+        came = texts(client)
+    with replay(tmp_path / "run.json") as run:
+        again = texts(run.wrap(bedrock("http://127.0.0.1:9")))
+
+    assert came == f"It is {key}."
+    assert again.startswith("It is ")
+    assert key not in again
+
+
+def test_a_fork_of_signed_requests(tmp_path: Path) -> None:
+    """A request that goes on as it is, is sent. One that would be changed is refused: its signature would not hold."""
+    call, answer = CALLS["converse"]
+    with recorded(tmp_path / "run.json", answer) as (client, _):
+        call(client)
+    with serving(answer) as server:
+        with fork(tmp_path / "run.json", at="llm_1", recorder=TrajectoryRecorder(tmp_path / "fork.json")) as branch:
+            call(branch.wrap(bedrock(server.url)))
+        once = boto3.session.Config(retries={"total_max_attempts": 1})
+        with pytest.raises(boto3.exceptions.botocore.exceptions.ConnectionClosedError) as refused:
+            with fork(tmp_path / "run.json", at="llm_1", model="other") as branch:
+                call(branch.wrap(bedrock(server.url, config=once)))
+
+    assert ["signed" in text for _, text, *_ in in_all(refused.value)].count(True) > 0
+    assert len(server.requests) == 1
+    assert only_call(tmp_path / "fork.json").response.content == "hi"
+
+
+def test_rotating_headers_cost_nothing(tmp_path: Path) -> None:
+    """The date, the signature and the id of an attempt are in no record: equal calls have equal requests on file."""
+    with recorded(tmp_path / "run.json", plain(WHOLE)) as (client, server):
+        for _ in range(3):
+            client.converse(modelId=MODEL, messages=ASK)
+    records = map(json.loads, (tmp_path / "run.jsonl").read_text().splitlines())
+    headers = [one["data"].get("headers") for one in records if one["kind"] == "llm_request"]
+
+    assert headers == [headers[0]] * 3
+    assert not {"authorization", "x-amz-date", "x-amz-security-token", "amz-sdk-invocation-id"} & {
+        name.lower() for name in headers[0]
+    }
+    assert {"authorization", "x-amz-date"} <= server.requests[0][1].keys()

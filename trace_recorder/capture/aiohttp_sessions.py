@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from trace_recorder.capture.exchange import Exchange
 from trace_recorder.capture.seam import (
+    ORIGIN_ATTRIBUTE,
     Binding,
     Headers,
     LibraryRequest,
@@ -23,6 +24,7 @@ from trace_recorder.capture.seam import (
     sending,
 )
 from trace_recorder.values.final_status import CANCELLATION_CLASSES
+from trace_recorder.values.origins import ReplayedFrom
 
 Piece = TypeVar("Piece", bytes, tuple[bytes, bool])
 
@@ -31,7 +33,7 @@ async def send(original: Any, binding: Binding, session: Any, method: str, url: 
     """Send a request by a session, and record it if it is a call of a model."""
     request: LibraryRequest | None = None
     with guard.protect("read a request of aiohttp"):
-        request = _request(session, method, url, named)
+        request = read_request(session, method, url, named)
     if request is None:
         return await original(session, method, url, **named)
     exchange = await begin_in_event_loop(binding, request, tuple)
@@ -48,7 +50,7 @@ async def send(original: Any, binding: Binding, session: Any, method: str, url: 
     return response
 
 
-def _request(session: Any, method: str, url: object, named: dict[str, Any]) -> LibraryRequest:
+def read_request(session: Any, method: str, url: object, named: dict[str, Any]) -> LibraryRequest:
     """Return a request as a session is asked to send it."""
     address = session._build_url(url)
     if named.get("params"):
@@ -77,6 +79,7 @@ def _record_refusal(error: Any, exchange: Exchange) -> None:
     """Record an answer that became an exception before anything of its body was read."""
     with exchange.run.guard.protect("record a refused call"):
         exchange.answered(error.status, _raw(error.headers or {}))
+        exchange.note_origin(ReplayedFrom.of_error(error))
         exchange.ended("its body was not read", error)
 
 
@@ -84,6 +87,7 @@ def _record(response: Any, exchange: Exchange, *, is_decoded: bool) -> None:
     """Record what is read of a response."""
     with exchange.run.guard.protect("wrap a response"):
         exchange.answered(response.status, [*response.raw_headers], is_decoded=is_decoded)
+        exchange.note_origin(getattr(response, ORIGIN_ATTRIBUTE, None))
         response.content = Content(response.content, exchange)
         response.__class__ = _recorded_class(type(response))  # type: ignore[arg-type]  # a class is hashable
         exchange.watch_body(response)

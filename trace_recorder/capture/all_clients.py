@@ -10,17 +10,14 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from importlib import import_module
-from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Protocol
 
-from trace_recorder.capture import method_seams
 from trace_recorder.capture.http_clients import LIBRARIES
-from trace_recorder.capture.method_seams import method_patch
+from trace_recorder.capture.method_seams import ImportHook, method_patch
 from trace_recorder.capture.seam import Binding, Target, guard
 from trace_recorder.capture.transport import RecordingTransport, recording_class
 from trace_recorder.capture.unseen_clients import unseen_clients
@@ -108,7 +105,6 @@ class ClientPatch:
     def __init__(self) -> None:
         self._binding: Binding | None = None
         self._transports = TransportPatch(self._recording)
-        self._import_hook = ImportHook(method_seams.LIBRARIES, self._patch_module)
 
     def install(self, target: Target) -> None:
         """Record every call to `target` from now on, instead of an earlier target.
@@ -119,23 +115,14 @@ class ClientPatch:
         self._transports.install()
         self._binding = binding = Binding(target, None)
         method_patch.install(binding)
-        if self._import_hook not in sys.meta_path:
-            sys.meta_path.insert(0, self._import_hook)
         unseen_clients.watch("instrument")
 
     def remove(self) -> None:
         """Restore what was there before `install`."""
         self._binding = None
         self._transports.remove()
-        if self._import_hook in sys.meta_path:
-            sys.meta_path.remove(self._import_hook)
         method_patch.remove()
         unseen_clients.unwatch("instrument")
-
-    def _patch_module(self, module: ModuleType) -> None:
-        with guard.protect("record what goes through a library that is imported now"):
-            if self._binding is not None:
-                method_patch.patch(module)
 
     def _recording(self, transport: Any, library: str, *, asynchronous: bool) -> Any:
         binding = self._binding
@@ -153,41 +140,6 @@ def _clients_of(module: ModuleType) -> tuple[type, type]:
             "not know. Wrap the clients one by one: trace_recorder.wrap(client)."
         )
     return kinds
-
-
-class ImportHook:
-    """The first finder in `sys.meta_path`: calls a function when one of some libraries has been imported."""
-
-    def __init__(self, libraries: Sequence[str], on_import: Callable[[ModuleType], None]) -> None:
-        self._libraries = libraries
-        self._on_import = on_import
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        """Find a module by the other finders; patch the loader of an HTTP library to call back when it is done."""
-        if name not in self._libraries:
-            return None
-        finders = list(sys.meta_path)
-        behind = finders[finders.index(self) + 1 :] if self in finders else finders  # another hook asks those behind it
-        others = (getattr(finder, "find_spec", None) for finder in behind)
-        spec = next((spec for find in others if find and (spec := find(name, path, target))), None)
-        with guard.protect("be told when a library is imported"):
-            if spec is not None and spec.loader is not None:
-                self._call_after_import(spec.loader)
-        return spec
-
-    def _call_after_import(self, loader: Any) -> None:
-        """Call back for the next module that a loader executes, and restore the loader then."""
-        execute = loader.exec_module
-
-        def executed(module: ModuleType) -> None:
-            vars(loader).pop("exec_module", None)
-            execute(module)
-            if module.__name__ in self._libraries:  # a loader of an archive may have been asked to make another one
-                self._on_import(module)
-
-        vars(loader)["exec_module"] = executed
 
 
 client_patch = ClientPatch()

@@ -1,28 +1,48 @@
 """Installs the seams that replace one method of a class: those of aiohttp and urllib3.
 
 The method asks at each call where it records to: to the recorder of its wrapped client, or else to that of the
-instrumented process. `unwrap` and `uninstrument()` restore it when nothing needs it any more. Until then a call that is
-recorded nowhere passes through.
+instrumented process. A replay stands between the recording and the library, and may answer instead. `unwrap`,
+`uninstrument()` and the end of a replay restore the method when nothing needs it any more. Until then a call that
+is neither recorded nor answered passes through.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
-from functools import wraps
+from dataclasses import dataclass, field
+from functools import partial, wraps
 from importlib import import_module
+from importlib.machinery import ModuleSpec
 from inspect import iscoroutinefunction
 from types import ModuleType
 from typing import Any
 from weakref import WeakSet
 
 from trace_recorder.capture import aiohttp_sessions, urllib3_pools
-from trace_recorder.capture.seam import Binding
+from trace_recorder.capture.seam import Binding, guard
 
-bound_here: ContextVar[Binding | None] = ContextVar("trace_recorder_binding", default=None)
+Around = Callable[[str, Any], Any]
+"""Takes a library's name and its method that sends; returns the method to call instead, which may answer."""
+
+
+@dataclass(slots=True)
+class Bound:
+    """To what the requests of a client, or of a process, are bound: a recorder, and what may answer them.
+
+    The last of `arounds` is the outermost. The recorder is around all of them.
+    """
+
+    binding: Binding | None = None
+    arounds: list[Around] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return self.binding is not None or bool(self.arounds)
+
+
+bound_here: ContextVar[Bound | None] = ContextVar("trace_recorder_bound", default=None)
 """To what the client is bound that is sending a request in this context."""
 
 
@@ -55,27 +75,41 @@ SEAMS = {
 LIBRARIES = tuple(SEAMS)
 
 
+def recording(binding: Binding) -> Around:
+    """Return what records to one more target, around the library or an answer."""
+    return lambda library, method: partial(SEAMS[library].send, method, binding)
+
+
 class MethodPatch:
     """Replaces the methods of the seams. There is one instance. `_lock` is held while a method is replaced."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self.process_binding: Binding | None = None
+        self._process = Bound()
         self._wrapped: WeakSet[Any] = WeakSet()
         self._restore: dict[str, Callable[[], None]] = {}
+        self._import_hook = ImportHook(LIBRARIES, self._patch_imported)
 
     def install(self, binding: Binding) -> None:
-        """Record what passes the libraries that are imported; the caller calls `patch` for those that come later."""
-        for module in [import_module(library) for library in LIBRARIES if library in sys.modules]:
-            self.patch(module)
-        self.process_binding = binding
+        """Record what passes the libraries, also those that are imported later."""
+        self._patch_all()
+        self._process.binding = binding
 
     def remove(self) -> None:
-        """Restore the methods, unless wrapped clients need them."""
-        self.process_binding = None
-        with self._lock:
-            while self._restore and not self._wrapped:
-                self._restore.popitem()[1]()
+        """Record the process no more; restore the methods if nothing else needs them."""
+        self._process.binding = None
+        self._restore_unneeded()
+
+    def add(self, around: Around) -> Callable[[], None]:
+        """Have `around` answer for all clients of the process; return the function that ends this."""
+        self._patch_all()
+        self._process.arounds.append(around)
+
+        def undo() -> None:
+            self._process.arounds.remove(around)
+            self._restore_unneeded()
+
+        return undo
 
     def is_supported(self, module: ModuleType) -> bool:
         """Whether the method of this version of a library can be replaced, or is."""
@@ -106,22 +140,80 @@ class MethodPatch:
     def release(self, client: object) -> None:
         """Restore the methods if nothing needs them any more."""
         self._wrapped.discard(client)
-        if self.process_binding is None:
-            self.remove()
+        self._restore_unneeded()
+
+    def _patch_all(self) -> None:
+        for module in [import_module(library) for library in LIBRARIES if library in sys.modules]:
+            self.patch(module)
+        if self._import_hook not in sys.meta_path:
+            sys.meta_path.insert(0, self._import_hook)
+
+    def _patch_imported(self, module: ModuleType) -> None:
+        with guard.protect("record what goes through a library that is imported now"):
+            if self._process:
+                self.patch(module)
+
+    def _restore_unneeded(self) -> None:
+        if self._process:
+            return
+        if self._import_hook in sys.meta_path:
+            sys.meta_path.remove(self._import_hook)
+        with self._lock:
+            while self._restore and not self._wrapped:
+                self._restore.popitem()[1]()
 
     def _replacement(self, seam: Seam, original: Any) -> Any:
         @wraps(original)
         def send(owner: Any, *arguments: Any, **named: Any) -> Any:
-            binding = bound_here.get() or self.process_binding
+            here = bound_here.get()
+            method = original
+            for around in (*self._process.arounds, *(here.arounds if here else ())):
+                method = around(seam.library, method)
+            binding = (here and here.binding) or self._process.binding
             if binding is None:
-                return original(owner, *arguments, **named)
-            return seam.send(original, binding, owner, *arguments, **named)
+                return method(owner, *arguments, **named)
+            return seam.send(method, binding, owner, *arguments, **named)
 
         @wraps(original)
         async def send_async(owner: Any, *arguments: Any, **named: Any) -> Any:
             return await send(owner, *arguments, **named)
 
         return send_async if iscoroutinefunction(original) else send
+
+
+class ImportHook:
+    """The first finder in `sys.meta_path`: calls a function when one of some libraries has been imported."""
+
+    def __init__(self, libraries: Sequence[str], on_import: Callable[[ModuleType], None]) -> None:
+        self._libraries = libraries
+        self._on_import = on_import
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Find a module by the other finders; patch the loader of an HTTP library to call back when it is done."""
+        if name not in self._libraries:
+            return None
+        finders = list(sys.meta_path)
+        behind = finders[finders.index(self) + 1 :] if self in finders else finders  # another hook asks those behind it
+        others = (getattr(finder, "find_spec", None) for finder in behind)
+        spec = next((spec for find in others if find and (spec := find(name, path, target))), None)
+        with guard.protect("be told when a library is imported"):
+            if spec is not None and spec.loader is not None:
+                self._call_after_import(spec.loader)
+        return spec
+
+    def _call_after_import(self, loader: Any) -> None:
+        """Call back for the next module that a loader executes, and restore the loader then."""
+        execute = loader.exec_module
+
+        def executed(module: ModuleType) -> None:
+            vars(loader).pop("exec_module", None)
+            execute(module)
+            if module.__name__ in self._libraries:  # a loader of an archive may have been asked to make another one
+                self._on_import(module)
+
+        vars(loader)["exec_module"] = executed
 
 
 method_patch = MethodPatch()

@@ -1,7 +1,7 @@
 """Clients that are wrapped by a method: those of aiohttp, urllib3, requests, boto3, aiobotocore and google-genai.
 
-All requests of such a client pass one method. While the client is bound, that method tells the seam of the library
-below (`method_seams.py`) to what it is bound. Transports of httpx are bound by `http_clients.py`.
+All requests of such a client pass one method. While the client is bound to a recorder or a replay, that method tells
+the seam of the library below (`method_seams.py`) to what it is bound. `http_clients.py` binds transports of httpx.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from inspect import iscoroutinefunction, signature
 from typing import Any
 from weakref import ref
 
-from trace_recorder.capture.method_seams import bound_here, method_patch
+from trace_recorder.capture.method_seams import Around, Bound, bound_here, method_patch
 from trace_recorder.capture.seam import Binding
 from trace_recorder.errors import UnsupportedClientError
 
@@ -71,9 +71,13 @@ class MethodSlot:
     library: str
 
     def binding(self) -> Binding | None:
+        """Return to which recorder the client is bound."""
+        return bound.binding if (bound := self.bound()) else None
+
+    def bound(self) -> Bound | None:
         """Return to what the client is bound."""
-        binding: Binding | None = getattr(vars(self.client).get(self.method), "trace_recorder_binding", None)
-        return binding
+        bound: Bound | None = getattr(vars(self.client).get(self.method), "trace_recorder_bound", None)
+        return bound
 
     def check(self) -> None:
         """Raise UnsupportedClientError for a version of the library that is not supported."""
@@ -85,16 +89,37 @@ class MethodSlot:
 
     def bind(self, binding: Binding) -> None:
         """Record the calls of the client."""
-        method_patch.patch(import_module(self.library))
-        method_patch.keep_for(self.client)
-        members = vars(self.client)
-        before = members.get(self.method)
-        original = before if self.binding() is None else before.trace_recorder_original
-        members[self.method] = _bound_method(self.client, self.method, binding, original)
+        self._bind().binding = binding
 
     def restore(self) -> None:
-        """Restore the method of the client."""
-        if self.binding() is not None:
+        """Record them no more, and restore the method of the client if nothing answers it."""
+        bound = self.bound()
+        if bound is not None:
+            bound.binding = None
+            self._restore_unneeded(bound)
+
+    def answer(self, around: Around) -> Callable[[], None]:
+        """Have `around` answer the calls of the client; return the function that ends this."""
+        bound = self._bind()
+        bound.arounds.append(around)
+
+        def undo() -> None:
+            bound.arounds.remove(around)
+            self._restore_unneeded(bound)
+
+        return undo
+
+    def _bind(self) -> Bound:
+        method_patch.patch(import_module(self.library))
+        method_patch.keep_for(self.client)
+        bound = self.bound()
+        if bound is None:
+            members, bound = vars(self.client), Bound()
+            members[self.method] = _bound_method(self.client, self.method, bound, members.get(self.method))
+        return bound
+
+    def _restore_unneeded(self, bound: Bound) -> None:
+        if not bound and self.bound() is bound:
             members = vars(self.client)
             original = members.pop(self.method).trace_recorder_original
             if original is not None:
@@ -112,7 +137,7 @@ def method_slots(client: object) -> Iterator[MethodSlot]:
     ):
         for funnel in _funnels(owner):
             slot = MethodSlot(owner, funnel.method, funnel.library)
-            if slot.binding() is not None or funnel.is_used(owner):
+            if slot.bound() is not None or funnel.is_used(owner):
                 yield slot
 
 
@@ -121,8 +146,8 @@ def _funnels(owner: object) -> tuple[Funnel, ...]:
     return next((FUNNELS[name] for name in names if name in FUNNELS), ())
 
 
-def _bound_method(client: object, method: str, binding: Binding, original: Any) -> Any:
-    """Return a function that calls a client's method while the client's binding is known in the context.
+def _bound_method(client: object, method: str, here: Bound, original: Any) -> Any:
+    """Return a function that calls a client's method while it is known in the context to what the client is bound.
 
     `original` is what the client itself had under that name, if anything.
     """
@@ -135,7 +160,7 @@ def _bound_method(client: object, method: str, binding: Binding, original: Any) 
 
     def send(*arguments: Any, **named: Any) -> Any:
         before = bound_here.get()
-        bound_here.set(binding)
+        bound_here.set(here)
         try:
             return call(*arguments, **named)
         finally:
@@ -143,7 +168,7 @@ def _bound_method(client: object, method: str, binding: Binding, original: Any) 
 
     async def send_async(*arguments: Any, **named: Any) -> Any:
         before = bound_here.get()
-        bound_here.set(binding)
+        bound_here.set(here)
         try:
             return await call(*arguments, **named)
         finally:
@@ -153,6 +178,6 @@ def _bound_method(client: object, method: str, binding: Binding, original: Any) 
     bound: Any = update_wrapper(send_async if iscoroutinefunction(getattr(type(client), method)) else send, replaced)
     del bound.__wrapped__  # it holds the client
     bound.__signature__ = signature(replaced)
-    bound.trace_recorder_binding = binding
+    bound.trace_recorder_bound = here
     bound.trace_recorder_original = original
     return bound

@@ -73,16 +73,9 @@ def unwrap(client: Client) -> Client:
 
 def _slots_in(client: object) -> list[Slot]:
     """Return every place by which the calls of a client leave it. Raises UnsupportedClientError."""
-    methods = [*method_slots(client)]
-    for method in methods:
-        method.check()
-    _make_http_client(client)
-    candidates = [*_candidates(client)]
-    transports = [slot for http_client in filter(library_of, candidates) for slot in slots_of(http_client)]
-    slots: list[Slot] = [*methods, *transports, *(slot for candidate in candidates for slot in maker_slots(candidate))]
-    if not slots:
-        raise _unknown(client)
-    return slots
+    methods, http_clients, makers = ways_out(client)
+    transports = [slot for http_client in http_clients for slot in slots_of(http_client)]
+    return [*methods, *transports, *(slot for maker in makers for slot in maker_slots(maker))]
 
 
 def _check_bindings(slots: Sequence[Slot], client: object, target: Target) -> None:
@@ -109,16 +102,21 @@ def _shared(client: object, other: object) -> BoundClientError:
     )
 
 
-def http_clients_of(client: object) -> list[Any]:
-    """Return the HTTP clients of httpx or httpx2 inside an SDK's client, or the client itself if it is one.
+def ways_out(client: object) -> tuple[list[MethodSlot], list[Any], list[Any]]:
+    """Return by what the calls of a client leave it: methods, HTTP clients, and objects that make HTTP clients later.
 
-    Raises UnsupportedClientError if there are none.
+    Raises UnsupportedClientError if there is nothing of them.
     """
+    methods = [*method_slots(client)]
+    for method in methods:
+        method.check()
     _make_http_client(client)
-    http_clients = [candidate for candidate in _candidates(client) if library_of(candidate)]
-    if not http_clients:
+    candidates = [*_candidates(client)]
+    http_clients = [*filter(library_of, candidates)]
+    makers = [candidate for candidate in candidates if any(maker_slots(candidate))]
+    if not (methods or http_clients or makers):
         raise _unknown(client)
-    return http_clients
+    return methods, http_clients, makers
 
 
 def _unknown(client: object) -> UnsupportedClientError:

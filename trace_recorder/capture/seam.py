@@ -36,14 +36,11 @@ request_in_progress: ContextVar[tuple[Run, Any] | None] = ContextVar("trace_reco
 """The request that a seam is sending, and its run; a seam inside it must not record the request again."""
 
 hosts_in_use: dict[int, bytes] = {}
-"""The hosts to which transports of httpx are sending, by the ids of the requests. Single operations need no lock.
+"""The hosts to which seams are sending, by the ids of the requests. Single operations need no lock.
 
 So a connection to such a host is known as one of ours (`unseen_clients.py`). A context variable could not tell this:
 event loops look names up in threads that have no context, and connect in tasks of their own.
 """
-
-hosts_only_recorded: dict[int, bytes] = {}
-"""The same for the other libraries. Their calls are recorded, but a replay cannot answer them."""
 
 
 _MAX_UNREAD_HOSTS = 10
@@ -108,6 +105,10 @@ class LibraryRequest:
     """The body, whole; nothing if it is only generated while it is sent."""
 
 
+ORIGIN_ATTRIBUTE = "trace_recorder_origin"
+"""The attribute of a response in which a replay says where the answer came from."""
+
+
 def body_in_memory(content: object) -> tuple[bytes, ...]:
     """Return a body as the stream of a request; nothing if it is only generated while it is sent."""
     if isinstance(content, str):
@@ -122,7 +123,7 @@ def sending(request: LibraryRequest, exchange: Exchange | None) -> Iterator[None
     try:
         if exchange is not None:
             request_in_progress.set((exchange.run, request))
-        hosts_only_recorded[id(request)] = request.url.host.encode("utf-8", "replace")
+        hosts_in_use[id(request)] = request.url.host.encode("utf-8", "replace")
         yield
     except BaseException as error:
         if exchange is not None:
@@ -130,7 +131,7 @@ def sending(request: LibraryRequest, exchange: Exchange | None) -> Iterator[None
         raise
     finally:
         request_in_progress.set(before)  # no reset: a coroutine may be closed in another context
-        hosts_only_recorded.pop(id(request), None)
+        hosts_in_use.pop(id(request), None)
 
 
 def begin(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> Exchange | None:
@@ -245,16 +246,15 @@ def _is_same(outer: Any, inner: Any) -> bool:
     return (outer.method, one.host, unquote(one.path)) == (inner.method, other.host, unquote(other.path))
 
 
-def is_sending_to(host: str, *, answered: bool = False) -> bool:
-    """Whether a seam is sending to a host, in whichever thread; with `answered`, one that a replay answers."""
-    sent = [*hosts_in_use.values()] if answered else [*hosts_in_use.values(), *hosts_only_recorded.values()]
+def is_sending_to(host: str) -> bool:
+    """Whether a seam is sending to a host, in whichever thread."""
+    sent = [*hosts_in_use.values()]
     return canonical_host(host) in [canonical_host(raw.decode("ascii", "replace")) for raw in sent]
 
 
 def after_fork() -> None:
     """Forget what is being sent: the threads of the parent are not in the child."""
     hosts_in_use.clear()
-    hosts_only_recorded.clear()
 
 
 if hasattr(os, "register_at_fork"):

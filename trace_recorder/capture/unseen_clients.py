@@ -36,7 +36,8 @@ WHAT_IS_SEEN = (
     "instrumented. For others see docs/attach.md, What is not seen."
 )
 WHAT_IS_ANSWERED = (
-    "Only clients of httpx and httpx2 are answered from a recording. Give the SDK such a client: docs/replay.md."
+    "Only clients of httpx, httpx2, aiohttp, requests and urllib3 2 are answered from a recording. Give the SDK such a "
+    "client: docs/replay.md."
 )
 
 
@@ -51,16 +52,13 @@ class UnseenConnection:
         return f"{self.library} connected to {self.host}"
 
 
-def unseen_connection(host: object, port: object, *, answered: bool = False) -> UnseenConnection | None:
-    """Return the connection to a host if a model is served there and none of our seams makes it.
-
-    With `answered`, a seam counts only if a replay can answer its calls.
-    """
+def unseen_connection(host: object, port: object) -> UnseenConnection | None:
+    """Return the connection to a host if a model is served there and none of our seams makes it."""
     name = host.decode("ascii", "replace") if isinstance(host, bytes) else host
     number = int(port) if isinstance(port, int | str) and str(port).isdecimal() else None
     if not isinstance(name, str) or not is_model_server(name, number, os.environ):
         return None
-    return None if is_sending_to(name, answered=answered) else UnseenConnection(_library(sys._getframe(1)), name)
+    return None if is_sending_to(name) else UnseenConnection(_library(sys._getframe(1)), name)
 
 
 def _library(frame: FrameType | None) -> str:
@@ -168,7 +166,7 @@ def audit_connections(on_connection: Callable[[UnseenConnection], None]) -> None
             return
         address = arguments if event == names else arguments[1]
         if isinstance(address, tuple) and len(address) >= 2:
-            connection = unseen_connection(*address[:2], answered=True)
+            connection = unseen_connection(*address[:2])
             if connection is not None:
                 on_connection(connection)
 

@@ -12,14 +12,24 @@ from functools import cache
 from typing import Any
 
 from trace_recorder.capture.exchange import Exchange
-from trace_recorder.capture.seam import Binding, Headers, LibraryRequest, Url, begin, body_in_memory, guard, sending
+from trace_recorder.capture.seam import (
+    ORIGIN_ATTRIBUTE,
+    Binding,
+    Headers,
+    LibraryRequest,
+    Url,
+    begin,
+    body_in_memory,
+    guard,
+    sending,
+)
 
 
 def send(make_request: Any, binding: Binding, pool: Any, *arguments: Any, **named: Any) -> Any:
     """Send one attempt by a pool, and record it if it is a call of a model."""
     request: LibraryRequest | None = None
     with guard.protect("read a request of urllib3"):
-        request = _request(pool, *arguments, **named)
+        request = read_request(pool, *arguments, **named)
     if request is None:
         return make_request(pool, *arguments, **named)
     exchange = begin(binding, request, tuple)
@@ -30,7 +40,7 @@ def send(make_request: Any, binding: Binding, pool: Any, *arguments: Any, **name
     return response
 
 
-def _request(
+def read_request(
     pool: Any, _connection: object, method: str, url: str, body: object = None, headers: Any = None, *_: Any, **__: Any
 ) -> LibraryRequest:
     """Return a request as a pool is asked to send it. Through a proxy, the URL has its host; otherwise the pool has."""
@@ -53,6 +63,7 @@ def _record(response: Any, exchange: Exchange) -> None:
     """Record what is read of a response. A body that is in memory already is recorded at once."""
     with exchange.run.guard.protect("wrap a response"):
         exchange.answered(response.status, _pairs(response.headers))
+        exchange.note_origin(getattr(response, ORIGIN_ATTRIBUTE, None))
         if getattr(response, "_fp", None) is None or response.isclosed():
             _record_whole(response, exchange)
         else:

@@ -8,14 +8,18 @@ from importlib import import_module
 from typing import Any
 
 from trace_recorder.capture.all_clients import TransportPatch
-from trace_recorder.capture.http_clients import TransportSlot, library_of, newest_library, slots_of
-from trace_recorder.capture.sdk_clients import drop_http_client, http_clients_of
+from trace_recorder.capture.http_clients import MAKERS, TransportSlot, library_of, newest_library, slots_of
+from trace_recorder.capture.method_seams import method_patch
+from trace_recorder.capture.sdk_clients import drop_http_client, ways_out
 from trace_recorder.capture.transport import RecordingTransport
-from trace_recorder.rerun.google_clients import allow_aiohttp, avoid_aiohttp, refuse_unseen_calls
+from trace_recorder.rerun import aiohttp_answers, urllib3_answers
+from trace_recorder.rerun.answers import Answers
 from trace_recorder.rerun.retry_pauses import RetryPauses
-from trace_recorder.rerun.transport import Answers, AsyncReplaying, SyncReplaying, replaying_class
+from trace_recorder.rerun.transport import AsyncReplaying, SyncReplaying, replaying_class
 
 _ABSENT = object()
+ANSWERING: dict[str, Any] = {"aiohttp": aiohttp_answers, "urllib3": urllib3_answers}
+"""By the library of a seam that is a method: the module that makes its responses of answers."""
 
 
 class Installed:
@@ -31,14 +35,14 @@ class Installed:
 
     def wrap(self, client: object) -> None:
         """Put a replaying transport inside each that the client has; a recording one continues to record."""
-        refuse_unseen_calls(client)
-        http_clients = http_clients_of(client)
+        methods, http_clients, owners = ways_out(client)
+        for method in methods:
+            self.undo.append(method.answer(self.around))
         for http_client in http_clients:
             for place in slots_of(http_client):
                 self.put(place)
-            self._follow_loops(http_client)
-        avoid_aiohttp(client)
-        self.undo.append(partial(allow_aiohttp, client))
+        for owner in owners:
+            self._follow_made(owner)
         self.undo.insert(0, partial(_drop, client, http_clients))  # last: transports are restored by then
         self.skip_pauses(client)
 
@@ -58,7 +62,7 @@ class Installed:
         self._everywhere.install()
         self._answers_all = True
         self._pauses.skip()
-        self.undo.append(self._everywhere.remove)
+        self.undo.extend([self._everywhere.remove, method_patch.add(self.around)])
 
     def remove(self) -> None:
         """Restore what was there; a recording transport that was put around ours since stays."""
@@ -92,19 +96,22 @@ class Installed:
             )
         return replaying_class(library, asynchronous=asynchronous)(transport, self._answers)
 
-    def _follow_loops(self, http_client: Any) -> None:
-        """Answer the inner clients too that google-genai makes later, one for each event loop."""
-        make = getattr(http_client, "_inner_client_cls", None)
-        if make is None:
-            return
+    def around(self, library: str, method: Any) -> Any:
+        """Return what answers the requests that a library's method would send, or sends them by it."""
+        return partial(ANSWERING[library].answered, self._answers, method)
 
-        def made(**arguments: Any) -> Any:
-            inner = make(**arguments)
-            for place in slots_of(inner) if not self._removed else ():
-                self.put(place)
-            return inner
+    def _follow_made(self, owner: Any) -> None:
+        """Answer the HTTP clients too that an object makes later: google-genai's one for each event loop."""
+        for name in MAKERS:
+            make = getattr(owner, name, None)
+            if make is not None:
+                self._replace(owner, name, partial(self._made, make))
 
-        self._replace(http_client, "_inner_client_cls", made)
+    def _made(self, make: Callable[..., Any], **arguments: Any) -> Any:
+        made = make(**arguments)
+        for place in slots_of(made) if not self._removed else ():
+            self.put(place)
+        return made
 
     def _is_answered(self, http_client: Any) -> bool:
         """Whether the retries of an HTTP client are answered from the recording, and by no provider."""

@@ -13,19 +13,15 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from trace_recorder.capture.http_clients import TransportSlot, newest_library, slots_of
+from trace_recorder.capture.method_seams import recording
 from trace_recorder.capture.seam import Binding
 from trace_recorder.capture.transport import RecordingTransport, recording_class, send, send_async
 from trace_recorder.dialects.endpoints import Endpoint, with_model
 from trace_recorder.errors import ReplayMismatchError
-from trace_recorder.rerun.clients import Installed, take_out
+from trace_recorder.rerun.answers import Answer, Errors, endpoint_of_request
+from trace_recorder.rerun.clients import ANSWERING, Installed, take_out
 from trace_recorder.rerun.outgoing import Outgoing
-from trace_recorder.rerun.transport import (
-    Answer,
-    as_connection_error,
-    endpoint_of_request,
-    replaying_class,
-    transport_class,
-)
+from trace_recorder.rerun.transport import httpx_errors, replaying_class, transport_class
 
 
 class Decides(Protocol):
@@ -42,16 +38,16 @@ class Decides(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """Answers one request."""
+    """Answers one request; with None, it is sent."""
 
-    given: Answer
+    given: Answer | None
     fork: Decides
 
     @property
     def speed(self) -> float | None:
         return self.fork.speed
 
-    def answer(self, *_: object) -> Answer:
+    def answer(self, *_: object) -> Answer | None:
         return self.given
 
     def polled(self, *_: object) -> None:
@@ -76,10 +72,8 @@ class Forking:
         endpoint = endpoint_of_request(request)
         if endpoint is None:
             return self.inner, request
-        try:
-            decided = self.fork.decide(endpoint, request.headers.raw, body)
-        except ReplayMismatchError as mismatch:
-            raise as_connection_error(import_module(self.library), mismatch, request) from None
+        errors = httpx_errors(import_module(self.library), request)
+        decided = decided_by(self.fork, request, endpoint, body, errors)
         inner = self.inner
         if isinstance(decided, Answer):
             inner = replaying_class(self.library, asynchronous=asynchronous)(None, _Given(decided, self.fork))
@@ -114,6 +108,29 @@ class AsyncForking(Forking):
     async def aclose(self) -> None:
         """Close the transport inside."""
         await self.inner.aclose()
+
+
+def decided_by(fork: Decides, request: Any, endpoint: Endpoint, body: bytes, errors: Errors) -> Answer | Outgoing:
+    """Return what a fork decides about a request. Raises a mismatch as an error of the HTTP library."""
+    try:
+        decided = fork.decide(endpoint, request.headers.raw, body)
+        if isinstance(decided, Outgoing) and _changes(decided, request, body) and _is_signed(request.headers.raw):
+            raise fork.refused(
+                f"a fork cannot change the call to {request.url.host}: the request is signed (AWS SigV4), and the "
+                "provider would refuse it. Change the model or the prompt in the program, and fork without changes."
+            )
+        return decided
+    except ReplayMismatchError as mismatch:
+        raise errors.refusal(mismatch) from None
+
+
+def _changes(decided: Outgoing, request: Any, body: bytes) -> bool:
+    path = request.url.path
+    return decided.body != body or (decided.model is not None and with_model(path, decided.model) != path)
+
+
+def _is_signed(headers: list[tuple[bytes, bytes]]) -> bool:
+    return any(name.lower() == b"authorization" and value.startswith(b"AWS4-") for name, value in headers)
 
 
 def _as_decided(request: Any, body: bytes, decided: Outgoing) -> Any:
@@ -164,6 +181,25 @@ class InstalledFork(Installed):
         if self._holds(transport):
             return transport
         return forking_class(library, asynchronous=asynchronous)(transport, self._fork, self._binding)
+
+    def around(self, library: str, method: Any) -> Any:
+        """Return what answers the requests that a library's method would send, or sends them on, perhaps changed."""
+        answering = ANSWERING[library]
+
+        def forked(owner: Any, *arguments: Any, **named: Any) -> Any:
+            request = answering.read(owner, arguments, named)
+            endpoint = endpoint_of_request(request)
+            if endpoint is None:
+                return answering.answered(_Given(None, self._fork), method, owner, *arguments, **named)
+            body = b"".join(request.stream)
+            decided = decided_by(self._fork, request, endpoint, body, answering.errors())
+            given = decided if isinstance(decided, Answer) else None
+            if isinstance(decided, Outgoing) and _changes(decided, request, body):
+                arguments, named = answering.changed(request, arguments, named, decided)
+            inner = partial(answering.answered, _Given(given, self._fork), method)
+            return recording(self._binding())(library, inner)(owner, *arguments, **named)
+
+        return forked
 
     def _holds(self, transport: Any) -> bool:
         """Whether a transport, or a recording one around it, is one of this fork."""

@@ -21,6 +21,7 @@ from trace_recorder.capture.seam import Binding
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.recording.stand_ins import Outcome
+from trace_recorder.rerun.answers import Answer
 from trace_recorder.rerun.differences import explained
 from trace_recorder.rerun.fork_clients import InstalledFork
 from trace_recorder.rerun.fork_point import ForkPoint
@@ -28,7 +29,6 @@ from trace_recorder.rerun.matching import Live, Match
 from trace_recorder.rerun.outgoing import Changes, Edit, Outgoing
 from trace_recorder.rerun.recorded import RecordedExchange, RecordedTool
 from trace_recorder.rerun.replayer import Replay, not_asked_for, report_unused
-from trace_recorder.rerun.transport import Answer
 from trace_recorder.storage.redaction.headers import secrets
 from trace_recorder.storage.redaction.redactor import Redactor
 from trace_recorder.storage.redaction.text_masking import default_redactor

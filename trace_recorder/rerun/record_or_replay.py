@@ -17,6 +17,7 @@ from typing import Any, Literal, Self, get_args
 from trace_recorder.attach.lifecycle import RecorderTarget, is_disabled
 from trace_recorder.attach.recorder import TrajectoryRecorder
 from trace_recorder.capture.all_clients import TransportPatch
+from trace_recorder.capture.method_seams import method_patch, recording
 from trace_recorder.capture.seam import Binding
 from trace_recorder.capture.transport import recording_class
 from trace_recorder.errors import RecorderStateError, TrajectoryFormatError
@@ -33,8 +34,8 @@ class RecordOrReplay:
 
     `mode` says which: "once" replays where the journal exists and records where it does not; "none" only replays; "all"
     only records; "new_episodes" replays the calls that the journal holds, and sends and records the others.
-    It affects every client of the process, of httpx and of httpx2. `scratch` is a directory for this run's files:
-    `path` is its journal, which may be read at any time.
+    It affects every client of the process, of each library that is recorded. `scratch` is a directory for the files of
+    this run: `path` is its journal, which may be read at any time.
 
     A replay ends with ReplayMismatchError where `Replay` does; with "new_episodes" nothing is a mismatch. Raises
     TrajectoryFormatError where "none" finds no journal, and RecorderStateError where TRACE_RECORDER_DISABLED is set.
@@ -87,6 +88,7 @@ class RecordOrReplay:
             everywhere = TransportPatch(self._recording)
             blocks.callback(everywhere.remove)
             everywhere.install()
+            blocks.callback(method_patch.add(recording(self._binding)))
             self._blocks = blocks.pop_all()
         return self
 

@@ -24,12 +24,12 @@ from trace_recorder.capture.decoding import plain_request
 from trace_recorder.dialects.endpoints import Endpoint, polled_response
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.recording.stand_ins import Outcome, run_it, stand_in_for_tools
+from trace_recorder.rerun.answers import Answer, Missing
 from trace_recorder.rerun.clients import Installed
 from trace_recorder.rerun.differences import explained
 from trace_recorder.rerun.matching import Live, Match, Requests
 from trace_recorder.rerun.recorded import RecordedExchange, RecordedTool, Recording
 from trace_recorder.rerun.tools import RecordedTools
-from trace_recorder.rerun.transport import Answer, Missing
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.headers import secrets
 from trace_recorder.storage.redaction.redactor import Redaction, Redactor

@@ -19,9 +19,9 @@ from trace_recorder.dialects.dialect import DIALECTS, dialect_of
 from trace_recorder.dialects.endpoints import BASE_URL_VARIABLES, endpoint_of, sdk_of
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.loopback import HOST, why_refused
+from trace_recorder.rerun.answers import CANCELLATION_GRACE_SECONDS, Answer, Pace
 from trace_recorder.rerun.recorded import Recording
 from trace_recorder.rerun.replayer import Replay
-from trace_recorder.rerun.transport import CANCELLATION_GRACE_SECONDS, Answer, Pace
 from trace_recorder.signal_handlers import ours
 from trace_recorder.values.messages import Payload
 

@@ -10,11 +10,11 @@ import os
 from pathlib import Path
 
 from trace_recorder.dialects.endpoints import Endpoint, polled_response
+from trace_recorder.rerun.answers import Answer, Missing
 from trace_recorder.rerun.clients import Installed
 from trace_recorder.rerun.replayer import Replay
 from trace_recorder.rerun.subprocess.handoff import ReplayHandoff
 from trace_recorder.rerun.subprocess.process_answers import ProcessAnswers, begin_process
-from trace_recorder.rerun.transport import Answer, Missing
 from trace_recorder.values.origins import ReplayOf
 
 

@@ -16,6 +16,7 @@ from trace_recorder.attach.recorder import TrajectoryRecorder
 from trace_recorder.attach.subprocess.bootstrap import ProcessRecorder
 from trace_recorder.capture.seam import Binding
 from trace_recorder.dialects.endpoints import Endpoint
+from trace_recorder.rerun.answers import Answer
 from trace_recorder.rerun.fork_clients import InstalledFork
 from trace_recorder.rerun.forking import Fork
 from trace_recorder.rerun.outgoing import Outgoing
@@ -23,7 +24,6 @@ from trace_recorder.rerun.recorded import RecordedExchange, RecordedTool
 from trace_recorder.rerun.replayer import not_asked_for
 from trace_recorder.rerun.subprocess.handoff import ForkHandoff
 from trace_recorder.rerun.subprocess.process_answers import ProcessAnswers, begin_process
-from trace_recorder.rerun.transport import Answer
 
 
 def begin() -> None:

@@ -16,8 +16,8 @@ from trace_recorder.capture.unseen_clients import WHAT_IS_ANSWERED, UnseenConnec
 from trace_recorder.errors import ReplayMismatchError, TraceRecorderError
 from trace_recorder.recording import process
 from trace_recorder.recording.stand_ins import Outcome, run_it, stand_in_for_tools
+from trace_recorder.rerun.answers import refused_connection
 from trace_recorder.rerun.subprocess.handoff import SharedRecording
-from trace_recorder.rerun.transport import refused_connection
 from trace_recorder.signal_handlers import ours
 from trace_recorder.values.origins import ReplayOf
 

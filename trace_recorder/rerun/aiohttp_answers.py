@@ -1,0 +1,168 @@
+"""Recorded answers for aiohttp: a connector whose connections are the recording.
+
+aiohttp itself reads the answer from such a connection and makes its response of it, so that types, reads, timeouts and
+traces are its own. The lengths of chunks and bodies are stated anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from copy import copy
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from trace_recorder.capture.aiohttp_sessions import read_request
+from trace_recorder.capture.seam import ORIGIN_ATTRIBUTE, LibraryRequest, sending
+from trace_recorder.dialects.endpoints import with_model
+from trace_recorder.rerun.answers import CANCELLATION_GRACE_SECONDS, Answer, Answers, Errors, Pace, answer_to
+from trace_recorder.rerun.outgoing import Outgoing
+from trace_recorder.rerun.urllib3_answers import chunk, head, is_whole
+
+
+async def answered(answers: Answers, original: Any, session: Any, *arguments: Any, **named: Any) -> Any:
+    """Answer a request of a session from the recording, or send it. Raises as the recorded call did."""
+    request = read(session, arguments, named)
+    answer = None if session.closed else answer_to(answers, request, errors())
+    if answer is None:
+        with sending(request, None):
+            return await original(session, *arguments, **named)
+    pace = Pace(answers.speed)
+    await asyncio.sleep(0)  # other tasks run here, as they do while a network is waited for
+    if answer.status is None:
+        raise await _ending(answer, answers, pace)
+    replaying = copy(session)  # of which only the connector is another
+    replaying._connector = _connector_class()(answer, answers, pace)
+    try:
+        response = await original(replaying, *arguments, **named)
+    except Exception as error:
+        if answer.origin is not None:
+            answer.origin.mark(error)
+        raise
+    finally:
+        replaying.detach()
+    setattr(response, ORIGIN_ATTRIBUTE, answer.origin)
+    return response
+
+
+def read(session: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> LibraryRequest:
+    """Return the request that a session is asked to send."""
+    method, url = arguments
+    return read_request(session, method, url, named)
+
+
+def changed(
+    request: LibraryRequest, arguments: tuple[Any, ...], named: dict[str, Any], decided: Outgoing
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments that send another body, perhaps to the address of another model."""
+    method, url = arguments
+    more = {name: value for name, value in named.items() if name != "json"}
+    if decided.model is not None:
+        url = with_model(request.url.text, decided.model)
+        more.pop("params", None)  # they are in the address
+    given = dict(named.get("headers") or {})
+    headers = {name: value for name, value in given.items() if name.lower() != "content-length"}
+    if named.get("json") is not None and "content-type" not in map(str.lower, headers):
+        headers["Content-Type"] = "application/json"
+    return (method, url), {**more, "data": decided.body, "headers": headers}
+
+
+def errors() -> Errors:
+    """Return the exceptions of aiohttp."""
+    library = import_module("aiohttp")
+    return Errors(library, library.ClientError, library.ClientConnectionError, library.ClientPayloadError)
+
+
+async def _ending(answer: Answer, answers: Answers, pace: Pace) -> Exception:
+    """Return what ends a call, after a call that was cancelled has waited to be cancelled again."""
+    if answer.was_cancelled:
+        await asyncio.sleep(pace.remaining(answer.seconds) + CANCELLATION_GRACE_SECONDS)
+    return errors().ending(answer, answers)
+
+
+class ReplayTransport(asyncio.Transport):
+    """What aiohttp asks of a connection. Bytes that are sent are dropped."""
+
+    def __init__(self, protocol: Any, answer: Answer, answers: Answers, pace: Pace) -> None:
+        super().__init__()
+        self._protocol = protocol
+        self._answer = answer
+        self._answers = answers
+        self._pace = pace
+        self._has_room = asyncio.Event()
+        self._has_room.set()
+        self._loop = asyncio.get_running_loop()
+        self._responding = self._loop.create_task(self._respond())
+        self._closing = False
+
+    async def _respond(self) -> None:
+        """Hand over what the server sends, each chunk at its time, when the reader has room."""
+        answer, protocol = self._answer, self._protocol
+        protocol.data_received(head(answer))
+        for at, data in answer.pieces:
+            await asyncio.sleep(self._pace.seconds(at))
+            await self._has_room.wait()
+            if data:
+                protocol.data_received(data if is_whole(answer) else chunk(data))
+        if answer.is_cut_off:
+            await self._break_off()
+        elif not is_whole(answer):
+            protocol.data_received(chunk(b""))
+
+    async def _break_off(self) -> None:
+        """Raise in the reader when it has read what came: aiohttp would drop what is left."""
+        error = await _ending(self._answer, self._answers, self._pace)
+        body = getattr(self._protocol, "_payload", None)
+        seconds = 0.0
+        while getattr(body, "_buffer", None):
+            await asyncio.sleep(seconds)
+            seconds = min(2 * seconds + 0.001, 0.1)
+        (body or self._protocol).set_exception(error)
+
+    def write(self, data: object) -> None:
+        """Drop what is sent."""
+
+    def is_closing(self) -> bool:
+        """Whether the connection is closed."""
+        return self._closing
+
+    def close(self) -> None:
+        """Send nothing more."""
+        if not self._closing:
+            self._closing = True
+            self._responding.cancel()
+            if not self._loop.is_closed():
+                self._loop.call_soon(self._protocol.connection_lost, None)
+
+    abort = close
+
+    def pause_reading(self) -> None:
+        """Wait with the next chunk."""
+        self._has_room.clear()
+
+    def resume_reading(self) -> None:
+        """Go on."""
+        self._has_room.set()
+
+
+@cache
+def _connector_class() -> type:
+    """Return the class of connectors that open one connection, which gives an answer."""
+
+    class ReplayConnector(import_module("aiohttp").BaseConnector):  # type: ignore[misc]
+        def __init__(self, answer: Answer, answers: Answers, pace: Pace) -> None:
+            super().__init__(force_close=True)
+            self._answer: Answer | None = answer
+            self._answers = answers
+            self._pace = pace
+
+        async def _create_connection(self, request: Any, *_: object) -> Any:
+            answer, self._answer = self._answer, None
+            if answer is None:
+                why = f"a replay does not follow the redirect of aiohttp to {request.url.host}"
+                raise errors().refusal(self._answers.refused(why))
+            protocol = self._factory()
+            protocol.connection_made(ReplayTransport(protocol, answer, self._answers, self._pace))
+            return protocol
+
+    return ReplayConnector

@@ -1,0 +1,142 @@
+"""Recorded answers for urllib3, and so for requests and boto3: a connection whose socket is the recording.
+
+urllib3 itself reads the answer from that socket and makes its response of it, so that types, reads, retries and pools
+are its own. The lengths of chunks and bodies are stated anew.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Iterator
+from http import HTTPStatus
+from importlib import import_module
+from typing import Any
+
+from trace_recorder.capture.seam import ORIGIN_ATTRIBUTE, LibraryRequest, sending
+from trace_recorder.capture.urllib3_pools import read_request
+from trace_recorder.dialects.endpoints import with_model
+from trace_recorder.rerun.answers import Answer, Answers, Errors, Pace, answer_to
+from trace_recorder.rerun.outgoing import Outgoing
+
+
+def answered(answers: Answers, original: Any, pool: Any, *arguments: Any, **named: Any) -> Any:
+    """Answer one attempt of a pool from the recording, or send it. Raises as the recorded call did."""
+    request = read(pool, arguments, named)
+    answer = answer_to(answers, request, errors())
+    if answer is None:
+        with sending(request, None):
+            return original(pool, *arguments, **named)
+    if answer.status is None:
+        raise errors().ending(answer, answers)
+    connection = import_module("urllib3.connection").HTTPConnection(pool.host, pool.port)
+    connection.sock = _Socket(_responding(answer, answers))
+    connection.is_verified = True  # nothing is sent, so urllib3 has no certificate to warn of
+    response = original(pool, connection, *arguments[1:], **named)
+    setattr(response, ORIGIN_ATTRIBUTE, answer.origin)
+    return response
+
+
+def read(pool: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> LibraryRequest:
+    """Return the request that a pool is asked to send."""
+    return read_request(pool, *arguments, **named)
+
+
+def changed(
+    request: LibraryRequest, arguments: tuple[Any, ...], named: dict[str, Any], decided: Outgoing
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments that send another body, perhaps to the address of another model."""
+    connection, method, url, *more = arguments
+    path = url if decided.model is None else with_model(url, decided.model)
+    headers = {_text(name): _text(value) for name, value in request.headers.raw if name.lower() != b"content-length"}
+    others = dict(zip(("body", "headers"), more, strict=False))
+    return (connection, method, path), {**others, **named, "body": decided.body, "headers": headers}
+
+
+def _text(data: bytes) -> str:
+    return data.decode("latin-1")
+
+
+def errors() -> Errors:
+    """Return the exceptions of urllib3."""
+    kinds = import_module("urllib3.exceptions")
+    return Errors(kinds, kinds.HTTPError, ConnectionRefusedError, kinds.ProtocolError)
+
+
+def head(answer: Answer) -> bytes:
+    """Return the status line and the headers of an answer, as HTTP/1.1 with chunks, or with a length."""
+    phrase = next((one.phrase for one in HTTPStatus if one.value == answer.status), "")
+    framing = f"content-length: {len(answer.body)}" if is_whole(answer) else "transfer-encoding: chunked"
+    kept = (f"{name}: {value}" for name, value in answer.headers.items() if name.lower() not in _FRAMING)
+    lines = [f"HTTP/1.1 {answer.status} {phrase}", *kept, framing]
+    return "".join(f"{line}\r\n" for line in lines).encode("latin-1", "replace") + b"\r\n"
+
+
+def chunk(data: bytes) -> bytes:
+    """Return one chunk of a body; an empty one ends it."""
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+def is_whole(answer: Answer) -> bool:
+    """Whether the body comes in one piece, to its end."""
+    return answer.chunks is None and not answer.is_cut_off
+
+
+_FRAMING = ("content-length", "transfer-encoding", "connection", "keep-alive")
+
+
+def _responding(answer: Answer, answers: Answers) -> Iterator[bytes]:
+    """Yield what the server sends, each chunk at its time; raise at the end if the recorded call failed there."""
+    pace = Pace(answers.speed)
+    yield head(answer)
+    for at, data in answer.pieces:
+        if seconds := pace.seconds(at):
+            time.sleep(seconds)
+        if data:
+            yield data if is_whole(answer) else chunk(data)
+    if answer.is_cut_off:
+        raise errors().ending(answer, answers)
+    if not is_whole(answer):
+        yield chunk(b"")
+
+
+class _Socket:
+    """What http.client asks of a socket. Bytes that are sent are dropped."""
+
+    def __init__(self, received: Iterator[bytes]) -> None:
+        self._received = received
+
+    def makefile(self, *_: object, **__: object) -> io.BufferedReader:
+        """Return the file from which the response is read."""
+        return io.BufferedReader(_Received(self._received))
+
+    def sendall(self, *_: object) -> None:
+        """Drop what is sent."""
+
+    def settimeout(self, _: float | None) -> None:
+        """Wait as the recording does."""
+
+    def shutdown(self, _: int) -> None:
+        """End nothing."""
+
+    def close(self) -> None:
+        """Close nothing."""
+
+
+class _Received(io.RawIOBase):
+    """A file of the bytes that come, of which one read gives at most one piece."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._rest = b""
+
+    def readable(self) -> bool:
+        """Whether it can be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer with what is there; return the number of bytes, 0 at the end."""
+        data = self._rest or next(self._pieces, b"")
+        size = min(len(buffer), len(data))
+        buffer[:size], self._rest = data[:size], data[size:]
+        return size
