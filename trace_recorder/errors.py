@@ -11,7 +11,7 @@
     │   └── UnreadableRunsError       load_all() met files that are not trajectories
     ├── EmptyTrajectoryError      a view's format cannot hold a run without LLM calls or steps
     ├── RenderingError            a chat template rejected a conversation
-    ├── PushError                 a dataset could not be sent to a server
+    ├── PushError                 runs could not be sent to a service
     └── ClientError               a client of `trace_recorder.clients` cannot be made, or cannot do what was asked
         ├── MissingKeyError           no API key was given or found in the environment
         ├── MissingExtraError         a package that is needed, such as a provider's SDK, is not installed

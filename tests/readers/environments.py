@@ -33,9 +33,7 @@ class Environment:
 ENVIRONMENTS = (
     Environment("atif", ("harbor==0.25.0", "arize-phoenix-client>=3.5"), ("check_atif",), python=(3, 12)),
     Environment("hierarchy", ("trajectory-sdk==0.5.3",), ("check_hierarchy",), python=(3, 12)),
-    Environment(
-        "invariant", ("-e.[cli,invariant]", "invariant-ai==0.3.5"), ("check_invariant", "check_push"), python=(3, 11)
-    ),
+    Environment("invariant", ("-e.[cli]", "invariant-ai==0.3.5"), ("check_invariant",), python=(3, 11)),
     Environment(
         "services",
         ("-e.[cli,langfuse,langsmith,mlflow,phoenix]", "httpx", "httpx2", "hypothesis", "pytest>=9.0", "zstandard"),

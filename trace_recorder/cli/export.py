@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +18,6 @@ from trace_recorder.cli.jobs import jobs_for
 from trace_recorder.cli.list_runs import listing, runs_of
 from trace_recorder.cli.list_selection import Selection
 from trace_recorder.cli.output import fail, warn
-from trace_recorder.cli.push import Push
 from trace_recorder.cli.selection_options import (
     Failed,
     Meta,
@@ -75,12 +73,6 @@ Dataset = Annotated[
 Metadata = Annotated[
     list[str] | None, typer.Option("--metadata", metavar="KEY=VALUE", help="More metadata; a value may be JSON.")
 ]
-PushName = Annotated[
-    str | None, typer.Option("--push", metavar="NAME", help="invariant: send the runs to an Explorer, as this dataset.")
-]
-PushUrl = Annotated[
-    str | None, typer.Option("--push-url", metavar="URL", help="Where it is. Default: $INVARIANT_API_ENDPOINT.")
-]
 IncludeIncomplete = Annotated[
     bool,
     typer.Option(
@@ -107,8 +99,6 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
     form: Form = None,
     dataset: Dataset = None,
     metadata: Metadata = None,
-    push: PushName = None,
-    push_url: PushUrl = None,
     include_incomplete: IncludeIncomplete = False,
     endpoint: Endpoint = None,
     resume: Resume = False,
@@ -130,7 +120,6 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
 
     What the format has no place for is counted. A run that cannot be read is reported and skipped; the exit code is
     then 1.
-    Pushing needs `pip install 'trace-recorder[invariant]'`, and the key in $INVARIANT_API_KEY.
     """
     select = Selection(
         model=model,
@@ -148,7 +137,7 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
         _send_spans(paths, name, endpoint, form, spans, header or [], resume=resume)
         return
     _check_spans(name, of_spans=no_content or new_messages, of_sending=resume or bool(header))
-    _check(name, push, push_url)
+    check_names([name], (*EXPORT_FORMATS, *_SERVICES), "--format")
     about = parse_key_values(metadata or [], "--metadata") | ({"name": dataset} if dataset else {})
     options = tuple(spans.items()) if name == "otlp" else ()
     with _failing():
@@ -158,10 +147,9 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
             Conversion(name, form, include_incomplete, force, options), target, about, jobs_for(runs, jobs)
         )
         exported.conversion.view()  # misuse is reported before anything is read
-        if push:
-            _push(exported, runs, out or "a temporary file", Push.to(push, push_url))
-        else:
-            _write(exported, runs, out or "stdout")
+        exported.run(runs)
+        for line in exported.summary(out or "stdout"):
+            warn(line)
     if exported.total.failed:
         raise typer.Exit(1)
 
@@ -196,23 +184,6 @@ def _failing() -> Iterator[None]:
         fail(f"{error.filename}: {error.strerror}" if error.strerror else str(error))
 
 
-def _write(exported: Export, runs: list[Path], where: str) -> None:
-    exported.run(runs)
-    for line in exported.summary(where):
-        warn(line)
-
-
-def _push(exported: Export, runs: list[Path], where: str, server: Push) -> None:
-    """Write a dataset, and send the file."""
-    with server.file(exported.target.file) as file:
-        exported.target = replace(exported.target, file=file)
-        _write(exported, runs, where)
-        ids, said = server.send(file)
-        for identity in ids:
-            typer.echo(identity)
-        warn(said)
-
-
 def _send_spans(  # noqa: PLR0913, PLR0917 - what the options are
     paths: list[Path],
     name: str,
@@ -245,12 +216,6 @@ def _target(name: str, out: str | None, runs: int) -> Target:
         return Target.of(name, out, runs)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="-o") from None
-
-
-def _check(name: str, push: str | None, push_url: str | None) -> None:
-    check_names([name], (*EXPORT_FORMATS, *_SERVICES), "--format")
-    if (push, push_url) != (None, None) and (name != "invariant" or not push):
-        raise typer.BadParameter("an invariant dataset is pushed, by its name", param_hint="--push")
 
 
 def parse_key_values(pairs: list[str], option: str) -> dict[str, Payload]:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from trace_recorder.views.atif.document import to_atif, to_atif_files
     from trace_recorder.views.hierarchy.document import to_hierarchy
     from trace_recorder.views.inspect.log import to_inspect
-    from trace_recorder.views.invariant.dataset import push_to_invariant, to_invariant, to_invariant_dataset
+    from trace_recorder.views.invariant.dataset import to_invariant, to_invariant_dataset
     from trace_recorder.views.otlp.otlp_json import to_otlp
     from trace_recorder.views.otlp.spans import to_spans
     from trace_recorder.views.pi_sessions import to_traces
@@ -37,7 +37,6 @@ __all__ = [
     "parse_react",
     "parse_tool_calls",
     "preference_pairs",
-    "push_to_invariant",
     "to_atif",
     "to_atif_files",
     "to_hierarchy",
@@ -62,7 +61,6 @@ _MODULES = {
     "hierarchy.document": ("to_hierarchy",),
     "inspect.log": ("to_inspect",),
     "invariant.dataset": (
-        "push_to_invariant",
         "to_invariant",
         "to_invariant_dataset",
     ),

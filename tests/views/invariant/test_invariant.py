@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.views.sdk_conversations import PIXEL
 from trace_recorder import Trajectory
-from trace_recorder.views.invariant.dataset import push_to_invariant, to_invariant, to_invariant_dataset
+from trace_recorder.views.invariant.dataset import to_invariant, to_invariant_dataset
 
 Trajectories = Mapping[str, Trajectory]
 
@@ -171,25 +170,3 @@ def test_what_steps_say_beside_messages_is_annotated(trajectories: Trajectories)
         ("<root>", "again"),
         ("<root>", "ValueError: bad"),
     ]
-
-
-def test_runs_are_pushed_by_its_client(trajectories: Trajectories) -> None:
-    """One request for all that have messages; the ids come back."""
-    sent: dict[str, Any] = {}
-
-    def take(**given: Any) -> SimpleNamespace:
-        sent.update(given)
-        return SimpleNamespace(id=["a"])
-
-    client = SimpleNamespace(create_request_and_push_trace=take)
-    runs = [trajectories["tools"], trajectories["empty"]]
-
-    assert push_to_invariant(runs, "a-dataset", client=client) == ["a"]
-    assert (sent["messages"], sent["dataset"]) == ([to_invariant(trajectories["tools"])], "a-dataset")
-    assert push_to_invariant([trajectories["empty"]], client=client) == []
-
-
-def test_a_dataset_has_to_have_a_name_that_is_accepted(trajectories: Trajectories) -> None:
-    """It is refused before anything is sent."""
-    with pytest.raises(ValueError, match="Only letters, digits, - and _"):
-        push_to_invariant([trajectories["tools"]], "my dataset")

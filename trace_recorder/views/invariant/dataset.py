@@ -1,14 +1,13 @@
 """Invariant: a run as a list of messages, and datasets of runs as JSON lines (`invariant-ai` 0.3.5 reads them).
 
-What a message is, and in which order they come, is for `messages.py`. Here they become traces with metadata and
-annotations, a dataset, and what its own client sends to an Explorer.
+`messages.py` makes the messages and puts them in order. Here they become traces with metadata and annotations, and a
+dataset.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from trace_recorder.values.checked_types import number_or_text
 from trace_recorder.values.messages import Payload
@@ -16,7 +15,6 @@ from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.kinds import IMAGES
 from trace_recorder.views.export_format import ExportFormat, OutputPlace, Piece
 from trace_recorder.views.invariant.messages import Events
-from trace_recorder.views.invariant.push import check_name, explorer, send
 from trace_recorder.views.left_out import (
     ARGUMENTS,
     ATTEMPTS,
@@ -73,20 +71,6 @@ def to_invariant_dataset(
                 "name": trajectory.trajectory_id or f"run_{index}",
             }
         )
-
-
-def push_to_invariant(
-    trajectories: Iterable[Trajectory], dataset: str | None = None, *, api_url: str | None = None, client: Any = None
-) -> list[str]:
-    """Send runs to an Invariant Explorer by its own client; return the ids that they got there.
-
-    Needs `pip install 'trace-recorder[invariant]'`; the key is the environment's INVARIANT_API_KEY. All go in one
-    request; runs without messages stay here. Raises ValueError for a dataset's name that has other characters than
-    letters, digits, - and _; ImportError without the extra; PushError without a key, and where the server refuses.
-    """
-    check_name(dataset)
-    lines = [line for line in map(json.loads, to_invariant_dataset(trajectories)) if line["messages"]]
-    return send(lines, dataset, client or explorer(api_url)) if lines else []
 
 
 def _about(trajectory: Trajectory) -> dict[str, Payload]:
