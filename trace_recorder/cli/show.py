@@ -21,6 +21,7 @@ from trace_recorder.values.token_counts import prompt_tokens
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.kinds import INTERLEAVING, REFUSALS, SIGNATURES, THOUGHTS, contents_of_answer
 from trace_recorder.views.conversations.call_chains import Turn, TurnsOnDemand, agent_key
+from trace_recorder.views.conversations.side_calls import side_calls_of
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall
 from trace_recorder.views.conversations.unrequested_tools import is_tools_only
 from trace_recorder.views.incomplete_calls import incomplete_reason
@@ -50,6 +51,7 @@ class Show:
         self._running = trajectory.status == "running"
         self._origin = run_origin_of(trajectory.metadata)
         self._shared_names = _shared_names(trajectory)
+        self._side_calls = side_calls_of(trajectory)
 
     def part(self, part: StepOrCall) -> Iterator[Entry]:
         """Yield the entries of a step or a call. Those before it have been shown."""
@@ -66,6 +68,7 @@ class Show:
         words = [
             f"step {step.step_number}{' (tools)' if is_tools_only(step) else ''}" if step else "",
             call.interaction_id if call else "",
+            "side call" if call and call.interaction_id in self._side_calls else "",
             f"in step {call.step_number}" if call and not step and call.step_number is not None else "",
             step.state if step else "",
             self._agent(step or call),

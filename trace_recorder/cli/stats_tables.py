@@ -44,6 +44,7 @@ def _summary(figures: Mapping[str, Payload]) -> Iterator[str]:
     more = [f"{number(llm[name])} {name}" for name in ("failed", "incomplete") if llm[name]]
     more += [pluralize(llm["retries"], "retry")] if llm["retries"] else []
     more += [f"{number(llm['replayed'])} replayed"] if "replayed" in llm else []
+    more += [pluralize(llm["side_calls"], "side call")] if "side_calls" in llm else []
     yield f"calls   {', '.join([pluralize(llm['calls'], 'LLM call'), *more])}"
     yield f"tokens  {_tokens(llm['tokens'])}"
     yield f"cost    {_cost(llm['cost'])}"

@@ -117,6 +117,7 @@ def count_all_but(trajectory: Trajectory, left_out: LeftOut, *held: str) -> None
 
 
 REPLAYED = "calls that were not made: a replay or a fork gave their answers"
+SIDE_CALLS = "side calls, such as for a title: no tools were offered, and no call continues them"
 UNANSWERED = "calls that failed, are in flight, or whose prompt is damaged"
 CHANGED = "calls that saw a history that the agent had changed, shown as it was first"
 ARGUMENTS = "arguments that are no object, written as `input`"

@@ -19,6 +19,7 @@ from trace_recorder.values.messages import Payload, ToolResult, without_none
 from trace_recorder.values.origins import ReplayOf, run_origin_of
 from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.conversations.side_calls import side_calls_of
 from trace_recorder.views.cost import Costs, Price, cost_of
 from trace_recorder.views.replayed_calls import made_calls
 from trace_recorder.views.rewards import rewards_of
@@ -154,6 +155,7 @@ class Stats:
     rewards: dict[str, Spread] = field(default_factory=dict)
     time: Counter[str] = field(default_factory=Counter)
     replayed_calls: int = 0
+    side_calls: int = 0
 
     @property
     def every(self) -> Calls:
@@ -176,6 +178,7 @@ class Stats:
                 self.replayed_calls += 1
             else:
                 self._calls_of(one.provider, one.model or one.response.model).add(one)
+        self.side_calls += len(side_calls_of(trajectory))
         self._add_tools(trajectory)
         for name, value in rewards_of(trajectory).items():
             self.rewards.setdefault(name, Spread()).merge(Spread(1, value, value, value))
@@ -186,6 +189,7 @@ class Stats:
         """Take the figures of other runs."""
         self.runs.update(other.runs)
         self.replayed_calls += other.replayed_calls
+        self.side_calls += other.side_calls
         for served, calls in other.models.items():
             self._calls_of(*served).merge(calls)
         for name, counted in other.tools.items():
@@ -231,7 +235,8 @@ class Stats:
         counted = ("calls", "failed", "unanswered", "outcome_unknown")
         return {
             "runs": {**self.runs, **accuracy_of(self.runs["succeeded"], self.runs["not_succeeded"])},
-            "llm": self.every.to_json() | without_none(replayed=self.replayed_calls or None),
+            "llm": self.every.to_json()
+            | without_none(replayed=self.replayed_calls or None, side_calls=self.side_calls or None),
             "models": [{"provider": of[0], "model": of[1], **calls.to_json()} for of, calls in by_calls],
             "tools": [
                 {"name": name}

@@ -17,11 +17,13 @@ from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.kinds import NAMES, THOUGHTS
 from trace_recorder.views.content.parts import text_of_message
 from trace_recorder.views.conversations.call_chains import answer_of
+from trace_recorder.views.conversations.side_calls import side_calls
 from trace_recorder.views.conversations.tool_results import AnsweredTurn, answered_turns
 from trace_recorder.views.export_format import ExportFormat
 from trace_recorder.views.left_out import (
     ARGUMENTS,
     REPLAYED,
+    SIDE_CALLS,
     SIDES,
     ContentSupport,
     FormatSupport,
@@ -71,8 +73,9 @@ def to_turns(  # noqa: PLR0913 - each of its keywords stands by itself
     Hugging Face tokenizer: then prompts are the very strings. Without it they are everything that was sent, in a plain
     form. `agent` selects the turns of one agent, by its name or its id. `action_output` is the object that a tool
     returned where the agent recorded it, a list of them for several calls; "text" writes it as text, as toolbrain's
-    own type has it. Calls whose answers a replay or a fork gave are in the prompts of later turns only; with
-    `include_replayed` they are turns too. Raises RenderingError where the template does not take the messages.
+    own type has it. Calls whose answers a replay or a fork gave are in the prompts of later turns only, and side calls
+    in none; with `include_replayed` both are turns too. Raises RenderingError where the template does not take the
+    messages.
     """
     chosen = _Chosen(agent, include_replayed=include_replayed)
     turns = _turns(left_out, trajectory, parser, chat_template, chosen, template_variables)
@@ -113,7 +116,11 @@ def _turns(  # noqa: PLR0913, PLR0917 - those of `to_turns`
     carried = _IN_PLAIN_TEXT if chat_template is None else _IN_A_TEMPLATE
     count_unsupported_contents((one.turn for one in whole), left_out, carried)
     known = [one for one in whole if _is_known(one)]
-    left_out.add(REPLAYED, 0 if chosen.include_replayed else sum(not one.turn.was_made for one in known))
+    if not chosen.include_replayed:
+        beside = side_calls([one.turn for one in whole])
+        left_out.add(SIDE_CALLS, len(beside))
+        left_out.add(REPLAYED, sum(not one.turn.was_made for one in known))
+        known = [one for one in known if one.turn not in beside]
     return _LazyTurns([*filter(chosen.has, known)], parser, renderer, dict(variables or {}))
 
 

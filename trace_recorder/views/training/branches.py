@@ -6,7 +6,7 @@ several leaves. A turn that two leaves hold is new in the first of them only, so
 
 An answer that is incomplete, was cut off, or is empty is not learnt from (`content/finish_reasons.py`), nor is one that
 a replay or a fork was given: another run has learnt it. Such an answer is part of a row if the agent continued from
-it, and then it is context.
+it, and then it is context. Nor are side calls learnt from, such as those for a title.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from trace_recorder.views.content.openai_functions import function_of, is_functi
 from trace_recorder.views.conversations.call_chains import Turn
 from trace_recorder.views.conversations.chained_call import choice_of
 from trace_recorder.views.conversations.normalized_messages import MessageNormalizer
-from trace_recorder.views.left_out import CHOICES, EMBEDDINGS, REPLAYED, UNREQUESTED_TOOLS, count
+from trace_recorder.views.conversations.side_calls import side_calls
+from trace_recorder.views.left_out import CHOICES, EMBEDDINGS, REPLAYED, SIDE_CALLS, UNREQUESTED_TOOLS, count
 from trace_recorder.views.view import LeftOut
 
 NOT_WHOLE = "calls that failed, or whose answer or prompt is not whole"
@@ -85,12 +86,13 @@ class Branch:
 def branches(turns: Sequence[Turn], *, include_incomplete: bool = False) -> list[Branch]:
     """Return the branches that turns make.
 
-    With `include_incomplete`, every answer to a known prompt is a target if the call was made.
+    With `include_incomplete`, every answer to a known prompt is a target if the call was made, also of a side call.
     """
     is_target = _is_known if include_incomplete else _is_faultless
+    beside = frozenset[Turn]() if include_incomplete else side_calls(turns)
     covered: set[Turn] = set()
     found: list[Branch] = []
-    for leaf in _leaves([*filter(is_target, turns)]):
+    for leaf in _leaves([turn for turn in turns if is_target(turn) and turn not in beside]):
         path = tuple(reversed(_ancestors(leaf)))
         taken = [after.choice for after in path[1:]] + [0]
         targets = frozenset(turn for turn, choice in zip(path, taken, strict=True) if is_target(turn, choice))
@@ -143,9 +145,11 @@ def count_unlearned(
 ) -> None:
     """Count what no row of training data learns from: calls, by what is wrong with their answers, and other choices."""
     held = frozenset[Turn]().union(*(branch.new for branch in branches))
+    beside = side_calls(turns)
     for turn in turns:
         if turn not in held:
-            left_out.add(fault_of_turn(turn) or CUT_OFF)  # whole, except for the choice that was taken
+            why = fault_of_turn(turn) or (SIDE_CALLS if turn in beside else None)
+            left_out.add(why or CUT_OFF)  # whole, except for the choice that was taken
         else:
             left_out.add(CHOICES, max(0, len(turn.interaction.response.choices) - 1))
     count(trajectory, left_out, EMBEDDINGS, UNREQUESTED_TOOLS)

@@ -1,0 +1,88 @@
+"""Side calls: a program's own questions beside its conversation, and what becomes of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.views.made import assistant, call, gave, run, system, use
+from trace_recorder.cli.commands import app
+from trace_recorder.views import preference_pairs, to_openai_finetuning, to_trl, to_turns
+from trace_recorder.views.conversations.side_calls import side_calls_of
+from trace_recorder.views.left_out import SIDE_CALLS
+
+LS = use("c1", command="ls")
+TOOLS = {"tools_available": ["bash"]}
+TITLE = call([system("Write a title."), "<session>q</session>"], "Listing")
+QUOTA = call(["quota"], "#")
+FIRST = call([system("You help."), "q"], None, LS, **TOOLS)
+SECOND = call([system("You help."), "q", assistant(None, LS), gave("c1", "a")], "done", **TOOLS)
+SESSION = (QUOTA, TITLE, FIRST, SECOND)
+
+
+def test_questions_beside_the_conversation_are_side_calls() -> None:
+    """A quota check and a title, before the conversation and within it."""
+    assert side_calls_of(run(*SESSION)) == {"llm_1", "llm_2"}
+    assert side_calls_of(run(FIRST, TITLE, SECOND)) == {"llm_2"}
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        pytest.param((TITLE, QUOTA), id="an agent without tools"),
+        pytest.param((FIRST, {**TITLE, "agent": "writer", "agent_id": "agent_1"}), id="another agent"),
+        pytest.param(
+            (FIRST, SECOND, call([*SECOND["input_messages"], assistant("done"), "Summarize."], "It listed.")),
+            id="a summary of the conversation",
+        ),
+        pytest.param(
+            (
+                call([system("You help."), "plan"], "first look"),
+                call([system("You help."), "plan", assistant("first look"), "go"], "done", **TOOLS),
+            ),
+            id="continued later with tools",
+        ),
+        pytest.param((FIRST, {**TITLE, "api": None}), id="recorded by hand"),
+    ],
+)
+def test_other_calls_without_tools_are_none(calls: tuple[Any, ...]) -> None:
+    assert side_calls_of(run(*calls)) == frozenset()
+
+
+def answers(rows: list[Any]) -> list[str]:
+    return [row["messages"][-1]["content"] for row in rows]
+
+
+@pytest.mark.parametrize("rows", [to_openai_finetuning, to_trl])
+def test_no_training_row_is_made_of_them(rows: Any) -> None:
+    """They are counted; who wants each answer has them."""
+    made, left_out = rows.with_report(run(*SESSION))
+    assert (answers(made), left_out[SIDE_CALLS]) == (["done"], 2)
+    assert answers(rows(run(*SESSION), include_incomplete=True)) == ["#", "Listing", "done"]
+
+
+def test_a_trace_of_toolbrain_has_none() -> None:
+    turns, left_out = to_turns.with_report(run(*SESSION))
+    assert ([turn["model_completion"] for turn in turns][1:], left_out[SIDE_CALLS]) == (["done"], 2)
+    assert len(to_turns(run(*SESSION), include_replayed=True)) == 4
+
+
+def test_sessions_with_titles_make_pairs() -> None:
+    """The conversation is the only answer to its prompt, whatever was asked beside it."""
+    runs = [run(*SESSION, trajectory_id=name) for name in ("a", "b")]
+    (pair,) = preference_pairs(runs, lambda one: float(one.trajectory_id == "a"))
+    assert (pair["chosen_id"], pair["rejected_id"]) == ("a", "b")
+
+
+def test_people_are_told(tmp_path: Path) -> None:
+    """By `show` and by `stats`."""
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(run(*SESSION).to_document()))
+    shown, counted = (CliRunner().invoke(app, [command, str(path)]).stdout for command in ("show", "stats"))
+    titles = [line for line in shown.splitlines() if ", llm_" in line]
+    assert ["side call" in line for line in titles] == [True, True, False, False]
+    assert "4 LLM calls, 2 side calls" in counted

@@ -1,0 +1,46 @@
+"""Side calls: questions of a program beside its conversation, such as for a title, the topic of a prompt, or its quota.
+
+No program states them on the wire (Claude Code 2.1, Codex 0.169, Gemini CLI 0.61 and opencode 1.18 do not), so they are
+derived. A captured call is one if three things hold. Its agent offers tools in other calls, and none in this one. No
+answer of a model is in its prompt. No other call continues it. So a call that summarizes the conversation is none, as
+that is in its prompt. A call that an agent recorded by hand is none, because it need not state its tools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.conversations.call_chains import Turn, interactions_of, turns_of
+from trace_recorder.views.conversations.chained_call import agent_key
+
+
+def side_calls(turns: Sequence[Turn]) -> frozenset[Turn]:
+    """Return the side calls among all turns of a run."""
+    with_tools = {agent_key(turn.interaction) for turn in turns if turn.tools}
+    continued = {before for turn in turns for before in (turn.previous, turn.in_chain_of)}
+    return frozenset(
+        turn
+        for turn in turns
+        if not turn.tools
+        and agent_key(turn.interaction) in with_tools
+        and turn.previous is None
+        and turn not in continued
+        and _asks_once(turn.interaction)
+    )
+
+
+def side_calls_of(trajectory: Trajectory) -> frozenset[str]:
+    """Return the ids of the side calls of a run. Its conversations are read only if a call may be one."""
+    calls = interactions_of(trajectory)
+    without_tools = [one for one in calls if not one.tools]
+    if len(without_tools) in {0, len(calls)} or not any(map(_asks_once, without_tools)):
+        return frozenset()
+    return frozenset(turn.interaction.interaction_id for turn in side_calls(turns_of(trajectory)))
+
+
+def _asks_once(one: LLMInteraction) -> bool:
+    """Whether the request of a call was captured, and no model has said a part of its prompt."""
+    is_captured = one.api is not None and one.source.has_request()
+    return is_captured and all(message.role != "assistant" for message in one.input_messages)
