@@ -83,6 +83,6 @@ def test_people_are_told(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     path.write_text(json.dumps(run(*SESSION).to_document()))
     shown, counted = (CliRunner().invoke(app, [command, str(path)]).stdout for command in ("show", "stats"))
-    titles = [line for line in shown.splitlines() if ", llm_" in line]
+    titles = [line for line in shown.splitlines() if line.startswith("llm_")]
     assert ["side call" in line for line in titles] == [True, True, False, False]
     assert "4 LLM calls, 2 side calls" in counted
