@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from trace_recorder.attach.instrument import instrument, uninstrument
     from trace_recorder.attach.recorder import TrajectoryRecorder
     from trace_recorder.attach.validation import validate
+    from trace_recorder.catalog.index import open_index
+    from trace_recorder.catalog.loading import load_all
     from trace_recorder.errors import (
         AlreadyFinalizedError,
         AnswerError,
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
         MissingExtraError,
         MissingKeyError,
         PushError,
+        QueryError,
         RecorderStateError,
         RenderingError,
         ReplayMismatchError,
@@ -52,7 +55,6 @@ if TYPE_CHECKING:
     )
     from trace_recorder.exporters.otlp import otlp
     from trace_recorder.imports.loader import load
-    from trace_recorder.imports.many_runs import load_all
     from trace_recorder.recording.context import Step
     from trace_recorder.rerun.forking import Fork
     from trace_recorder.rerun.replayer import Replay
@@ -87,6 +89,7 @@ __all__ = [
     "MissingExtraError",
     "MissingKeyError",
     "PushError",
+    "QueryError",
     "RecorderStateError",
     "Redactor",
     "RenderingError",
@@ -120,6 +123,7 @@ __all__ = [
     "instrument",
     "load",
     "load_all",
+    "open_index",
     "otlp",
     "replay",
     "results_in_any_order",
@@ -154,6 +158,8 @@ _MODULES = {
     ),
     "attach.recorder": ("TrajectoryRecorder",),
     "attach.validation": ("validate",),
+    "catalog.index": ("open_index",),
+    "catalog.loading": ("load_all",),
     "errors": (
         "AlreadyFinalizedError",
         "AnswerError",
@@ -164,6 +170,7 @@ _MODULES = {
         "MissingExtraError",
         "MissingKeyError",
         "PushError",
+        "QueryError",
         "RecorderStateError",
         "RenderingError",
         "ReplayMismatchError",
@@ -177,7 +184,6 @@ _MODULES = {
     ),
     "exporters.otlp": ("otlp",),
     "imports.loader": ("load",),
-    "imports.many_runs": ("load_all",),
     "recording.context": ("Step",),
     "rerun.forking": ("Fork",),
     "rerun.replayer": ("Replay",),

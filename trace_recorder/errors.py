@@ -9,6 +9,7 @@
     ├── ReplayMismatchError       a replay was asked what its recording does not answer
     ├── TrajectoryFormatError     load() was given a file that is not a trajectory
     │   └── UnreadableRunsError       load_all() met files that are not trajectories
+    ├── QueryError                a search for runs has a term that is not in the language
     ├── EmptyTrajectoryError      a view's format cannot hold a run without LLM calls or steps
     ├── RenderingError            a chat template rejected a conversation
     ├── PushError                 runs could not be sent to a service
@@ -60,6 +61,10 @@ class ReplayMismatchError(TraceRecorderError):
 
 class TrajectoryFormatError(TraceRecorderError, ValueError):
     """`load` was given a file that is not a trajectory, or is one of a newer version."""
+
+
+class QueryError(TraceRecorderError, ValueError):
+    """A query for runs has a term that the language does not have; the message says which terms there are."""
 
 
 class EmptyTrajectoryError(TraceRecorderError, ValueError):

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated
 
 import typer
 from rich.text import Text
 
+from trace_recorder.catalog.texts import PLACES, texts_of
 from trace_recorder.cli.arguments import AsJson, DefaultRuns, Jobs, check_names, completion_of, paths_or_default
 from trace_recorder.cli.each_run import EachRun
 from trace_recorder.cli.jobs import batch_for, in_order, jobs_for
 from trace_recorder.cli.list_runs import runs_of
 from trace_recorder.cli.output import print_json
 from trace_recorder.cli.read_files import UnreadableError, process_or_error, read
-from trace_recorder.cli.text_layout import compact, in_one_line, text_of
-from trace_recorder.values.message_table import MadeOnce
-from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall
-from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps_and_calls
+from trace_recorder.cli.text_layout import in_one_line
+from trace_recorder.values.messages import Payload
 
-Place = Literal["prompts", "answers", "tools"]
-PLACES: tuple[Place, ...] = get_args(Place)
 MAX_SHOWN = 200
 """Of a line that matches, so many characters are printed."""
 
@@ -122,7 +118,7 @@ def _line(match: Match) -> Text:
 def _matches_in(path: Path, expression: re.Pattern[str], places: frozenset[str]) -> list[Match]:
     return [
         Match(str(path), step, where, *_around(line, hit))
-        for step, place, where, text in Texts().of(read(path))
+        for step, place, where, text in texts_of(read(path))
         if place in places
         for line in text.split("\n")
         if (hit := expression.search(line))
@@ -138,58 +134,3 @@ def _around(line: str, hit: re.Match[str]) -> tuple[str, int, int]:
     before, after = "..." if start else "", "..." if end < len(line) else ""
     moved = len(before) - start
     return f"{before}{line[start:end]}{after}", hit.start() + moved, min(hit.end(), end) + moved
-
-
-TextInRun = tuple[int | None, Place, str, str]
-"""The step, the place, what it is there, and the text."""
-
-
-class Texts:
-    """The texts of a run, each where it was first."""
-
-    def __init__(self) -> None:
-        self._seen: set[str] = set()
-        self._new: list[Message] = []
-        self._once = MadeOnce.by(self._new.append)
-
-    def of(self, trajectory: Trajectory) -> Iterator[TextInRun]:
-        """Yield the texts in the order of time."""
-        for part in steps_and_calls(trajectory):
-            for place, where, text in self._part(part):
-                if text and text not in self._seen:
-                    self._seen.add(text)
-                    yield part.step_number, place, where, text
-
-    def _part(self, part: StepOrCall) -> Iterator[tuple[Place, str, str]]:
-        for message in self._new_messages(part):
-            place: Place = "tools" if message.role == "tool" else "prompts"
-            yield place, "result" if message.role == "tool" else message.role, text_of(message.content)
-            yield "prompts", "thought", message.reasoning or ""
-            yield from _calls(message.tool_calls)
-        if part.response is not None:
-            yield from _answer(part.response)
-        error = part.call.error if part.call else None
-        yield "answers", "error", f"{error.type}: {error.message}" if error else ""
-        if part.step:
-            yield from _calls(part.tool_calls)
-        for result in part.tool_results:
-            yield "tools", "result", text_of(result.result)
-            yield "tools", "failed", text_of(result.error)
-
-    def _new_messages(self, part: StepOrCall) -> Sequence[Message]:
-        """Return the messages of a prompt that no earlier prompt has."""
-        self._new.clear()
-        self._once.of((part.call.input_messages if part.call else part.step.llm_messages if part.step else None) or ())
-        return [*self._new]
-
-
-def _answer(response: LLMResponse) -> Iterator[tuple[Place, str, str]]:
-    yield "answers", "thought", response.reasoning or ""
-    yield "answers", "answer", response.content or ""
-    for choice in response.choices[1:]:
-        yield "answers", f"choice {choice.index}", choice.content or ""
-    yield from _calls(response.tool_calls)
-
-
-def _calls(calls: Iterable[ToolCall]) -> Iterator[tuple[Place, str, str]]:
-    return (("tools", f"call of {call.name}", compact(call.arguments, full=True)) for call in calls)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import get_args
 
-from trace_recorder.cli.list_runs import Row, Run, start_of
+from trace_recorder.catalog.rows import Row
+from trace_recorder.cli.list_runs import Run, start_of
 from trace_recorder.cli.text_layout import text_of
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Status

@@ -15,7 +15,7 @@ from pathlib import PurePath
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from trace_recorder.cli.list_runs import Row
+from trace_recorder.catalog.rows import Row
 from trace_recorder.cli.list_tree import Branch
 from trace_recorder.cli.text_layout import in_one_line, local_time, number, rounded_number, seconds, text_of
 from trace_recorder.values.messages import Payload

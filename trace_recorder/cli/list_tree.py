@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from trace_recorder.cli.list_runs import Row
+from trace_recorder.catalog.rows import Row
 
 BRANCH = "└ "
 

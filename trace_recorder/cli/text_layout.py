@@ -11,12 +11,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from rich.console import Console
 from rich.text import Text
 
 from trace_recorder.dialects.json_access import map_inside
 from trace_recorder.values.messages import Payload
+from trace_recorder.views.content import plain_text
 
 MAX_LINES = 12
 MAX_CHARACTERS = 1000
@@ -70,15 +72,7 @@ def _with_short_strings(value: Payload) -> Payload:
 
 def text_of(value: Payload, *, full: bool = True) -> str:
     """Return any value as text: a text as it is, a list as its elements, anything else as JSON."""
-    if value is None or isinstance(value, str):
-        return value or ""
-    if isinstance(value, list):
-        return "\n".join(text_of(element, full=full) for element in value)
-    if isinstance(value, dict):
-        shown = value.get("text") if value.get("type") == "text" else value.get("repr") if "__type__" in value else None
-        if isinstance(shown, str):
-            return shown
-    return compact(value, full=full)
+    return plain_text.text_of(value, partial(compact, full=full))
 
 
 def number(value: Payload) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,6 @@ from pathlib import Path
 from trace_recorder.errors import UnreadableRunsError
 from trace_recorder.guard import try_call
 from trace_recorder.imports.loader import load_each
-from trace_recorder.storage.run_files import runs_in_directory
 from trace_recorder.values.short_forms import call_repr
 from trace_recorder.values.trajectory import Trajectory
 
@@ -21,6 +20,8 @@ class Runs(Iterator[Trajectory]):
 
     paths: Iterator[Path]
     strict: bool = True
+    select: Callable[[Trajectory], bool] | None = None
+    """Whether a run is one of them. A run for which this fails cannot be read."""
     failures: dict[Path, Exception] = field(default_factory=dict)
     _file: Iterator[Trajectory] = field(default_factory=lambda: iter(()))
     _path: Path | None = None
@@ -50,18 +51,9 @@ class Runs(Iterator[Trajectory]):
 
     def _readable(self, path: Path) -> Iterator[Trajectory]:
         """Yield the runs of a file until one cannot be read."""
-        runs = load_each(path)
+        runs = self._selected(path)
         while (found := try_call(partial(next, runs, None), partial(self.failures.__setitem__, path))) is not None:
             yield found
 
-
-def load_all(path: str | Path, *, strict: bool = True) -> Runs:
-    """Return an iterator over the runs in a directory and those below it; one run is in memory at a time.
-
-    The runs of each directory come in the order of their names, then those of the directories in it.
-    Of a file, such as a log or a database of another tool, it has all runs (docs/import.md). A file that is no run does
-    not stop the others. At the end, UnreadableRunsError names all such files; with `strict=False` they are in the
-    iterator's `failures` alone. Raises OSError if the directory cannot be read.
-    """
-    path = Path(path)
-    return Runs(iter([path]) if path.is_file() else runs_in_directory(path), strict, _path=path)
+    def _selected(self, path: Path) -> Iterator[Trajectory]:
+        return (run for run in load_each(path) if self.select is None or self.select(run))

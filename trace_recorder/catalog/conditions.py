@@ -1,0 +1,132 @@
+"""When a run matches a query, as SQL over the tables of `tables_of_facts.py`.
+
+This is the only rule. The index asks it, and where there is no index, the facts of a run are put into tables in memory
+and asked in the same way. So words are cut by FTS5's `unicode61` in both cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from trace_recorder.catalog.facts import NUMBERS, storable
+from trace_recorder.catalog.query import Term
+
+_JUDGEMENTS = {"success": "r.success IS 1", "no-success": "r.success IS 0"}
+Parameter = str | float
+_FAILED = "(r.success IS 0 OR r.status = 'failed')"
+_HAS_ERROR = "(r.error IS NOT NULL OR ifnull(r.failed_calls, 0) <> 0 OR ifnull(r.failed_tool_calls, 0) <> 0)"
+_WITH_TEXT = "r.id IN (SELECT run FROM uses WHERE text IN (SELECT id FROM texts WHERE instr(text, ?) > 0))"
+_WITH_WORDS = "r.id IN (SELECT run FROM uses WHERE text IN (SELECT rowid FROM words WHERE words MATCH ?))"
+_WITH_NAME = "r.id IN (SELECT n.run FROM names n WHERE n.kind = '{}' AND {})"
+_OF_CALLS = frozenset({"model", "provider", "agent", "error", "tool", "failed_tool", "cost"})
+_SUCCESS = {"yes": "r.success IS 1", "no": "r.success IS 0", "unknown": "r.success IS NULL"}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """SQL that is true for the runs `r` that match, and its parameters."""
+
+    sql: str
+    parameters: tuple[Parameter, ...] = ()
+    needs_texts: bool = False
+    needs_calls: bool = False
+    """Whether the calls of a run have to be read; otherwise the ends of its document have what is needed."""
+
+
+def condition_of(terms: Iterable[Term]) -> Condition:
+    """Return the condition that a run matches all terms."""
+    parts = [_negated(_condition(term)) if term.negated else _condition(term) for term in terms]
+    return Condition(
+        " AND ".join(part.sql for part in parts) or "1",
+        tuple(parameter for part in parts for parameter in part.parameters),
+        any(part.needs_texts for part in parts),
+        any(part.needs_calls for part in parts),
+    )
+
+
+def _negated(one: Condition) -> Condition:
+    """Return the opposite: a run for which the condition is unknown matches it."""
+    return replace(one, sql=f"NOT ifnull({one.sql}, 0)")
+
+
+def _condition(term: Term) -> Condition:
+    if term.field in NUMBERS:
+        condition = Condition(f"r.{term.field} {term.relation} ?", (_number(term),))
+    else:
+        condition = _CONDITIONS[term.field](term)
+    return replace(condition, needs_calls=condition.needs_calls or term.field in _OF_CALLS)
+
+
+def _words(term: Term) -> Condition:
+    phrase = storable(str(term.value)).replace('"', '""')
+    return Condition(_WITH_WORDS, (f'"{phrase}"',), needs_texts=True, needs_calls=True)
+
+
+def _substring(term: Term) -> Condition:
+    return Condition(_WITH_TEXT, (_text(term),), needs_texts=True, needs_calls=True)
+
+
+def _status(term: Term) -> Condition:
+    """Return the condition that a run ended in one of several ways; the caller's judgement is one of them too."""
+    words = _text(term).split(",")
+    sql = " OR ".join(_JUDGEMENTS.get(word, "r.status = ?") for word in words)
+    return Condition(f"({sql})", tuple(word for word in words if word not in _JUDGEMENTS))
+
+
+def _in_column(column: str) -> Callable[[Term], Condition]:
+    """Return the condition that a column has a text in it; capital letters make no difference."""
+    return lambda term: Condition(f"instr(folded(r.{column}), ?) > 0", (_text(term).casefold(),))
+
+
+def _in_name(kind: str) -> Callable[[Term], Condition]:
+    """Return the same for one of the names of a kind."""
+    return lambda term: _has_name(kind, "instr(folded(n.name), ?) > 0", _text(term).casefold())
+
+
+def _named(kind: str, number: str = "number") -> Callable[[Term], Condition]:
+    """Return the condition that a run has a name of a kind, with the number or the text that the term asks for."""
+
+    def condition(term: Term) -> Condition:
+        if term.text is not None:
+            return _has_name(kind, "n.name = ? AND n.text = ?", _text(term), storable(term.text))
+        if term.relation is not None:
+            return _has_name(kind, f"n.name = ? AND n.{number} {term.relation} ?", _text(term), _number(term))
+        return _has_name(kind, f"n.name = ?{' AND n.failed > 0' if number == 'failed' else ''}", _text(term))
+
+    return condition
+
+
+def _has_name(kind: str, sql: str, *parameters: Parameter) -> Condition:
+    return Condition(_WITH_NAME.format(kind, sql), parameters)
+
+
+def _text(term: Term) -> str:
+    return storable(str(term.value))
+
+
+def _number(term: Term) -> float:
+    return term.number or 0
+
+
+_CONDITIONS: dict[str, Callable[[Term], Condition]] = {
+    "words": _words,
+    "text": _substring,
+    "status": _status,
+    "id": lambda term: Condition("r.trajectory_id = ?", (_text(term),)),
+    "task": _in_column("task"),
+    "model": _in_name("model"),
+    "provider": _in_name("provider"),
+    "agent": _in_name("agent"),
+    "error": _in_name("error"),
+    "success": lambda term: Condition(_SUCCESS[str(term.value)]),
+    "is": lambda _: Condition(_FAILED),
+    "has": lambda _: Condition(_HAS_ERROR),
+    "tool": _named("tool"),
+    "failed_tool": _named("tool", "failed"),
+    "reward": _named("reward"),
+    "meta": _named("meta"),
+    "annotation": _named("annotation"),
+    "since": lambda term: Condition("r.began >= ?", (float(term.value),)),
+    "until": lambda term: Condition("r.began < ?", (float(term.value),)),
+}

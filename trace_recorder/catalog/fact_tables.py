@@ -1,0 +1,133 @@
+"""The facts of runs as tables of SQLite: in the file of an index, or in memory for a run that no index has.
+
+Each distinct text is there once, whichever runs have it, and `words` has its tokens. A text that no run has any more is
+deleted, with its tokens.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+
+from trace_recorder.catalog.conditions import Condition
+from trace_recorder.catalog.facts import SINGLE, Facts
+from trace_recorder.catalog.texts import TextInRun
+
+_SCHEMA = f"""
+CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
+CREATE TABLE runs (id INTEGER PRIMARY KEY, {", ".join(SINGLE)});
+CREATE TABLE names (run INTEGER NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, text TEXT, number, failed);
+CREATE INDEX names_of_run ON names (run);
+CREATE INDEX names_by_kind ON names (kind, name, run, number, failed);
+CREATE TABLE texts (id INTEGER PRIMARY KEY, digest BLOB UNIQUE NOT NULL, text TEXT NOT NULL);
+CREATE TABLE uses (run INTEGER, number INTEGER, text INTEGER NOT NULL, step INTEGER, place TEXT, what TEXT,
+                   PRIMARY KEY (run, number)) WITHOUT ROWID;
+CREATE INDEX uses_of_text ON uses (text, run);
+CREATE VIRTUAL TABLE words USING fts5 (text, content='texts', content_rowid='id', columnsize=0, tokenize='unicode61');
+CREATE TABLE files (run INTEGER PRIMARY KEY, path BLOB UNIQUE NOT NULL, document_changed INTEGER NOT NULL,
+                    document_size INTEGER NOT NULL, journal_changed INTEGER NOT NULL, journal_size INTEGER NOT NULL,
+                    is_of_host INTEGER NOT NULL);
+CREATE TABLE rows (run INTEGER PRIMARY KEY, row TEXT NOT NULL, stats TEXT);
+"""
+_ADD_RUN = f"REPLACE INTO runs VALUES (?, {', '.join('?' for _ in SINGLE)})"
+
+
+class FactTables:
+    """The tables of one database. The caller begins and ends transactions."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        connection.create_function("folded", 1, _folded, deterministic=True)
+
+    @classmethod
+    def in_memory(cls) -> FactTables:
+        """Return tables that are nowhere on file."""
+        tables = cls(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
+        tables.create()
+        return tables
+
+    def create(self) -> None:
+        """Create the tables."""
+        self.connection.executescript(_SCHEMA)
+
+    def add(self, facts: Facts) -> int:
+        """Add a run, and return its id."""
+        execute = self.connection.execute
+        run = execute(_ADD_RUN, (None, *facts.single)).lastrowid or 0
+        self._add_names(run, facts)
+        self._add_uses(run, facts.texts)
+        return run
+
+    def change(self, run: int, facts: Facts) -> bool:
+        """Replace the facts of a run. Return whether a text was deleted, which no run has any more."""
+        execute = self.connection.execute
+        before = {text for (text,) in execute("SELECT text FROM uses WHERE run = ?", (run,))}
+        for table in ("names", "uses"):
+            execute(f"DELETE FROM {table} WHERE run = ?", (run,))  # noqa: S608 - a name of ours
+        execute(_ADD_RUN, (run, *facts.single))
+        self._add_names(run, facts)
+        self._add_uses(run, facts.texts)
+        return self._delete_unused(before)
+
+    def remove(self, run: int) -> bool:
+        """Remove a run. Return whether a text was deleted."""
+        execute = self.connection.execute
+        before = {text for (text,) in execute("SELECT text FROM uses WHERE run = ?", (run,))}
+        execute("DELETE FROM runs WHERE id = ?", (run,))
+        for table in ("names", "uses", "files", "rows"):
+            execute(f"DELETE FROM {table} WHERE run = ?", (run,))  # noqa: S608 - a name of ours
+        return self._delete_unused(before)
+
+    def matching(self, condition: Condition) -> Iterator[int]:
+        """Yield the ids of the runs that match."""
+        sql = f"SELECT r.id FROM runs r WHERE {condition.sql}"  # noqa: S608 - parameters are apart
+        return (run for (run,) in self.connection.execute(sql, condition.parameters))
+
+    def matching_rows(self, condition: Condition) -> dict[int, str]:
+        """Return the rows of the runs that match, by their ids."""
+        sql = f"SELECT r.id, rows.row FROM runs r JOIN rows ON rows.run = r.id WHERE {condition.sql}"  # noqa: S608 - parameters are apart
+        return dict(self.connection.execute(sql, condition.parameters))
+
+    def clear(self) -> None:
+        """Remove all runs."""
+        for table in ("runs", "names", "uses", "texts"):
+            self.connection.execute(f"DELETE FROM {table}")  # noqa: S608 - a name of ours
+        self.connection.execute("INSERT INTO words (words) VALUES ('delete-all')")
+
+    def _add_names(self, run: int, facts: Facts) -> None:
+        rows = ((run, one.kind, one.name, one.text, one.number, one.failed) for one in facts.named)
+        self.connection.executemany("INSERT INTO names VALUES (?, ?, ?, ?, ?, ?)", rows)
+
+    def _add_uses(self, run: int, texts: Iterable[TextInRun]) -> None:
+        uses = (
+            (run, number, self._text(text), step if isinstance(step, int) else None, place, what)
+            for number, (step, place, what, text) in enumerate(texts)
+        )
+        self.connection.executemany("INSERT INTO uses VALUES (?, ?, ?, ?, ?, ?)", uses)
+
+    def _text(self, text: str) -> int:
+        """Return the id of a text, which is added if it is new."""
+        execute = self.connection.execute
+        digest = blake2b(text.encode(), digest_size=16).digest()
+        found = execute("SELECT id FROM texts WHERE digest = ?", (digest,)).fetchone()
+        if found is not None:
+            return int(found[0])
+        number = execute("INSERT INTO texts (digest, text) VALUES (?, ?)", (digest, text)).lastrowid or 0
+        execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (number, text))
+        return number
+
+    def _delete_unused(self, texts: Iterable[int]) -> bool:
+        """Delete those of some texts that no run has."""
+        execute, deleted = self.connection.execute, False
+        for number in texts:
+            if execute("SELECT 1 FROM uses WHERE text = ? LIMIT 1", (number,)).fetchone() is None:
+                (text,) = execute("SELECT text FROM texts WHERE id = ?", (number,)).fetchone()
+                execute("INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)", (number, text))
+                execute("DELETE FROM texts WHERE id = ?", (number,))
+                deleted = True
+        return deleted
+
+
+def _folded(text: object) -> object:
+    return text.casefold() if isinstance(text, str) else text

@@ -1,0 +1,174 @@
+"""The facts of a run that queries ask for: single values, names with numbers, and texts.
+
+Values of files may be anything. A number that SQLite cannot hold is unknown. A text with a lone surrogate is changed, so
+`is_exact` says whether all texts are the run's own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from trace_recorder.catalog.texts import TextInRun, texts_of
+from trace_recorder.clocks import parse_time
+from trace_recorder.values.llm_interaction import ErrorInfo
+from trace_recorder.values.messages import Payload
+from trace_recorder.values.metrics import metrics_of
+from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.content.plain_text import text_of
+from trace_recorder.views.rewards import rewards_of
+from trace_recorder.views.run_costs import costs_of_calls
+
+NUMBERS = (
+    *("steps", "calls", "failed_calls", "tool_calls", "failed_tool_calls"),
+    *("tokens", "input_tokens", "output_tokens", "cost", "seconds"),
+)
+"""The numbers of a run: counts, tokens, US dollars, and the seconds that it took."""
+SINGLE = ("trajectory_id", "task", "status", "success", "began", "ended", "error", *NUMBERS)
+"""Single values: `began` and `ended` are seconds since 1970, `success` is 1, 0 or None."""
+_MAX_INTEGER = 2**62
+Single = str | int | float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A name that a run has, such as a model, a tool or a key of its metadata.
+
+    `number` is the calls of a tool, or the value of a reward; `failed` the failures of a tool.
+    """
+
+    kind: str
+    name: str
+    text: str | None = None
+    number: float | None = None
+    failed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The facts of one run; `single` has the values of `SINGLE`, in their order."""
+
+    single: tuple[Single, ...]
+    named: tuple[Named, ...]
+    texts: tuple[TextInRun, ...]
+    is_exact: bool
+
+
+def facts_of(run: Trajectory, *, with_texts: bool = True) -> Facts:
+    """Return the facts of a run. Its calls and steps are read."""
+    metrics = run.metrics or metrics_of(run.llm_interactions, run.agent_steps)
+    began, exact_time = _seconds_of(run.start_time)
+    ended, _ = _seconds_of(run.end_time)
+    single = (
+        *(text_of(run.trajectory_id) or None, text_of(run.task) or None, text_of(run.status)),
+        *(int(run.success) if isinstance(run.success, bool) else None, began, ended),
+        _error_text(run.error),
+        *_numbers_of(run, metrics),
+    )
+    named = tuple(_named(run))
+    texts = tuple(texts_of(run)) if with_texts else ()
+    written = (
+        *(text for text in single if isinstance(text, str)),
+        *(text for one in named for text in (one.name, one.text or "")),
+        *(text for _, _, where, text in texts for text in (where, text)),
+    )
+    if all(map(_is_storable, written)):
+        return Facts(single, named, texts, exact_time)
+    return Facts(
+        tuple(storable(one) if isinstance(one, str) else one for one in single),
+        tuple(
+            Named(one.kind, storable(one.name), one.text and storable(one.text), one.number, one.failed)
+            for one in named
+        ),
+        tuple((step, place, storable(where), storable(text)) for step, place, where, text in texts),
+        is_exact=False,
+    )
+
+
+def storable(text: str) -> str:
+    """Return a text as SQLite holds it: a lone surrogate becomes a question mark."""
+    return text if _is_storable(text) else text.encode("utf-8", "replace").decode()
+
+
+def _is_storable(text: str) -> bool:
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in set(text))
+
+
+def _numbers_of(run: Trajectory, metrics: Mapping[str, Payload]) -> Iterator[float | None]:
+    for name in ("agent_steps", "llm_calls", "failed_llm_calls", "tool_calls", "failed_tool_calls"):
+        yield _number(metrics.get(name))
+    tokens = (
+        _number(metrics.get("total_input_tokens", metrics.get("input_tokens"))),
+        _number(metrics.get("output_tokens")),
+    )
+    known = [count for count in tokens if count is not None]
+    yield _number(sum(known)) if known else None
+    yield from tokens
+    yield costs_of_calls(run.llm_interactions).amount
+    yield _number(run.execution_time)
+
+
+def _named(run: Trajectory) -> Iterator[Named]:
+    calls = run.llm_interactions
+    served = {(text_of(run.provider), text_of(run.model))} | {
+        (text_of(one.provider), text_of(one.model or one.response.model)) for one in calls
+    }
+    yield from (Named("model", f"{provider}/{model}") for provider, model in sorted(served - {("", "")}))
+    yield from (Named("provider", provider) for provider in sorted({provider for provider, _ in served} - {""}))
+    acting = (*calls, *run.agent_steps)
+    agents = {text_of(name) for one in acting for name in (one.agent, one.agent_id)}
+    yield from (Named("agent", name) for name in sorted(agents - {""}))
+    yield from _tools(run)
+    yield from (Named("reward", text_of(name), number=_number(value)) for name, value in rewards_of(run).items())
+    for kind, members in (("meta", run.metadata), ("annotation", run.annotations)):
+        if isinstance(members, dict):
+            yield from (Named(kind, text_of(name), text_of(value)) for name, value in members.items())
+    errors = dict.fromkeys(_error_text(one.error) for one in calls if one.error is not None)
+    yield from (Named("error", text) for text in (*errors, *([_error_text(run.error)] if run.error else [])) if text)
+
+
+def _tools(run: Trajectory) -> Iterator[Named]:
+    """Yield the tools that models asked for, with the numbers of calls and of failures."""
+    calls: Counter[str] = Counter()
+    failed: Counter[str] = Counter()
+    in_steps = {identity for step in run.agent_steps for identity in step.interaction_ids}
+    in_steps |= {step.interaction.interaction_id for step in run.agent_steps if step.interaction}
+    for step in run.agent_steps:
+        names = {call.call_id: call.name for call in step.tool_calls}
+        calls.update(text_of(call.name) for call in step.tool_calls)
+        failed.update(
+            text_of(names.get(one.call_id) or one.name or "unknown")
+            for one in step.tool_results
+            if one.success is False
+        )
+    for one in run.llm_interactions:
+        asked = Counter(text_of(call.name) for call in one.response.tool_calls)
+        if one.interaction_id in in_steps:
+            calls |= Counter(dict.fromkeys(asked, 1))
+        else:
+            calls.update(asked)
+    names = sorted(calls.keys() | failed.keys())
+    yield from (Named("tool", name, number=calls[name], failed=failed[name]) for name in names)
+
+
+def _error_text(error: ErrorInfo | None) -> str | None:
+    return None if error is None else f"{text_of(error.type)}: {text_of(error.message)}"
+
+
+def _number(value: Payload) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if math.isfinite(value) and abs(value) < _MAX_INTEGER else None
+
+
+def _seconds_of(timestamp: Payload) -> tuple[float | None, bool]:
+    """Return a time in seconds, and whether it is the same in every time zone."""
+    time = parse_time(timestamp)
+    if time is None:
+        return None, True
+    try:
+        return time.astimezone().timestamp(), time.tzinfo is not None
+    except (OverflowError, ValueError, OSError):
+        return None, True

@@ -1,0 +1,203 @@
+"""The file of an index: when it may be believed, and how it is written.
+
+SQLite notices damage in few places, so the file's own time says whether it is intact. After each of its transactions, the
+indexer sets the time to a whole even second, which the file states too. Whoever else writes to the file, and an indexer
+that is killed while it does, leaves another time. Such a file is never read; the indexer makes it again.
+
+Only the indexer writes. It holds a lock on the directory of the file, so a second one waits. Readers hold SQLite's own
+shared lock while they read, and a file that they cannot use is for them as if there was none.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from urllib.parse import quote
+
+from trace_recorder.catalog.fact_tables import FactTables
+from trace_recorder.storage import file_system
+from trace_recorder.version import __version__
+
+INDEX_NAME = ".trace-recorder.sqlite3"
+_SECOND = 1_000_000_000
+_FORM = 1
+"""The version of the tables, and of the facts in them."""
+_WAIT_SECONDS = 0.05
+_ATTEMPTS = 10
+
+
+def index_path(directory: Path) -> Path:
+    """Return where the index of a directory is, if no other path is given."""
+    return directory / INDEX_NAME
+
+
+@contextmanager
+def reading(path: Path, directory: Path) -> Iterator[FactTables | None]:
+    """Give the tables of an index, as they are at this moment; None if there is no index that can be believed."""
+    connection = _opened_intact(path, directory)
+    if connection is None:
+        yield None
+        return
+    with closing(connection):
+        yield FactTables(connection)
+
+
+def _opened_intact(path: Path, directory: Path) -> sqlite3.Connection | None:
+    """Open an index, and begin to read it. While an indexer ends a transaction, its time is not set: try again."""
+    for attempt in range(_ATTEMPTS):
+        if not path.is_file():
+            return None
+        if attempt:
+            time.sleep(_WAIT_SECONDS)
+        connection = None
+        with suppress(sqlite3.Error, OSError):
+            connection = sqlite3.connect(
+                f"file:{quote(os.fspath(path.absolute()))}?mode=ro", uri=True, isolation_level=None, timeout=1.0
+            )
+            connection.execute("BEGIN")
+            about = _about(connection)  # takes the lock, so that nothing is written from here on
+            if about.get("time") == str(path.stat().st_mtime_ns):
+                if _is_expected(about, path, directory):
+                    return connection
+                connection.close()
+                return None
+        if connection is not None:
+            connection.close()
+    return None
+
+
+class IndexWriter:
+    """Writes an index. Hold it with `writing`.
+
+    `has_deleted_words` says that the tokens of deleted texts are still on file. Also a later indexer knows it.
+    """
+
+    def __init__(self, path: Path, directory: Path) -> None:
+        self._path = path
+        self._directory = directory
+        self.is_new = not self._is_intact() or not self._has_expected_facts()
+        if self.is_new:
+            self._begin_again()
+        else:
+            self._journal().unlink(missing_ok=True)  # of a transaction that wrote nothing to the file
+        self._connection = self._connected()
+        self.tables = FactTables(self._connection)
+        if self.is_new:
+            self.tables.create()
+        self.has_deleted_words = _about(self._connection).get("has_deleted_words") == "1"
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        """End a transaction, set the time of the file, and begin another one."""
+        stamp = int(time.time()) // 2 * 2 * _SECOND
+        values = {**_expected(self._path, self._directory), "time": str(stamp), "host": socket.gethostname()}
+        values["has_deleted_words"] = str(int(self.has_deleted_words))
+        self._connection.executemany("REPLACE INTO about VALUES (?, ?)", values.items())
+        self._connection.execute("COMMIT")
+        os.utime(self._path, ns=(stamp, stamp))
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def forget_deleted_words(self) -> None:
+        """Write the tokens anew, without those of deleted texts, which FTS5 would keep until later."""
+        if self.has_deleted_words:
+            self._connection.execute("INSERT INTO words (words) VALUES ('optimize')")
+            self.has_deleted_words = False
+
+    def close(self) -> None:
+        """Leave out what was not committed."""
+        self._connection.close()
+
+    def _is_intact(self) -> bool:
+        """Whether nobody else wrote to the file since the indexer set its time, also as far as SQLite's journal goes."""
+        try:
+            state = self._path.stat()
+        except OSError:
+            return False
+        return state.st_size > 0 and state.st_mtime_ns % (2 * _SECOND) == 0
+
+    def _has_expected_facts(self) -> bool:
+        stamp = self._path.stat().st_mtime_ns
+        with suppress(sqlite3.Error):
+            uri = f"file:{quote(os.fspath(self._path.absolute()))}?mode=ro&immutable=1"
+            with closing(sqlite3.connect(uri, uri=True)) as connection:
+                about = _about(connection)
+            return about.get("time") == str(stamp) and _is_expected(about, self._path, self._directory)
+        return False
+
+    def _begin_again(self) -> None:
+        """Empty the file. Readers that have it open notice."""
+        self._journal().unlink(missing_ok=True)
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            os.fchmod(fd, 0o600)
+            os.ftruncate(fd, 0)
+        finally:
+            os.close(fd)
+
+    def _journal(self) -> Path:
+        return self._path.with_name(self._path.name + "-journal")
+
+    def _connected(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self._path, isolation_level=None, timeout=60.0)
+        connection.executescript(
+            "PRAGMA journal_mode=DELETE; PRAGMA secure_delete=ON; PRAGMA temp_store=MEMORY; "
+            "PRAGMA cache_size=-65536; PRAGMA cache_spill=OFF; PRAGMA synchronous=NORMAL;"
+        )
+        return connection
+
+
+@contextmanager
+def writing(path: Path, directory: Path) -> Iterator[IndexWriter]:
+    """Give the writer of an index. Another process that writes it is waited for. Raises OSError."""
+    with _locked(path.parent), closing(IndexWriter(path, directory)) as writer:
+        yield writer
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    if file_system.fcntl is None:  # pragma: no cover - Windows, where SQLite's own lock has to do
+        yield
+        return
+    fd = os.open(directory, os.O_RDONLY)
+    try:
+        while file_system.lock(fd) is False:
+            time.sleep(_WAIT_SECONDS)
+        yield
+    finally:
+        os.close(fd)
+
+
+def is_of_this_host(tables: FactTables) -> bool:
+    """Whether an index was last written on this host. On another one, runs without an end may have another status."""
+    return _about(tables.connection).get("host") == socket.gethostname()
+
+
+def _about(connection: sqlite3.Connection) -> dict[str, str]:
+    return dict(connection.execute("SELECT name, value FROM about"))
+
+
+def _is_expected(about: dict[str, str], path: Path, directory: Path) -> bool:
+    return all(about.get(name) == value for name, value in _expected(path, directory).items())
+
+
+def _expected(path: Path, directory: Path) -> dict[str, str]:
+    """Return what an index has to state to be used: other code, prices or directories give other facts.
+
+    An index in its own directory may be moved with it.
+    """
+    place = directory.resolve()
+    try:
+        prices = version("genai-prices")
+    except PackageNotFoundError:
+        prices = ""
+    return {
+        "form": f"{_FORM} {__version__} {sqlite3.sqlite_version}",
+        "prices": prices,
+        "directory": "" if path.parent.resolve() == place else os.fsencode(place).hex(),
+    }

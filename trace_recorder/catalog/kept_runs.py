@@ -1,0 +1,138 @@
+"""What the index keeps of one run: its facts, its row, and the state of its files when they were read.
+
+Kept is only a run that says the same until its files change. A run that goes on is read each time, and so are files of
+other tools, which may consist of several files, and files that cannot be read.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from enum import Enum
+from pathlib import Path
+
+from msgspec import json
+
+from trace_recorder.catalog.fact_tables import FactTables
+from trace_recorder.catalog.facts import Facts, facts_of
+from trace_recorder.catalog.rows import Row, ended_summary, row_of, row_with_costs
+from trace_recorder.guard import try_call
+from trace_recorder.imports.loader import load_each
+from trace_recorder.signal_handlers import suppress
+from trace_recorder.storage.paths import journal_path_for
+from trace_recorder.storage.run_files import NO_FILE, FileState, run_files
+from trace_recorder.values.metrics import metrics_of
+from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.run_costs import costs_of_calls
+
+State = tuple[int, int, int, int]
+"""The states of the document and the journal of a run."""
+Task = tuple[Path, bytes, State]
+"""A run that is to be read: its path, its name in the index, and the state of its files."""
+_TICK_NS = 100_000_000
+"""Of a file that changed less than this before it was read, a later change may leave the same time."""
+_OWN_BEGINNINGS = (b'{"seq":1,"time":"', b'{\n"task": ')
+
+
+class NotKept(Enum):
+    """Why a run is not in the index."""
+
+    RUNNING = "still running"
+    NEW = "changed just now"
+    FOREIGN = "of another tool"
+    UNREADABLE = "unreadable"
+    UNCLEAR = "with files that disagree"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRun:
+    """A run as the index keeps it. `is_of_host`: its status depends on the host, because it has no end on file."""
+
+    name: bytes
+    state: State
+    facts: Facts
+    row: str
+    is_of_host: bool
+
+
+def states_of(directory: Path) -> Iterator[tuple[bytes, Path, State]]:
+    """Yield the runs in and below a directory: the name of each in the index, its path, and the state of its files."""
+    start = len(os.fsencode(directory / "_")) - 1
+    for found in run_files(directory):
+        yield os.fsencode(found.path)[start:], found.path, (*_state(found.entry), *_state(found.journal))
+
+
+def _state(entry: os.DirEntry[str] | None) -> FileState:
+    with suppress(OSError):
+        if entry is not None:
+            state = entry.stat()
+            return state.st_mtime_ns, state.st_size
+    return NO_FILE
+
+
+def kept_files(tables: FactTables) -> Iterator[tuple[int, bytes, State, bool]]:
+    """Yield the runs of an index: the id, the name, the state of the files, and whether the status is of a host."""
+    for run, name, one, two, three, four, is_of_host in tables.connection.execute("SELECT * FROM files"):
+        yield run, name, (one, two, three, four), bool(is_of_host)
+
+
+def keep(tables: FactTables, kept: KeptRun, run: int | None) -> bool:
+    """Put a run into an index, in the place of an earlier one. Return whether a text was deleted."""
+    deleted = False
+    if run is None:
+        run = tables.add(kept.facts)
+    else:
+        deleted = tables.change(run, kept.facts)
+    values = run, kept.name, *kept.state, kept.is_of_host
+    tables.connection.execute("REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+    tables.connection.execute("REPLACE INTO rows VALUES (?, ?, ?)", (run, kept.row, None))
+    return deleted
+
+
+def kept_run(task: Task) -> KeptRun | NotKept:
+    """Read a run for the index. `task` is its path, its name in the index, and the state of its files."""
+    path, name, state = task
+    began = time.time_ns()
+
+    def read() -> KeptRun | NotKept:
+        runs = load_each(path)
+        run = next(runs)
+        if not _is_own(path):
+            return NotKept.FOREIGN
+        facts, row = facts_of(run), row_of_run(run, path)
+        if run.status in {"running", "unknown"}:
+            return NotKept.RUNNING
+        if max(state[0], state[2]) > began - _TICK_NS:
+            return NotKept.NEW
+        if not facts.is_exact or not _is_listed_so(path, run):
+            return NotKept.UNCLEAR
+        return KeptRun(name, state, facts, json.encode(asdict(row)).decode(), run.end_time is None)
+
+    return try_call(read, lambda _: NotKept.UNREADABLE)
+
+
+def row_of_run(run: Trajectory, path: Path, file: str = "") -> Row:
+    """Return the row of a run that was loaded, with its costs."""
+    row = row_of(file, path, run, run.metrics or metrics_of(run.llm_interactions, run.agent_steps))
+    return row_with_costs(row, lambda: costs_of_calls(run.llm_interactions))
+
+
+def _is_own(path: Path) -> bool:
+    journal = journal_path_for(path)
+    for file in (journal, path) if journal.is_file() else (path,):
+        with file.open("rb") as opened:
+            if opened.read(32).startswith(_OWN_BEGINNINGS):
+                return True
+    return False
+
+
+def _is_listed_so(path: Path, run: Trajectory) -> bool:
+    """Whether the document, which `list` reads, says of the run what the journal says."""
+    summary = ended_summary(path)
+    if summary is None:
+        return True
+    metrics = run.metrics or metrics_of(run.llm_interactions, run.agent_steps)
+    facts = [row_of("", path, one, one.metrics or metrics) for one in (summary, run)]
+    return facts[0] == facts[1] and summary.metadata == run.metadata and summary.error == run.error

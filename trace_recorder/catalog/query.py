@@ -1,0 +1,150 @@
+"""The language in which runs are searched, as text: `status:failed tool:bash>10 since:7d "exit code 1"`.
+
+A query is a list of terms, and a run has to match all of them. docs/many-runs.md describes the terms. This file reads
+them; `conditions.py` says when a run matches one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from trace_recorder.catalog.facts import NUMBERS
+from trace_recorder.errors import QueryError
+
+_QUOTED = r'"(?>[^"]|"")*+"'
+_VALUE = rf'(?>{_QUOTED}|[^\s"])++'
+_TERM = re.compile(
+    rf"(?P<not>-)?(?:(?P<field>[A-Za-z_]+)(?P<relation>:|~|[<>]=?|=)(?P<value>{_VALUE})|(?P<words>{_VALUE}))(?=\s|$)"
+)
+_NAME = re.compile(rf"(?P<name>{_QUOTED}|[^<>=]*+)(?:(?P<relation>[<>]=?|=)(?P<value>.*))?", re.DOTALL)
+_PART = re.compile(rf'({_QUOTED})|([^"]+)')
+_AGO = re.compile(r"(\d{1,6})([mhdw])")
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+RELATIONS = ("<", "<=", ">", ">=", "=")
+CHOICES = {
+    "success": ("yes", "no", "unknown"),
+    "is": ("failed",),
+    "has": ("error",),
+}
+"""Fields whose values are these words."""
+TEXTS = ("status", "task", "model", "provider", "agent", "error", "id", "text")
+"""Fields whose values are texts."""
+NAMES = ("tool", "failed_tool", "reward", "meta", "annotation")
+"""Fields whose values are names; a number or a text may follow."""
+TIMES = ("since", "until")
+FIELDS = (*TEXTS, *CHOICES, *NAMES, *TIMES, *NUMBERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One condition. `value` is a word, a phrase, a text, a name, or a time in seconds since 1970.
+
+    `relation` compares with `number`; for a key of metadata, `=` compares with `text`.
+    """
+
+    field: str
+    value: str | float = ""
+    relation: str | None = None
+    number: float | None = None
+    text: str | None = None
+    negated: bool = False
+
+
+def parse_query(query: str) -> tuple[Term, ...]:
+    """Return the terms of a query. Raises QueryError if one cannot be understood."""
+    terms, place = [], 0
+    while place < len(query):
+        if query[place].isspace():
+            place += 1
+            continue
+        match = _TERM.match(query, place)
+        if match is None:
+            raise QueryError(f"{query[place:]!r} has a quotation mark without its other one")
+        terms.append(_term(match))
+        place = match.end()
+    return tuple(terms)
+
+
+def _term(match: re.Match[str]) -> Term:
+    negated = match["not"] is not None
+    if match["words"] is not None:
+        return Term("words", _unquoted(match["words"]), negated=negated)
+    field, relation, value = match["field"].lower(), match["relation"], match["value"]
+    if field in NUMBERS:
+        return _number_term(field, relation, value, negated=negated)
+    if field == "text" and relation == "~":
+        return Term(field, _unquoted(value), negated=negated)
+    if relation != ":" or field == "text":
+        if field in FIELDS:
+            raise QueryError(f"{match[0]!r}: {field} goes with {'~' if field == 'text' else ':'}")
+        return Term("words", _unquoted(match[0][negated:]), negated=negated)
+    return _field_term(field, value, negated=negated)
+
+
+def _field_term(field: str, value: str, *, negated: bool) -> Term:
+    if field in TEXTS:
+        return Term(field, _unquoted(value), negated=negated)
+    if field in CHOICES:
+        if value not in CHOICES[field]:
+            raise QueryError(f"{field}:{value} is none of {', '.join(f'{field}:{one}' for one in CHOICES[field])}")
+        return Term(field, value, negated=negated)
+    if field in TIMES:
+        return Term(field, time_of(_unquoted(value)).timestamp(), negated=negated)
+    if field in NAMES:
+        return _name_term(field, value, negated=negated)
+    raise QueryError(f"there is no field {field!r}: it is one of {', '.join(FIELDS)}. Quotation marks make it a text.")
+
+
+def _name_term(field: str, value: str, *, negated: bool) -> Term:
+    """Return a term for a name, with the number or the text that follows. A quoted name may have any character."""
+    match = _NAME.fullmatch(value)
+    if match is None:
+        raise QueryError(f"{field}:{value}: after a name in quotation marks comes {' '.join(RELATIONS)} or nothing")
+    name, relation = _unquoted(match["name"]), match["relation"]
+    if relation is None:
+        return Term(field, name, negated=negated)
+    if field not in {"meta", "annotation"}:
+        return Term(field, name, relation, number_of(match["value"]), negated=negated)
+    if relation != "=":
+        raise QueryError(f"{field}:{value}: a text goes with =")
+    return Term(field, name, relation, text=_unquoted(match["value"]), negated=negated)
+
+
+def _number_term(field: str, relation: str, value: str, *, negated: bool) -> Term:
+    found = re.fullmatch(r"([<>]=?|=)?(.*)", value) if relation == ":" else None
+    if found is not None:
+        relation, value = found[1] or "=", found[2]
+    if relation not in RELATIONS:
+        raise QueryError(f"{field}{relation}{value}: a number goes with one of {' '.join(RELATIONS)}")
+    return Term(field, relation=relation, number=number_of(value), negated=negated)
+
+
+def number_of(text: str) -> float:
+    """Return a number of a query. Raises QueryError."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = float("nan")
+    if number != number or abs(number) == float("inf"):  # noqa: PLR0124 - nan is not itself
+        raise QueryError(f"{text!r} is not a number")
+    return int(number) if number.is_integer() and abs(number) < 2**53 else number
+
+
+def time_of(text: str) -> datetime:
+    """Return a date, a time, or how long ago; in the local time zone if it names none. Raises QueryError."""
+    try:
+        if ago := _AGO.fullmatch(text):
+            return datetime.now().astimezone() - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError, OSError):
+        raise QueryError(f"{text!r} is no time, such as 2025-06-12, 2025-06-12T22:05, 7d or 12h") from None
+
+
+def _unquoted(value: str) -> str:
+    """Return a value without its quotation marks; two of them inside are one."""
+    parts: Iterable[tuple[str, str]] = _PART.findall(value)
+    return "".join(quoted[1:-1].replace('""', '"') or plain for quoted, plain in parts)
