@@ -329,6 +329,8 @@ def test_help_names_the_commands() -> None:
         ["stats", "Count over runs."],
         ["diff", "Compare two runs: where they part, and what each cost."],
         ["grep", "Search runs: in prompts, answers, and tools."],
+        ["find", "Search runs by what they are and by what was said."],
+        ["index", "Make the index of a directory of runs, or bring it up to date."],
         ["validate", "Check that files are complete and consistent."],
         ["recover", "Rebuild the .json of runs from their journals."],
         ["export", "Write runs in another format."],

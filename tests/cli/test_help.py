@@ -18,6 +18,8 @@ USAGE = {
     "stats": "[PATH...]",
     "diff": "[A] [B]",
     "grep": "PATTERN [PATH...]",
+    "find": "QUERY [PATH...]",
+    "index": "[DIR]",
     "validate": "[PATH...]",
     "recover": "[PATH...]",
     "export": "[PATH...]",

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from trace_recorder.catalog.facts import NUMBERS, storable
+from trace_recorder.catalog.fact_values import NUMBERS, storable
 from trace_recorder.catalog.query import Term
 
-_JUDGEMENTS = {"success": "r.success IS 1", "no-success": "r.success IS 0"}
+JUDGEMENTS = {"success": "r.success IS 1", "no-success": "r.success IS 0"}
 Parameter = str | float
 _FAILED = "(r.success IS 0 OR r.status = 'failed')"
 _HAS_ERROR = "(r.error IS NOT NULL OR ifnull(r.failed_calls, 0) <> 0 OR ifnull(r.failed_tool_calls, 0) <> 0)"
@@ -70,8 +70,8 @@ def _substring(term: Term) -> Condition:
 def _status(term: Term) -> Condition:
     """Return the condition that a run ended in one of several ways; the caller's judgement is one of them too."""
     words = _text(term).split(",")
-    sql = " OR ".join(_JUDGEMENTS.get(word, "r.status = ?") for word in words)
-    return Condition(f"({sql})", tuple(word for word in words if word not in _JUDGEMENTS))
+    sql = " OR ".join(JUDGEMENTS.get(word, "r.status = ?") for word in words)
+    return Condition(f"({sql})", tuple(word for word in words if word not in JUDGEMENTS))
 
 
 def _in_column(column: str) -> Callable[[Term], Condition]:

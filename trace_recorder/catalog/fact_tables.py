@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 
 from trace_recorder.catalog.conditions import Condition
-from trace_recorder.catalog.facts import SINGLE, Facts
-from trace_recorder.catalog.texts import TextInRun
+from trace_recorder.catalog.fact_values import SINGLE, Facts, TextInRun
 
 _SCHEMA = f"""
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
@@ -30,7 +29,8 @@ CREATE TABLE files (run INTEGER PRIMARY KEY, path BLOB UNIQUE NOT NULL, document
                     is_of_host INTEGER NOT NULL);
 CREATE TABLE rows (run INTEGER PRIMARY KEY, row TEXT NOT NULL, stats TEXT);
 """
-_ADD_RUN = f"REPLACE INTO runs VALUES (?, {', '.join('?' for _ in SINGLE)})"
+_PLACES = ", ".join("?" for _ in ("id", *SINGLE))
+_ADD_RUN = f"REPLACE INTO runs VALUES ({_PLACES})"  # noqa: S608 - question marks
 
 
 class FactTables:
@@ -129,5 +129,5 @@ class FactTables:
         return deleted
 
 
-def _folded(text: object) -> object:
+def _folded(text: str | float | None) -> str | float | None:
     return text.casefold() if isinstance(text, str) else text

@@ -1,7 +1,6 @@
 """The facts of a run that queries ask for: single values, names with numbers, and texts.
 
-Values of files may be anything. A number that SQLite cannot hold is unknown. A text with a lone surrogate is changed, so
-`is_exact` says whether all texts are the run's own.
+Values of files may be anything. A number that SQLite cannot hold is unknown. A text with a lone surrogate is changed.
 """
 
 from __future__ import annotations
@@ -9,9 +8,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
-from trace_recorder.catalog.texts import TextInRun, texts_of
+from trace_recorder.catalog.fact_values import Facts, Named, is_storable, storable
+from trace_recorder.catalog.texts import texts_of
 from trace_recorder.clocks import parse_time
 from trace_recorder.values.llm_interaction import ErrorInfo
 from trace_recorder.values.messages import Payload
@@ -21,39 +20,7 @@ from trace_recorder.views.content.plain_text import text_of
 from trace_recorder.views.rewards import rewards_of
 from trace_recorder.views.run_costs import costs_of_calls
 
-NUMBERS = (
-    *("steps", "calls", "failed_calls", "tool_calls", "failed_tool_calls"),
-    *("tokens", "input_tokens", "output_tokens", "cost", "seconds"),
-)
-"""The numbers of a run: counts, tokens, US dollars, and the seconds that it took."""
-SINGLE = ("trajectory_id", "task", "status", "success", "began", "ended", "error", *NUMBERS)
-"""Single values: `began` and `ended` are seconds since 1970, `success` is 1, 0 or None."""
 _MAX_INTEGER = 2**62
-Single = str | int | float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """A name that a run has, such as a model, a tool or a key of its metadata.
-
-    `number` is the calls of a tool, or the value of a reward; `failed` the failures of a tool.
-    """
-
-    kind: str
-    name: str
-    text: str | None = None
-    number: float | None = None
-    failed: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """The facts of one run; `single` has the values of `SINGLE`, in their order."""
-
-    single: tuple[Single, ...]
-    named: tuple[Named, ...]
-    texts: tuple[TextInRun, ...]
-    is_exact: bool
 
 
 def facts_of(run: Trajectory, *, with_texts: bool = True) -> Facts:
@@ -74,7 +41,7 @@ def facts_of(run: Trajectory, *, with_texts: bool = True) -> Facts:
         *(text for one in named for text in (one.name, one.text or "")),
         *(text for _, _, where, text in texts for text in (where, text)),
     )
-    if all(map(_is_storable, written)):
+    if all(map(is_storable, written)):
         return Facts(single, named, texts, exact_time)
     return Facts(
         tuple(storable(one) if isinstance(one, str) else one for one in single),
@@ -85,15 +52,6 @@ def facts_of(run: Trajectory, *, with_texts: bool = True) -> Facts:
         tuple((step, place, storable(where), storable(text)) for step, place, where, text in texts),
         is_exact=False,
     )
-
-
-def storable(text: str) -> str:
-    """Return a text as SQLite holds it: a lone surrogate becomes a question mark."""
-    return text if _is_storable(text) else text.encode("utf-8", "replace").decode()
-
-
-def _is_storable(text: str) -> bool:
-    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in set(text))
 
 
 def _numbers_of(run: Trajectory, metrics: Mapping[str, Payload]) -> Iterator[float | None]:
@@ -117,8 +75,8 @@ def _named(run: Trajectory) -> Iterator[Named]:
     }
     yield from (Named("model", f"{provider}/{model}") for provider, model in sorted(served - {("", "")}))
     yield from (Named("provider", provider) for provider in sorted({provider for provider, _ in served} - {""}))
-    acting = (*calls, *run.agent_steps)
-    agents = {text_of(name) for one in acting for name in (one.agent, one.agent_id)}
+    agents = {text_of(name) for one in calls for name in (one.agent, one.agent_id)}
+    agents |= {text_of(name) for step in run.agent_steps for name in (step.agent, step.agent_id)}
     yield from (Named("agent", name) for name in sorted(agents - {""}))
     yield from _tools(run)
     yield from (Named("reward", text_of(name), number=_number(value)) for name, value in rewards_of(run).items())
@@ -149,8 +107,8 @@ def _tools(run: Trajectory) -> Iterator[Named]:
             calls |= Counter(dict.fromkeys(asked, 1))
         else:
             calls.update(asked)
-    names = sorted(calls.keys() | failed.keys())
-    yield from (Named("tool", name, number=calls[name], failed=failed[name]) for name in names)
+    for name in sorted(calls.keys() | failed.keys()):
+        yield Named("tool", name, number=calls[name], failed=failed[name])
 
 
 def _error_text(error: ErrorInfo | None) -> str | None:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from trace_recorder.catalog import index_file
+from trace_recorder.catalog.file_states import State, kept_files, states_of
 from trace_recorder.catalog.index_file import IndexWriter
-from trace_recorder.catalog.kept_runs import KeptRun, NotKept, State, Task, keep, kept_files, kept_run, states_of
+from trace_recorder.catalog.kept_runs import KeptRun, NotKept, Task, keep, kept_run
 from trace_recorder.catalog.matching import Matcher
 from trace_recorder.catalog.planning import plan
 from trace_recorder.catalog.query import Term, parse_query

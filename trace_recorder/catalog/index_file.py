@@ -1,8 +1,8 @@
 """The file of an index: when it may be believed, and how it is written.
 
-SQLite notices damage in few places, so the file's own time says whether it is intact. After each of its transactions, the
-indexer sets the time to a whole even second, which the file states too. Whoever else writes to the file, and an indexer
-that is killed while it does, leaves another time. Such a file is never read; the indexer makes it again.
+SQLite notices damage in few places, so the file's own time says whether it is intact. After each of its transactions,
+the indexer sets the time to a whole even second, which the file states too. Whoever else writes to the file, and an
+indexer that is killed while it does, leaves another time. Such a file is never read; the indexer makes it again.
 
 Only the indexer writes. It holds a lock on the directory of the file, so a second one waits. Readers hold SQLite's own
 shared lock while they read, and a file that they cannot use is for them as if there was none.
@@ -114,7 +114,7 @@ class IndexWriter:
         self._connection.close()
 
     def _is_intact(self) -> bool:
-        """Whether nobody else wrote to the file since the indexer set its time, also as far as SQLite's journal goes."""
+        """Whether nobody wrote to the file since the indexer set its time. SQLite's journal has nothing new then."""
         try:
             state = self._path.stat()
         except OSError:
@@ -165,12 +165,28 @@ def _locked(directory: Path) -> Iterator[None]:
         yield
         return
     fd = os.open(directory, os.O_RDONLY)
+    _lock_descriptors.add(fd)
     try:
         while file_system.lock(fd) is False:
             time.sleep(_WAIT_SECONDS)
         yield
     finally:
+        _lock_descriptors.discard(fd)
         os.close(fd)
+
+
+_lock_descriptors: set[int] = set()
+
+
+def _close_in_child() -> None:
+    """Close the descriptors in a process that reads runs: if the indexer is killed, it must not hold the lock."""
+    for fd in _lock_descriptors:
+        os.close(fd)
+    _lock_descriptors.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_in_child)
 
 
 def is_of_this_host(tables: FactTables) -> bool:

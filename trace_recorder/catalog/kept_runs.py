@@ -6,29 +6,24 @@ other tools, which may consist of several files, and files that cannot be read.
 
 from __future__ import annotations
 
-import os
+import json
 import time
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from enum import Enum
 from pathlib import Path
 
-from msgspec import json
-
 from trace_recorder.catalog.fact_tables import FactTables
-from trace_recorder.catalog.facts import Facts, facts_of
+from trace_recorder.catalog.fact_values import Facts
+from trace_recorder.catalog.facts import facts_of
+from trace_recorder.catalog.file_states import State
 from trace_recorder.catalog.rows import Row, ended_summary, row_of, row_with_costs
 from trace_recorder.guard import try_call
 from trace_recorder.imports.loader import load_each
-from trace_recorder.signal_handlers import suppress
 from trace_recorder.storage.paths import journal_path_for
-from trace_recorder.storage.run_files import NO_FILE, FileState, run_files
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.run_costs import costs_of_calls
 
-State = tuple[int, int, int, int]
-"""The states of the document and the journal of a run."""
 Task = tuple[Path, bytes, State]
 """A run that is to be read: its path, its name in the index, and the state of its files."""
 _TICK_NS = 100_000_000
@@ -55,27 +50,6 @@ class KeptRun:
     facts: Facts
     row: str
     is_of_host: bool
-
-
-def states_of(directory: Path) -> Iterator[tuple[bytes, Path, State]]:
-    """Yield the runs in and below a directory: the name of each in the index, its path, and the state of its files."""
-    start = len(os.fsencode(directory / "_")) - 1
-    for found in run_files(directory):
-        yield os.fsencode(found.path)[start:], found.path, (*_state(found.entry), *_state(found.journal))
-
-
-def _state(entry: os.DirEntry[str] | None) -> FileState:
-    with suppress(OSError):
-        if entry is not None:
-            state = entry.stat()
-            return state.st_mtime_ns, state.st_size
-    return NO_FILE
-
-
-def kept_files(tables: FactTables) -> Iterator[tuple[int, bytes, State, bool]]:
-    """Yield the runs of an index: the id, the name, the state of the files, and whether the status is of a host."""
-    for run, name, one, two, three, four, is_of_host in tables.connection.execute("SELECT * FROM files"):
-        yield run, name, (one, two, three, four), bool(is_of_host)
 
 
 def keep(tables: FactTables, kept: KeptRun, run: int | None) -> bool:
@@ -108,7 +82,7 @@ def kept_run(task: Task) -> KeptRun | NotKept:
             return NotKept.NEW
         if not facts.is_exact or not _is_listed_so(path, run):
             return NotKept.UNCLEAR
-        return KeptRun(name, state, facts, json.encode(asdict(row)).decode(), run.end_time is None)
+        return KeptRun(name, state, facts, json.dumps(asdict(row)), run.end_time is None)
 
     return try_call(read, lambda _: NotKept.UNREADABLE)
 

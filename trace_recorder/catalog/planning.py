@@ -9,7 +9,7 @@ from sqlite3 import DatabaseError
 
 from trace_recorder.catalog import index_file
 from trace_recorder.catalog.conditions import condition_of
-from trace_recorder.catalog.kept_runs import State, kept_files, states_of
+from trace_recorder.catalog.file_states import State, kept_files, states_of
 from trace_recorder.catalog.query import Term
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from trace_recorder.catalog.facts import NUMBERS
+from trace_recorder.catalog.fact_values import NUMBERS
 from trace_recorder.errors import QueryError
 
 _QUOTED = r'"(?>[^"]|"")*+"'

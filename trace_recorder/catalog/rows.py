@@ -79,6 +79,11 @@ def row_of(file: str, path: Path, run: Trajectory, metrics: Mapping[str, Payload
     )
 
 
+def row_of_json(text: str) -> Row:
+    """Return the row that was written as JSON by an index."""
+    return Row(**json.loads(text))
+
+
 def row_with_costs(row: Row, costs_of_run: Callable[[], RunCosts]) -> Row:
     """Return a row with the costs of all calls. `costs_of_run` is called if a call may have a price."""
     if not may_have_price(row.status, row.input_tokens, row.output_tokens):

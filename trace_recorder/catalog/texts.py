@@ -6,19 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, get_args
 
+from trace_recorder.catalog.fact_values import Place, TextInRun
 from trace_recorder.values.message_table import MadeOnce
 from trace_recorder.values.messages import LLMResponse, Message, ToolCall
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.plain_text import json_line, text_of
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps_and_calls
-
-Place = Literal["prompts", "answers", "tools"]
-PLACES: tuple[Place, ...] = get_args(Place)
-
-TextInRun = tuple[int | None, Place, str, str]
-"""The step, the place, what it is there, and the text."""
 
 
 def texts_of(trajectory: Trajectory) -> Iterator[TextInRun]:

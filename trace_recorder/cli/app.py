@@ -24,6 +24,8 @@ COMMANDS = {
     "stats": "stats:stats",
     "diff": "diff:diff",
     "grep": "grep:grep",
+    "find": "find:find",
+    "index": "index:index",
     "validate": "validate_command:validate_",
     "recover": "recover:recover",
     "export": "export:export",
@@ -36,7 +38,7 @@ COMMANDS = {
     "serve": "serve:serve",
 }
 """The module and the function of each command, in the order in which the help lists them."""
-_FAILS_WITH = {"diff": 2, "grep": 2}
+_FAILS_WITH = {"diff": 2, "find": 2, "grep": 2}
 """The exit code of a failure, where 1 is an answer; 1 for the others."""
 _BEFORE_A_COMMAND = {"run", "proxy"}
 """The options of this one end where the command begins, with or without `--`."""

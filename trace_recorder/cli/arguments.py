@@ -29,6 +29,10 @@ Jobs = Annotated[
     ),
 ]
 Recursive = Annotated[bool, typer.Option("--recursive", help="Also take the runs in the directories below.")]
+IndexPath = Annotated[
+    Path | None,
+    typer.Option("--index", metavar="FILE", help="The index of the directory, if it is not in the directory."),
+]
 Full = Annotated[bool, typer.Option("--full", help="Shorten nothing.")]
 
 

@@ -131,7 +131,7 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
         reward=reward,
         metadata=metadata_of(meta),
     )
-    paths = _selected(runs_of(paths_or_default(paths)), select)
+    paths = _selected(paths_or_default(paths), select)
     spans = {"content": not no_content, "new_messages": new_messages}
     if endpoint or name in _SERVICES:
         _send_spans(paths, name, endpoint, form, spans, header or [], resume=resume)
@@ -154,14 +154,14 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
         raise typer.Exit(1)
 
 
-def _selected(runs: list[Path], select: Selection) -> list[Path]:
+def _selected(paths: list[Path], select: Selection) -> list[Path]:
     """Return the runs that match, in the order of their start. Without a condition no run is read for this."""
-    if not select.selects:
-        return runs
-    found = listing(runs, select=select)
+    if not select.terms:
+        return runs_of(paths)
+    found = listing(paths, select=select, terms=select.terms)
     for other in found.others:
         warn(other.reason)
-    return [Path(row.file) for row in found.trajectories] or fail("no run matches")
+    return [Path(row.path) for row in found.trajectories] or fail("no run matches")
 
 
 def _check_spans(name: str, *, of_spans: bool, of_sending: bool) -> None:

@@ -12,7 +12,8 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from trace_recorder.catalog.texts import PLACES, texts_of
+from trace_recorder.catalog.fact_values import PLACES
+from trace_recorder.catalog.texts import texts_of
 from trace_recorder.cli.arguments import AsJson, DefaultRuns, Jobs, check_names, completion_of, paths_or_default
 from trace_recorder.cli.each_run import EachRun
 from trace_recorder.cli.jobs import batch_for, in_order, jobs_for

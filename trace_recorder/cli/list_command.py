@@ -11,6 +11,7 @@ from rich.text import Text
 from trace_recorder.cli.arguments import (
     AsJson,
     DefaultRuns,
+    IndexPath,
     check_names,
     completion_of,
     no_runs_message,
@@ -76,6 +77,7 @@ def list_(  # noqa: PLR0913, PLR0917 - one argument an option
     reverse: Reverse = False,
     limit: Limit = None,
     as_json: AsJson = False,
+    index: IndexPath = None,
 ) -> None:
     """List the runs in a directory.
 
@@ -99,8 +101,8 @@ def list_(  # noqa: PLR0913, PLR0917 - one argument an option
         limit,
     )
     paths = paths_or_default(runs)
-    found = listing(paths, select=select, with_costs=True)
-    if not (found.trajectories or found.others or select.selects):
+    found = listing(paths, select=select, terms=select.terms, with_costs=True, index=index)
+    if not (found.trajectories or found.others or select.terms):
         fail(no_runs_message(paths))
     named = {str(path) for path in paths if not is_directory(path)}
     if as_json:
@@ -122,7 +124,7 @@ def _print_list(found: Listing, named: set[str], select: Selection) -> None:
     if rows:
         lines = table(rows, table_width(out))
         out.print(Text("\n").join(lines), soft_wrap=True)  # to print each line alone takes three times as long
-    elif select.selects:
+    elif select.terms:
         print_lines(out, ["No run matches."], "bold")
     if others:
         out.print()

@@ -5,43 +5,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from trace_recorder.catalog.rows import Row, ended_summary, row_of, row_with_costs
+from trace_recorder.catalog.query import Term
+from trace_recorder.catalog.rows import Row, ended_summary, row_of, row_of_json, row_with_costs
 from trace_recorder.cli.arguments import no_runs_message, paths_or_default
 from trace_recorder.cli.output import fail
+from trace_recorder.cli.planned_runs import planned_runs
 from trace_recorder.cli.read_files import Load, UnreadableError, find_runs, is_directory, load, process, read
-from trace_recorder.values.llm_interaction import ErrorInfo
-from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.run_costs import run_costs_or_unknown
 
+if TYPE_CHECKING:
+    from trace_recorder.catalog.matching import Matcher
+
 
 @dataclass(frozen=True)
 class Run:
-    """A row, and what else runs are selected and sorted by."""
+    """A row, and what runs are selected by: what the run says of itself, or that an index knows that it matches."""
 
     path: Path
     row: Row
-    metrics: Mapping[str, Payload]
-    metadata: Mapping[str, Payload]
-    error: ErrorInfo | None
+    summary: Trajectory | None = None
+    """None if the row is that of an index, which has the costs."""
 
     @cached_property
     def row_with_costs(self) -> Row:
         """The row with the costs of all calls, as in the viewer's list. The calls are read if one may have a price."""
+        if self.summary is None:
+            return self.row
         return row_with_costs(self.row, partial(run_costs_or_unknown, self.path))
 
-    def tool_names(self) -> set[str]:
-        """Read the run, and return the names of the tools that models asked for. Raises UnreadableError."""
-        trajectory = read(self.path)
-        calls = (call for one in trajectory.llm_interactions for call in one.response.tool_calls)
-        own = (call for step in trajectory.agent_steps for call in step.tool_calls)
-        return {call.name for call in (*calls, *own)}
+    def matches(self, matcher: Matcher) -> bool:
+        """Whether the run matches. It is read if its calls are needed for that. Raises UnreadableError."""
+        return self.summary is None or matcher(read(self.path) if matcher.needs_calls else self.summary)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +75,32 @@ def start_of(run: Run) -> tuple[str, str]:
     return str(run.row.start_time or ""), run.row.file
 
 
-def listing(
-    paths: Sequence[Path], *, select: Select = oldest_first, load_run: Load = load, with_costs: bool = False
+def listing(  # noqa: PLR0913 - each has a default
+    paths: Sequence[Path],
+    *,
+    select: Select = oldest_first,
+    terms: Sequence[Term] = (),
+    load_run: Load = load,
+    with_costs: bool = False,
+    index: Path | None = None,
 ) -> Listing:
-    """Read the runs at these paths. Those of a single directory are named by their paths from there.
+    """Return the runs at these paths that match all terms. Those of a single directory are named by their paths there.
 
-    Raises UnreadableError where a directory cannot be read.
+    A run that the index of the directory has is not read. Raises UnreadableError if a directory cannot be read.
     """
     within = len(paths) == 1 and is_directory(paths[0])
     runs, others = [], []
-    for path in find_runs(paths):
-        name = str(path.relative_to(paths[0]) if within else path)
+    matcher = _matcher(terms) if terms else None
+    for one in planned_runs(paths, terms, index):
+        name = str(one.path.relative_to(paths[0]) if within else one.path)
+        if one.matches is not None:
+            if one.row is not None:
+                runs.append(Run(one.path, replace(row_of_json(one.row), file=name, path=str(one.path))))
+            continue
         try:
-            runs.append(process(path, partial(_read_run, path, name, load_run)))
+            run = process(one.path, partial(_read_run, one.path, name, load_run))
+            if matcher is None or process(one.path, partial(run.matches, matcher)):
+                runs.append(run)
         except UnreadableError as error:
             others.append(Other(name, str(error)))
     return Listing([run.row_with_costs if with_costs else run.row for run in select(runs)], others)
@@ -124,11 +139,16 @@ def runs_of(paths: Sequence[Path], *, recursive: bool = True) -> list[Path]:
     return runs
 
 
+def _matcher(terms: Sequence[Term]) -> Matcher:
+    from trace_recorder.catalog.matching import Matcher  # noqa: PLC0415 - a list of all runs does without it
+
+    return Matcher(terms)
+
+
 def _read_run(path: Path, name: str, load_run: Load) -> Run:
     summary = read_summary(path, load_run)
     metrics = summary.metrics or metrics_of(summary.llm_interactions, summary.agent_steps)
-    row = row_of(name, path, summary, metrics)
-    return Run(path, row, metrics, summary.metadata, summary.error)
+    return Run(path, row_of(name, path, summary, metrics), summary)
 
 
 def read_summary(path: Path, load_run: Load = load) -> Trajectory:

@@ -91,11 +91,18 @@ def find_runs(paths: Iterable[Path], *, recursive: bool = True) -> Iterator[Path
 
     Without `recursive`, only those in the directory itself. Raises UnreadableError.
     """
+    return each_once(paths, partial(_runs_at, recursive=recursive), lambda run: run)
+
+
+def each_once(
+    paths: Iterable[Path], runs_at: Callable[[Path], Iterable[T]], path_of: Callable[[T], Path]
+) -> Iterator[T]:
+    """Yield the runs at each of some paths, those that are there twice once."""
     met: set[str] = set()
     real_directory = lru_cache(maxsize=1000)(os.path.realpath)
     for path in paths:
-        for run in _runs_at(path, recursive=recursive):
-            identity = _identity(run, real_directory)
+        for run in runs_at(path):
+            identity = _identity(path_of(run), real_directory)
             if identity not in met:
                 met.add(identity)
                 yield run

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated
 
 import typer
 
-_AGO = re.compile(r"(\d{1,6})([mhdw])")
-_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+from trace_recorder.catalog import query
+from trace_recorder.errors import QueryError
 
-Model = Annotated[str | None, typer.Option("--model", metavar="NAME", help="Only runs with this in provider/model.")]
+Model = Annotated[
+    str | None, typer.Option("--model", metavar="NAME", help="Only runs with this in a call's provider/model.")
+]
 Task = Annotated[str | None, typer.Option("--task", metavar="WORDS", help="Only runs with this in their task.")]
 Since = Annotated[
     str | None,
@@ -34,12 +35,9 @@ def time_of(text: str | None, option: str) -> datetime | None:
     if text is None:
         return None
     try:
-        if ago := _AGO.fullmatch(text):
-            return datetime.now().astimezone() - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
-        return datetime.fromisoformat(text).astimezone()
-    except (ValueError, OverflowError):
-        message = f"{text!r} is no time, such as 2025-06-12, 2025-06-12T22:05, 7d or 12h"
-        raise typer.BadParameter(message, param_hint=option) from None
+        return query.time_of(text)
+    except QueryError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
 
 
 def metadata_of(pairs: list[str] | None) -> dict[str, str]:

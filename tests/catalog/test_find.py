@@ -1,0 +1,140 @@
+"""`find` gives what a plain loop over `load_all` gives: with and without an index, and with one that is out of date."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.catalog.many_runs import make_runs, matches, random_query, record_run, settle
+from tests.cli.invoking import invoke
+from trace_recorder import QueryError, UnreadableRunsError, load, load_all, open_index
+
+QUERIES = 150
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs of many kinds, in several directories."""
+    return make_runs(tmp_path_factory.mktemp("runs"), 24)
+
+
+def by_loop(directory: Path, query: str) -> list[Path]:
+    """The runs that match, by a loop."""
+    return [run.path for run in load_all(directory, strict=False) if run.path and matches(run, query)]
+
+
+def by_where(directory: Path, query: str) -> list[Path]:
+    """The same by the language."""
+    return [run.path for run in load_all(directory, where=query, strict=False) if run.path]
+
+
+def queries(seed: int, count: int) -> Iterator[str]:
+    """Yield random queries."""
+    chosen = random.Random(seed)
+    return (random_query(chosen) for _ in range(count))
+
+
+def test_random_queries_give_what_a_loop_gives(directory: Path, tmp_path: Path) -> None:
+    """The index is elsewhere, so that the same directory is asked without it too."""
+    index = open_index(directory, tmp_path / "index")
+    assert index.update().runs > 15
+    runs = [*load_all(directory, strict=False)]
+    found = 0
+    for number, query in enumerate(queries(1, QUERIES)):
+        expected = [run.path for run in runs if matches(run, query)]
+        found += 0 < len(expected) < len(runs)
+        assert [*index.find(query)] == expected, query
+        if number % 5 == 0:
+            assert by_where(directory, query) == expected, query
+
+    assert found > QUERIES / 3
+
+
+def test_an_index_that_is_out_of_date_gives_no_wrong_answer(tmp_path: Path) -> None:
+    """Runs were added, changed, deleted and damaged since."""
+    make_runs(tmp_path, 9)
+    index = open_index(tmp_path)
+    index.update()
+    record_run(tmp_path / "new.json", 50)
+    record_run(tmp_path / "below" / "run1.json", 51)
+    (tmp_path / "run0.json").unlink()
+    (tmp_path / "run0.jsonl").unlink()
+    (tmp_path / "run3.jsonl").write_bytes(b"{")
+    (tmp_path / "run3.json").write_bytes(b"{")
+
+    for query in queries(2, 25):
+        assert [*index.find(query)] == by_where(tmp_path, query) == by_loop(tmp_path, query), query
+    settle(tmp_path)
+    index.update()
+    for query in queries(3, 25):
+        assert [*index.find(query)] == by_where(tmp_path, query) == by_loop(tmp_path, query), query
+
+
+def test_files_that_cannot_be_read_are_named(directory: Path) -> None:
+    """By `load_all` at its end, by the command on stderr with exit code 2."""
+    with pytest.raises(UnreadableRunsError, match=r"damaged\.json"):
+        [*load_all(directory, where="status:completed")]
+    result = invoke("find", "alpha", directory, "--paths")
+
+    assert (result.exit_code, "damaged.json" in result.stderr) == (2, True)
+    assert [*map(Path, result.stdout.split())] == by_loop(directory, "alpha")
+
+
+@pytest.mark.parametrize("with_index", [False, True])
+def test_list_says_the_same_with_an_index(directory: Path, tmp_path: Path, with_index: bool) -> None:
+    """Every figure of every run, and every selection."""
+    options = ["--index", tmp_path / "index"] if with_index else ["--index", tmp_path / "none"]
+    if with_index:
+        invoke("index", directory, "--index", tmp_path / "index")
+    for selection in (
+        [],
+        ["--failed"],
+        ["--tool", "bash"],
+        ["--model", "GPT"],
+        ["--status", "success", "--sort", "tokens"],
+    ):
+        without = json.loads(invoke("list", directory, "--json", *selection).stdout)
+        assert json.loads(invoke("list", directory, "--json", *selection, *options).stdout) == without
+        assert without["trajectories"]
+
+
+def test_the_rows_of_find_are_those_of_list(directory: Path, tmp_path: Path) -> None:
+    """With an index and without one."""
+    listed = json.loads(invoke("list", directory, "--json").stdout)["trajectories"]
+    invoke("index", directory, "--index", tmp_path / "index")
+    for options in ([], ["--index", tmp_path / "index"]):
+        assert json.loads(invoke("find", "calls>0", directory, "--json", *options).stdout) == listed
+
+
+@pytest.mark.parametrize(
+    "query", ["nofield:x", '"open', "calls>many", "success:maybe", "since:yesterday", "text:a", "meta:a<b"]
+)
+def test_a_term_that_is_not_in_the_language_is_refused_at_once(directory: Path, query: str) -> None:
+    """With a sentence that says what is expected."""
+    with pytest.raises(QueryError):
+        load_all(directory, where=query)
+    result = invoke("find", query, directory)
+    assert (result.exit_code, result.stdout) == (2, "")
+
+
+def test_a_file_with_several_runs_gives_those_that_match(tmp_path: Path) -> None:
+    """As `load_all` of that file does."""
+    rows = [
+        {"messages": [{"role": "user", "content": word}, {"role": "assistant", "content": "ok"}]}
+        for word in ("one", "two")
+    ]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    assert len([*load_all(tmp_path)]) == 2
+    assert [run.llm_interactions[0].input_messages[0].content for run in load_all(tmp_path, where="two")] == ["two"]
+
+
+def test_a_run_is_loaded_as_it_is(directory: Path) -> None:
+    """What `where` returns is what `load` returns."""
+    [first, *_] = load_all(directory, where="calls>0", strict=False)
+    assert first.path is not None
+    assert first == load(first.path)

@@ -1,0 +1,212 @@
+"""The file of an index: whatever happens to it, no answer is wrong, and what was deleted is gone from it."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.catalog.many_runs import make_runs, record_run, settle
+from tests.cli.invoking import invoke, recorded
+from trace_recorder import load_all, open_index
+from trace_recorder.catalog.index_file import INDEX_NAME, reading
+from trace_recorder.catalog.kept_runs import KeptRun, NotKept, Task
+
+QUERIES = ("alpha", "tool:bash", "-success:yes", 'text~"code 1"')
+KILLS = int(os.environ.get("TRACE_RECORDER_INDEX_KILLS", "6"))
+CODE = "import sys; from trace_recorder import open_index; open_index(sys.argv[1], sys.argv[2]).update()"
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Some runs, without an index."""
+    return make_runs(tmp_path_factory.mktemp("runs"), 12)
+
+
+@pytest.fixture(scope="module")
+def answers(directory: Path) -> list[list[Path | None]]:
+    """What the queries give by reading all runs."""
+    return [[run.path for run in load_all(directory, where=query, strict=False)] for query in QUERIES]
+
+
+def asked(directory: Path, index: Path) -> list[list[Path]]:
+    """What the queries give with an index."""
+    return [[*open_index(directory, index).find(query)] for query in QUERIES]
+
+
+def is_used(directory: Path, index: Path) -> bool:
+    """Whether readers believe an index."""
+    with reading(index, directory) as tables:
+        return tables is not None
+
+
+def cut(data: bytes, chosen: random.Random) -> bytes:
+    """A beginning of a file."""
+    return data[: chosen.randrange(len(data))]
+
+
+def scrambled(data: bytes, chosen: random.Random) -> bytes:
+    """A file in which some bytes are others."""
+    changed = bytearray(data)
+    for _ in range(chosen.randint(1, 40)):
+        changed[chosen.randrange(len(changed))] = chosen.randrange(256)
+    return bytes(changed)
+
+
+def without_pages(data: bytes, chosen: random.Random) -> bytes:
+    """A file with a page of zeros."""
+    page = chosen.randrange(len(data) // 4096)
+    return data[: page * 4096] + bytes(4096) + data[(page + 1) * 4096 :]
+
+
+@pytest.mark.parametrize("damage", [cut, scrambled, without_pages])
+def test_a_damaged_file_gives_no_wrong_answer(
+    directory: Path, tmp_path: Path, answers: list[list[Path]], damage: Callable[[bytes, random.Random], bytes]
+) -> None:
+    """Readers do not believe it; the next indexer makes it again."""
+    path = tmp_path / "index"
+    index = open_index(directory, path)
+    index.update()
+    for seed in range(2):
+        path.write_bytes(damage(path.read_bytes(), random.Random(seed)))
+        assert not is_used(directory, path)
+        assert asked(directory, path) == answers
+        index.update()
+        assert is_used(directory, path)
+        assert asked(directory, path) == answers
+
+
+def test_an_index_that_was_killed_gives_no_wrong_answer(
+    directory: Path, tmp_path: Path, answers: list[list[Path]]
+) -> None:
+    """At any moment, also if it is killed again and again; then it is finished."""
+    path = tmp_path / "index"
+    chosen = random.Random(5)
+    for _ in range(KILLS):
+        process = subprocess.Popen([sys.executable, "-c", CODE, directory, path])
+        time.sleep(0.15 + chosen.random() * 0.5)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert asked(directory, path) == answers
+    assert open_index(directory, path).update().runs == 13
+    assert asked(directory, path) == answers
+
+
+def test_several_indexers_at_once_make_one_index(directory: Path, tmp_path: Path, answers: list[list[Path]]) -> None:
+    """Each waits for the one before it; who reads meanwhile gets the same answers."""
+    path = tmp_path / "index"
+    processes = [subprocess.Popen([sys.executable, "-c", CODE, directory, path]) for _ in range(2)]
+    while any(process.poll() is None for process in processes):
+        assert asked(directory, path) == answers
+
+    assert [process.returncode for process in processes] == [0, 0]
+    assert is_used(directory, path)
+    assert asked(directory, path) == answers
+
+
+def test_only_runs_that_changed_are_read(tmp_path: Path) -> None:
+    """And those that are gone are removed."""
+    make_runs(tmp_path, 6)
+    index = open_index(tmp_path)
+    first, second = index.update(), index.update()
+    recorded(tmp_path / "new.json")
+    (tmp_path / "run0.json").unlink()
+    (tmp_path / "run0.jsonl").unlink()
+    settle(tmp_path / "below")
+    os.utime(tmp_path / "new.json", (1e9, 1e9))
+    os.utime(tmp_path / "new.jsonl", (1e9, 1e9))
+    third = index.update()
+
+    assert (first.runs, first.read, second.runs, second.read) == (7, 8, 7, 1)
+    assert (third.runs, third.removed, third.read) == (7, 1, 6)
+
+
+def test_what_is_deleted_is_gone_from_the_file(tmp_path: Path) -> None:
+    """Texts and words of a run that was deleted, and of one that was written anew, as masking later does."""
+    for name, word in (("a", "keptword"), ("b", "secretone"), ("c", "secrettwo")):
+        recorded(tmp_path / f"{name}.json", f"the {word} here", metadata={"k": word})
+    settle(tmp_path)
+    index = open_index(tmp_path)
+    index.update()
+    held = index.path.read_bytes()
+    for path in tmp_path.glob("b.json*"):
+        path.unlink()
+    for path in tmp_path.glob("c.json*"):
+        path.write_bytes(path.read_bytes().replace(b"secrettwo", b"*********"))
+    settle(tmp_path)
+    index.update()
+    left = index.path.read_bytes()
+
+    words = (b"keptword", b"secretone", b"secrettwo")
+    assert [word in held for word in words] == [True, True, True]
+    assert [word in left for word in words] == [True, False, False]
+    assert [*tmp_path.glob(f"{INDEX_NAME}?*")] == []
+
+
+def test_the_file_is_of_its_owner_alone_and_readers_do_not_write_it(tmp_path: Path) -> None:
+    """Nor is anything written where there is no index."""
+    recorded(tmp_path / "a.json", "alpha")
+    settle(tmp_path)
+    invoke("find", "alpha", tmp_path)
+    before = sorted(path.name for path in tmp_path.iterdir())
+    invoke("index", tmp_path)
+    path = tmp_path / INDEX_NAME
+    state = path.stat()
+    for command in (["find", "alpha"], ["list"], ["stats"], ["grep", "alpha"]):
+        invoke(*command, tmp_path)
+
+    assert INDEX_NAME not in before
+    assert stat.S_IMODE(state.st_mode) == 0o600
+    assert (path.stat().st_mtime_ns, path.stat().st_size) == (state.st_mtime_ns, state.st_size)
+    assert sorted(one.name for one in tmp_path.iterdir()) == sorted([*before, INDEX_NAME])
+
+
+def test_an_index_moves_with_its_directory(tmp_path: Path) -> None:
+    """Its paths are from the directory; elsewhere, it is of one directory alone."""
+    make_runs(tmp_path / "old", 3)
+    open_index(tmp_path / "old").update()
+    open_index(tmp_path / "old", tmp_path / "index").update()
+    (tmp_path / "old").rename(tmp_path / "new")
+
+    assert is_used(tmp_path / "new", tmp_path / "new" / INDEX_NAME)
+    assert not is_used(tmp_path / "new", tmp_path / "index")
+    assert open_index(tmp_path / "new").update().read == 1
+
+
+def test_a_text_that_many_runs_have_is_in_the_file_once(tmp_path: Path) -> None:
+    """Also if they are of different directories."""
+    for number in range(20):
+        recorded(tmp_path / f"{number % 2}" / f"{number}.json", "the same answer " * 50)
+    settle(tmp_path)
+    index = open_index(tmp_path)
+    index.update()
+
+    assert index.path.read_bytes().count(b"the same answer the same answer the same answer") < 40
+    with sqlite3.connect(f"file:{index.path}?mode=ro", uri=True) as connection:
+        assert connection.execute("SELECT count(*) FROM texts").fetchone() == (2,)
+
+
+def test_what_is_written_while_it_is_read_is_read_again(tmp_path: Path) -> None:
+    """A run that changes between the look at its files and their reading is out of date at once."""
+    record_run(tmp_path / "run.json", 1)
+    settle(tmp_path)
+    index = open_index(tmp_path)
+
+    def read_all(work: Callable[[Task], KeptRun | NotKept], tasks: Iterable[Task]) -> Iterator[KeptRun | NotKept]:
+        for task in tasks:
+            kept = work(task)
+            recorded(tmp_path / "run.json", "omega")
+            yield kept
+
+    index.update(read_all)
+
+    assert [path.name for path in index.find("omega")] == ["run.json"]

@@ -1,0 +1,63 @@
+"""The command `index`: makes the index of a directory, and brings it up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+
+from trace_recorder.catalog.index import Update, open_index
+from trace_recorder.catalog.kept_runs import Task
+from trace_recorder.cli.arguments import DEFAULT, AsJson, IndexPath, Jobs, paths_or_default
+from trace_recorder.cli.jobs import in_order, jobs_for
+from trace_recorder.cli.output import console, fail, print_json, print_lines
+from trace_recorder.cli.progress import Progress
+from trace_recorder.cli.read_files import error_message, is_directory
+from trace_recorder.cli.text_layout import pluralize
+from trace_recorder.storage.run_files import runs_in_directory
+
+R = TypeVar("R")
+_BATCH = 4
+Directory = Annotated[
+    Path | None, typer.Argument(metavar="[DIR]", help=f"The directory. {DEFAULT}", show_default=False)
+]
+
+
+def index(directory: Directory = None, index: IndexPath = None, jobs: Jobs = None, as_json: AsJson = False) -> None:
+    """Make the index of a directory of runs, or bring it up to date.
+
+    It has the runs in the directory and below it. Only runs that changed are read. `find`, `list`, `stats`, `grep` and
+    the viewer use the index, and answer as they do without one. It may be deleted at any time. It holds the texts of
+    the runs: keep it as you keep them.
+    """
+    [place] = paths_or_default([directory] if directory else None)
+    if not is_directory(place):
+        fail(f"{place} is not a directory: an index is of one")
+    try:
+        processes = jobs_for([*runs_in_directory(place)], jobs)
+        done = open_index(place, index).update(partial(_read_all, jobs=processes))
+    except OSError as error:
+        fail(error_message(Path(error.filename or place), error, "indexed"))
+    if as_json:
+        print_json({**asdict(done), "not_kept": {one.value: count for one, count in done.not_kept.items()}})
+    else:
+        print_lines(console(), [*_lines(done)])
+
+
+def _read_all(work: Callable[[Task], R], tasks: Iterable[Task], jobs: int) -> Iterator[R]:
+    with Progress(None) as progress:
+        yield from progress.over(in_order(work, tasks, jobs, _BATCH))
+
+
+def _lines(done: Update) -> list[str]:
+    lines = [f"{pluralize(done.runs, 'run')} in the index: {done.read} read, {done.removed} removed"]
+    if done.not_kept:
+        reasons = ", ".join(
+            f"{count} {one.value}" for one, count in sorted(done.not_kept.items(), key=lambda one: one[0].value)
+        )
+        lines.append(f"not in it, and read each time: {reasons}")
+    return lines
