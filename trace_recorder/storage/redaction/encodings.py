@@ -17,6 +17,7 @@ from urllib.parse import quote, unquote
 
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.candidates import Look
+from trace_recorder.storage.redaction.json_strings import mask_together
 
 LONGEST = 8192
 """Words of more characters are not decoded: they are files."""
@@ -88,12 +89,6 @@ def _seen_words(words: list[tuple[int, str]], sees: Sees) -> list[int]:
     return [words[number][0] for number in sorted({bisect_right(begins, place) - 1 for place in seen})]
 
 
-def _masked_each(texts: list[str], mask: Mask) -> list[str]:
-    """Mask each of several texts: all of them together, or if that mixes them up, one after the other."""
-    masked = mask(_BETWEEN.join(texts)).split(_BETWEEN)
-    return masked if len(masked) == len(texts) else [mask(text) for text in texts]
-
-
 def _is_text(plain: str, at: int) -> bool:
     """Whether the word there is the encoding of a text; after an escape it may begin a letter later."""
     word = _WORD.match(plain, at)
@@ -116,7 +111,7 @@ def _in_urls(text: str, mask: Mask) -> str:
         decoded = [unquote(word[0]) for word in words]
     parts: list[str] = []
     done = 0
-    for word, plain, masked in zip(words, decoded, _masked_each(decoded, mask), strict=True):
+    for word, plain, masked in zip(words, decoded, mask_together(decoded, mask), strict=True):
         if masked != plain:
             parts += (text[done : word.start()], _TO_QUOTE.sub(lambda found: quote(found[0], safe=""), masked))
             done = word.end()
@@ -144,7 +139,7 @@ def _in_base64(text: str, mask: Mask) -> str:
     parts: list[str] = []
     done = 0
     texts = [plain for *_, plain in words]
-    for (start, end, plain), masked in zip(words, _masked_each(texts, mask), strict=True):
+    for (start, end, plain), masked in zip(words, mask_together(texts, mask), strict=True):
         if masked != plain:
             parts += (text[done:start], "[REDACTED:encoded-secret]")
             done = end

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import chain
 from typing import NamedTuple
 
 from trace_recorder.storage.redaction.candidates import Look
@@ -42,6 +41,10 @@ In a list of words with one beginning each, such as names of tests, places are a
 """
 _PART_OF_WORD = re.compile(f"{_IN_WORDS}*+")
 _LONGEST_BEFORE = 1000
+
+
+Tried = tuple[int, Shape]
+"""A shape that is tried, and how far its literal begins before the character by which it is found."""
 
 
 class KeySpan(NamedTuple):
@@ -87,12 +90,10 @@ class _Finder:
         self._numbers = {shape: number for number, shape in enumerate(shapes)}
         self._of_several_words: list[Shape] = []
         self._of_runs: list[Shape] = []
-        self._whole: dict[str, list[tuple[int, Shape]]] = defaultdict(list)
-        """By a character in the literals that are searched for with all that follows: its place, and the shape."""
-        self._rare: dict[str, list[tuple[int, Shape]]] = defaultdict(list)
-        """By the rare character: its place in the literal, and the shape."""
-        self._ending: dict[str, list[tuple[int, Shape]]] = defaultdict(list)
-        """By the mark at the end and the character before: the mark's place in the literal, and the shape."""
+        by_letter: list[Tried] = []
+        """The shapes that are found by a rare character; -1 if it is right before the literal."""
+        by_head: list[Tried] = []
+        """The shapes that are found by the mark at the end of their literal."""
         options: dict[str, list[str]] = defaultdict(list, {mark: [] for mark in _MARKS})  # the most frequent first
         for shape in shapes:
             text, at = shape.sign, _place(shape)
@@ -102,36 +103,31 @@ class _Finder:
             elif at < 0:
                 self._of_runs.append(shape)
                 options["/"].append(shape.regex)  # a run of letters, in which slashes count, began before
-                self._whole["/"].append((-1, shape))
+                by_letter.append((-1, shape))
             elif _ends_with_mark(shape):
-                self._ending[text[at - 1 : at + 1]].append((at, shape))
+                by_head.append((at, shape))
             elif text[at] in _LESS_RARE:
-                self._whole[text[at]].append((at, shape))
+                by_letter.append((at, shape))
                 options[text[at]].append(rest + (shape.behind_sign or shape.regex).removeprefix(re.escape(text)))
             else:
-                self._rare[text[at]].append((at, shape))
+                by_letter.append((at, shape))
                 is_one_letter = len(set(text)) == 1  # of a long run of the letter, only the begin is a place
                 begins = f"(?<!{text[0]}{text[0]})" if is_one_letter else ""
                 behind = "" if shape.behind_sign or shape.grouped else _REST
                 options[text[at]].append(begins + rest + behind)
+        all_heads = {shape.sign[: at + 1] for at, shape in by_head}
         for mark in _MARKS:
-            heads = sorted({head for head in self._heads() if head[-1] == mark})
+            heads = sorted(head for head in all_heads if head[-1] == mark)
             options[mark].append(_before(mark, [head[:-1] for head in heads]) + _LONG + _any_before(heads, mark))
         self._options = dict(options)
-        self._by_head: dict[str, list[tuple[int, Shape]]] = defaultdict(list)
-        for at, shape in chain.from_iterable(self._ending.values()):
-            self._by_head[shape.sign[: at + 1]].append((at, shape))
-        self._lengths = {tail: sorted({len(head) for head in self._heads(tail)}) for tail in self._ending}
-
+        self._by_head = _table({one: one[1].sign[: one[0] + 1][-3:] for one in by_head}, str.endswith)
+        """By the mark and the two characters before it."""
+        self._by_letter = _table({one: f"/{one[1].sign}"[one[0] + 1 :][:2] for one in by_letter}, str.startswith)
+        """By the character, and the one behind it."""
     @cached_property
     def search(self) -> re.Pattern[str]:
         """The search for literals, compiled when a text has a word to search."""
         return re.compile("|".join(f"{re.escape(one)}(?:{'|'.join(some)})" for one, some in self._options.items()))
-
-    def _heads(self, *tails: str) -> Iterator[str]:
-        """Yield the literals up to their last mark."""
-        for tail in tails or self._ending:
-            yield from (shape.sign[: at + 1] for at, shape in self._ending[tail])
 
     def find(self, look: Look, *, once: bool = False) -> Iterator[KeySpan]:
         """Yield the secrets in a text. With `once`, one is enough in each string of JSON: the rest of it is skipped."""
@@ -165,19 +161,23 @@ class _Finder:
     def _secrets_at(self, look: Look, at: int, end: int, place: int) -> list[KeySpan]:
         """Return the secrets that the search has found by the character at a position of the words."""
         words = look.words
-        shapes = self._rare.get(words[at])
-        if shapes is None and end > at + 1:
-            shapes = self._whole[words[at]]
-        elif shapes is None:
-            lengths, by_head = self._lengths.get(words[at - 1 : end], ()), self._by_head
-            shapes = [one for length in lengths for one in by_head.get(words[end - length : end], ())]
+        if words[at] in _MARKS and end == at + 1:
+            table, letters, letter = self._by_head, words[max(at - 2, 0) : end], words[max(at - 1, 0) : end]
+        else:
+            table, letters, letter = self._by_letter, words[at : at + 2], words[at]
         spans: list[KeySpan] = []
-        for before, shape in shapes:
+        for before, shape in table.get(letters) or table.get(letter, ()):
             if words.startswith(shape.sign, at - before):
                 span = shape.secret_at(look.text, place - before)
                 if span is not None:
                     spans.append(KeySpan(*span, self._numbers[shape]))
         return spans
+
+def _table(letters_of: dict[Tried, str], has: Callable[[str, str], bool]) -> dict[str, list[Tried]]:
+    """Return the shapes by their letters. Those with longer letters have those as well with a part of these letters."""
+    return {
+        letters: [tried for tried, part in letters_of.items() if has(letters, part)] for letters in letters_of.values()
+    }
 
 
 def _dense_word(words: str, at: int, place: int) -> KeySpan:

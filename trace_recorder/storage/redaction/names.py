@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 
 from trace_recorder.storage.redaction import commands
 from trace_recorder.storage.redaction.candidates import Beginnings, Look
+from trace_recorder.storage.redaction.json_strings import TEXT_END
 from trace_recorder.storage.redaction.name_kinds import (
     LONGEST_LOOK,
     SCHEMES,
@@ -47,7 +48,7 @@ _PAIR = (
 """Between a member "name" and the member "value" next to it."""
 _PLAUSIBLE = (
     r"(?=[^\s\"'`<>]{4})(?=[^\s\"'`<>0-9]{0,7}[0-9]|[^\s\"'`<>]{8}"
-    r"|[a-z-]{4,7}+(?:\"|</|[ \t]{0,20}+(?:[\r\n]|\\{1,7}[nr]|\Z)))"
+    r"|[a-z-]{4,7}+(?:\"|</|[ \t]{0,20}+(?:[\r\n\f]|\\{1,7}[nr]|\Z)))"
 )
 """A value that may be a secret has eight characters, or four and a digit, or is alone in its line or element."""
 _SCHEME = SCHEMES.lower()
@@ -57,6 +58,8 @@ _MEMBER = r"\\{0,7}\"\s{0,20}+:\s{0,20}+(?P<escapes>\\{0,7})\"(?!(?P=escapes)\")
 """A member of JSON with a string that is not empty; its quotes have backslashes where it is JSON within JSON."""
 
 
+_BEHIND_NAME = r"(?=[\\\"'`\]\s=:?>,+|]|-[-\s\\+>|v\"'`]|value)"
+"""The first characters after a name: a quick check, because most words with a stem have no separator behind them."""
 _COMMAND = r"(curl|mysql|sshpass|login\b|cookies|(?<=redi)s-cli)"
 _COOKIE = rf"cookie()(?:{_QUOTE})?[ \t]{{0,20}}+(?:=>|:=|\?=|=|:)[ \t]{{0,20}}+(?:{_QUOTE})?(?=[\w.-]{{1,60}}=)"
 
@@ -67,7 +70,7 @@ def _named(value: str) -> re.Pattern[str]:
     space = r"[ \t]{0,20}+"
     return re.compile(
         rf"{_COMMAND}|{_COOKIE}"
-        rf"|{_STEM}{_REST}({_MEMBER_ENDS})(?:({_QUOTE})?\]?{space}(?:(=>|:=|\?=|=|:)|(>)|({_PAIR})){opens}"
+        rf"|{_STEM}{_REST}({_MEMBER_ENDS}){_BEHIND_NAME}(?:({_QUOTE})?\]?{space}(?:(=>|:=|\?=|=|:)|(>)|({_PAIR})){opens}"
         rf"|{_QUOTE}\]?{space}(,){space}{_QUOTE}(?>(?:{_SCHEME} {{1,3}}+)?){value}"
         rf"|([ \t]{{1,4}}+(?:is[ \t]|was[ \t])?){opens}|{_MEMBER})",
         re.ASCII,
@@ -81,10 +84,10 @@ _QUOTED_LOOK = re.compile(rf"[^\s\"'`\\<>\0-\x1f]{{1,{LONGEST_LOOK}}}+")
 _BARE_VALUE = re.compile(r"[^\s\"'`\\<>,;&|(){}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]++")
 _BARE_LOOK = re.compile(rf"[^\s\"'`\\<>,;&|(){{}}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]{{1,{LONGEST_LOOK}}}+")
 _LONG_VALUE = re.compile(rf"[^\s\"'`<>]{{{SHORTEST_WEAK}}}")
-_ALONE = re.compile(r"[ \t]{0,20}+(?:[\r\n]|\\{1,7}[nr]|\Z)|</|[\"'`]")
+_ALONE = re.compile(r"[ \t]{0,20}+(?:[\r\n\f]|\\{1,7}[nr]|\Z)|</|[\"'`]")
 """The text right behind a value that is alone in its line, its element of XML, or its quotes."""
 _QUOTES = ('"', "'", "`")
-_REST_OF_LINE = re.compile(r"[^\"'`\\\r\n<>]{8,}+")
+_REST_OF_LINE = re.compile(r"[^\"'`\\\r\n\f<>]{8,}+")
 _COOKIES = re.compile(r"(?:[\w.-]{1,60}+=[^\s;]{0,60}+; ?){0,8}[\w.-]{1,60}+=(?=[^\s;\d]{0,60}\d)[^\s;=]{8}")
 _MOST_OF_COOKIES = 1200
 """How long the beginning of a list of cookies is that is searched for a secret."""
@@ -230,7 +233,7 @@ def _read_value(text: str, look: re.Match[str], *, is_json: bool, is_open: bool)
         return ""
     behind = text[end : end + 1]
     if is_open:
-        return "" if behind.isspace() else value
+        return "" if behind.isspace() and behind != TEXT_END else value
     if (behind and behind in "([{") or (is_json and _JSON_SCALAR.fullmatch(value)):
         return ""
     return value.rstrip(".:")

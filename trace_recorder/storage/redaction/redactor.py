@@ -12,7 +12,9 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
@@ -28,7 +30,7 @@ from trace_recorder.storage.redaction.json_members import (
     mask_json,
     mcp_secrets,
 )
-from trace_recorder.storage.redaction.json_strings import decode_string, strings_at, without_escapes
+from trace_recorder.storage.redaction.json_strings import decode_string, mask_together, strings_at, without_escapes
 from trace_recorder.storage.redaction.known_values import KnownSecrets
 from trace_recorder.storage.redaction.partial_secrets import unfinished
 from trace_recorder.storage.redaction.split_secrets import PIECES, Part, lines_of
@@ -66,6 +68,21 @@ _SEAL = 40
 _OVERLAP = 4 * 1024
 """This much of a searched text is searched again with what follows: no sign of a secret is longer."""
 
+_SHORT, _TOGETHER = 256, 64
+"""So many strings of at most so many characters are searched together."""
+
+
+@dataclass(slots=True)
+class _String:
+    """A string of JSON text: where it is, and what masking makes of it. It is searched for secrets of some kinds."""
+
+    start: int
+    end: int
+    value: str
+    masked: str
+    kinds: int = 0
+    is_json: bool = False
+
 
 class Redaction:
     """The redactors of one run, and the secrets that it has learned. `redact=None` turns all of it off."""
@@ -99,8 +116,12 @@ class Redaction:
             masked = self._mask_own(text, kinds) if own else redactor(text)
             if not isinstance(masked, str):
                 raise TypeError(f"the redactor {redactor!r} returned {type(masked).__name__}, and has to return a str")
-            text = masked if _encodes(masked) or not _encodes(text) else masked.encode("utf-8", "replace").decode()
+            text = _encodable(masked, text)
         return text
+
+    def _mask_shown(self, text: str, kinds: int) -> str:
+        """Mask what is known, and what a text shows by itself."""
+        return mask_text(self._known.mask(text) if kinds & KNOWN else text, self._known.short, kinds)
 
     def _mask_own(self, text: str, kinds: int) -> str:
         """Mask what a text shows by itself; a long one is masked bit by bit, as far as its secrets are finished."""
@@ -148,34 +169,59 @@ class Redaction:
         """Mask the strings in which something was seen, or all of them."""
         places = seen.places() if seen else None
         defined = set(mcp_secrets(text) if self._knows_shapes else ())
-        parts: list[str] = []
-        done = count = 0
         names: dict[str, str] = {}
+        strings: list[_String] = []
         for start, end, name, is_name in strings_at(text, places):
             value = decode_string(text, start, end)
-            kinds = seen.kinds(start, end) if seen else EVERY
-            if are_pieces and name in PIECES:
-                kinds &= ~NAME
+            string = _String(start, end, value, value)
             if (start, end) in defined:
-                masked = MASK
+                string.masked = MASK
+            elif is_name:
+                string.masked = self._apart(value, names)
+            elif (masked := self._mask_by_member(name, value)) is not None:
+                string.masked = masked
             else:
-                masked = self._apart(value, names) if is_name else self._mask_value(name, value, kinds)
-            if masked != value:
-                count += masks_in(value, masked)
-                parts += (text[done:start], json.dumps(masked, ensure_ascii=not _encodes(masked)))
-                done = end
+                kinds = seen.kinds(start, end) if seen else EVERY
+                string.kinds = kinds & ~NAME if are_pieces and name in PIECES else kinds
+                string.is_json = name in ARGUMENTS
+            strings.append(string)
+        self._search(strings)
+        parts: list[str] = []
+        done = count = 0
+        for string in strings:
+            if string.masked != string.value:
+                count += masks_in(string.value, string.masked)
+                spelled = json.dumps(string.masked, ensure_ascii=not _encodes(string.masked))
+                parts += (text[done : string.start], spelled)
+                done = string.end
         return ("".join([*parts, text[done:]]), count) if parts else (text, 0)
 
-    def _mask_value(self, name: str, value: str, kinds: int) -> str:
-        """Mask a string of JSON; `name` is that of its member, if it is a value."""
+    def _mask_by_member(self, name: str, value: str) -> str | None:
+        """Mask a string of JSON by the name of its member; return None if the string has to be searched."""
         if _PLACEHOLDER.fullmatch(value) or (name in _KINDS and _IDENTIFIER.fullmatch(value)):
             return value
         if name in _SEALED and len(value) >= _SEAL:
             return self._known.mask(value)
-        if name and self._knows_shapes and is_secret_member(name, value, self._known.short):
-            return MASK
-        masked = self.mask_plain(value, kinds)
-        return mask_fields(masked) if name in ARGUMENTS and kinds & NAME and self._knows_shapes else masked
+        return MASK if name and self._knows_shapes and is_secret_member(name, value, self._known.short) else None
+
+    def _search(self, strings: list[_String]) -> None:
+        """Mask the strings in which secrets of some kinds may be: short ones together, if they are of the same kinds."""
+        together: dict[int, list[_String]] = defaultdict(list)
+        for string in strings:
+            if string.kinds and len(string.value) <= _SHORT and self._redactors == (default_redactor,):
+                together[string.kinds].append(string)
+            elif string.kinds:
+                string.masked = self.mask_plain(string.value, string.kinds)
+        for kinds, some in together.items():
+            for at in range(0, len(some), _TOGETHER):
+                yield_to_others()
+                batch = some[at : at + _TOGETHER]
+                searched = mask_together([string.value for string in batch], lambda text: self._mask_shown(text, kinds))  # noqa: B023 - called at once
+                for string, masked in zip(batch, searched, strict=True):
+                    string.masked = _encodable(mask_json(masked) if kinds & NAME else masked, string.value)
+        for string in strings:
+            if string.is_json and string.kinds & NAME and self._knows_shapes:
+                string.masked = mask_fields(string.masked)
 
     def mask_all(self, texts: list[str]) -> list[tuple[str, int]]:
         """Mask several JSON texts, each as `mask` does. The last one is often the same as the time before."""
@@ -309,6 +355,11 @@ _FIELD = re.compile(r"(?:event|id|retry|:|\s*$)")
 def masks_in(text: str, masked: str) -> int:
     """Return how many secrets have been masked in a text; what a redactor of the user's changed in it counts as one."""
     return 0 if masked == text else max(1, masked.count("[REDACTED:") - text.count("[REDACTED:"))
+
+
+def _encodable(masked: str, text: str) -> str:
+    """Return the masked text without halves of surrogate pairs that the text did not have."""
+    return masked if _encodes(masked) or not _encodes(text) else masked.encode("utf-8", "replace").decode()
 
 
 def _encodes(text: str) -> bool:

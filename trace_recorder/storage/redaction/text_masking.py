@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from itertools import accumulate, chain
 
 from trace_recorder.storage.redaction import commands, key_finder, url_credentials
@@ -103,15 +103,23 @@ class Sightings:
 
 _BESIDE_MASK = re.compile(r"\[REDACTED:(?:(?<=[A-Za-z0-9_.+/-]\[REDACTED:)|[a-z0-9-]{1,40}\][A-Za-z0-9_.+/-])")
 _LONGEST_WORD = 1000
+_REST_OF_WORD = re.compile(rf"[^ \n]{{0,{_LONGEST_WORD}}}")
 
 
-def _beside_mask(text: str) -> int:
-    """Return where the first word begins in which a mask is not alone; the end of the text if there is none."""
-    found = _BESIDE_MASK.search(text)
-    if found is None:
-        return len(text)
-    first = max(0, found.start() - _LONGEST_WORD)
-    return max(text.rfind(" ", first, found.start()) + 1, text.rfind("\n", first, found.start()) + 1, first)
+def _beside_masks(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the words in which a mask is not alone; of a long one, the thousand characters before and behind it."""
+    start = end = 0
+    for mask in _BESIDE_MASK.finditer(text):
+        first = max(0, mask.start() - _LONGEST_WORD)
+        begin = max(text.rfind(" ", first, mask.start()) + 1, text.rfind("\n", first, mask.start()) + 1, first)
+        if begin >= end:
+            if end:
+                yield start, end
+            start = begin
+        rest = _REST_OF_WORD.match(text, mask.end())
+        end = rest.end() if rest else mask.end()
+    if end:
+        yield start, end
 
 
 def _look_at(text: str, *, runs: bool = True) -> tuple[Look, Shortened | None]:
@@ -140,7 +148,7 @@ def mask_text(text: str, short: Collection[str] = frozenset(), kinds: int = EVER
     """Mask every secret that a text shows by itself. Known values that are `short` are masked after names only."""
     look, shortened = _look_at(text, runs=bool(kinds & (SHAPE | ENCODED)))
     masked = _mask(text, short, kinds, look, shortened)
-    if not kinds & ENCODED or not _encoded(look):
+    if not kinds & ENCODED or not (look.runs or secret_encodings.MARK in look.data):
         return masked
     return secret_encodings.mask_encoded(masked, lambda said: _mask(said, short, EVERY, *_look_at(said)))
 
@@ -153,12 +161,19 @@ def _mask(text: str, short: Collection[str], kinds: int, look: Look, shortened: 
             text, (look, shortened) = without_users, _look_at(without_users)
     if kinds & SHAPE:
         masked = _mask_keys(text, look, shortened)
-        beside = _beside_mask(masked) if masked is not text else len(masked)
-        if beside < len(masked):  # a secret may hide another right beside it
-            rest = masked[beside:]
-            masked = masked[:beside] + _mask_keys(rest, *_look_at(rest))
-        text = masked
+        text = masked if masked is text else _mask_beside_masks(masked)
     return _mask_named(text, short) if kinds & NAME else text
+
+
+def _mask_beside_masks(text: str) -> str:
+    """Mask the secrets that others right beside them have hidden."""
+    parts: list[str] = []
+    done = 0
+    for start, end in _beside_masks(text):
+        word = text[start:end]
+        parts += (text[done:start], _mask_keys(word, *_look_at(word)))
+        done = end
+    return "".join([*parts, text[done:]]) if parts else text
 
 
 def _mask_keys(text: str, look: Look, shortened: Shortened | None) -> str:
