@@ -146,6 +146,39 @@ def _is_dense(words: int, size: int) -> bool:
     return words * _SPARSE > size
 
 
+MOST_CLOSE = 12
+
+
+class Density:
+    """Counts the places in a text that were examined, and forgets one in so many characters.
+
+    More than twelve are left in hostile texts alone. In 160 MB of prose, code, logs and traffic at most four beginnings
+    of keys are left of those that are closer than 16 characters, and three names of those that are closer than 24.
+    """
+
+    __slots__ = ("_at", "_close", "_count")
+
+    def __init__(self, close: int) -> None:
+        self._at = 0
+        self._close = close
+        self._count = 0.0
+
+    def is_high(self, at: int) -> bool:
+        """Count a place; return whether too many are close to it."""
+        count = self._count - (at - self._at) / self._close
+        self._at = at
+        self._count = count + 1 if count > 0 else 1.0
+        return self._count > MOST_CLOSE
+
+    def masked_to(self, end: int, *, by_shape: bool) -> None:
+        """Go on behind a mask. What was masked by its own shape does not count: a list of keys is no hostile text.
+
+        The mask's length does not count either, so that the masked text is in no place denser than the text.
+        """
+        self._at = end
+        self._count -= by_shape
+
+
 class Beginnings:
     """Finds where the words of several groups may begin, by their first three letters, small or capital."""
 

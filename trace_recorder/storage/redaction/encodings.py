@@ -13,7 +13,7 @@ import string
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from itertools import accumulate, islice
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.candidates import Look
@@ -32,6 +32,7 @@ _IN_ESCAPED = bytes(
 MARK = b"%"
 """What each escape of a URL begins with; what is in base64 is known by its length alone."""
 _ESCAPE = re.compile(r"%[2-7][0-9A-Fa-f]")
+_ESCAPE_OF = tuple(f"%{code:02X}" for code in range(256))
 _TO_QUOTE = re.compile(r"[^A-Za-z0-9_.~:\[\]-]+")
 """Characters that are written with escapes in a URL. Those of masks are not, so masks stay readable."""
 
@@ -113,9 +114,14 @@ def _in_urls(text: str, mask: Mask) -> str:
     done = 0
     for word, plain, masked in zip(words, decoded, mask_together(decoded, mask), strict=True):
         if masked != plain:
-            parts += (text[done : word.start()], _TO_QUOTE.sub(lambda found: quote(found[0], safe=""), masked))
+            parts += (text[done : word.start()], _quoted(masked))
             done = word.end()
     return "".join([*parts, text[done:]]) if parts else text
+
+
+def _quoted(text: str) -> str:
+    """Return a text with escapes of URLs: `quote` of urllib takes four times as long for a short text."""
+    return _TO_QUOTE.sub(lambda found: "".join(map(_ESCAPE_OF.__getitem__, found[0].encode("utf-8", "replace"))), text)
 
 
 def _words_of_urls(text: str) -> Iterator[re.Match[str]]:

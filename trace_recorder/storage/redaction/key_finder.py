@@ -3,7 +3,7 @@
 One search finds a rare character of a literal with the rest of it, or the mark at its end with all of it before. So a
 further shape costs next to nothing, in texts without its literal. Invariants: each place costs a bounded number of
 steps, and so do all of them: where places follow each other more closely than in any text but a hostile one, the word
-they are in is masked as one (`_Density`). A secret is never missed for that.
+they are in is masked as one (`Density`). A secret is never missed for that.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from trace_recorder.storage.redaction.candidates import Look
+from trace_recorder.storage.redaction.candidates import Density, Look
 from trace_recorder.storage.redaction.patterns import SHAPES, Shape
 
 _MARKS = "-_."
@@ -33,16 +33,14 @@ _IN_WORDS = "[A-Za-z0-9+/_.=~:|@%!-]"
 """A literal of such characters is in one of the words that `Look` copies, or begins right before one."""
 _HEAD = 8
 """A literal without a rare character is looked for in this many characters before a long run, and after its begin."""
-
-CLOSE, MOST_CLOSE = 16, 12
-"""A place in each 16 characters is tried, and 12 more; 160 MB of prose, code, logs and traffic have 4 more at most.
-
-In a list of words with one beginning each, such as names of tests, places are at least that far from each other.
-"""
+_CLOSE = 16
+"""In a list of words with one beginning each, such as names of tests, beginnings are at least that far from each other."""
 _PART_OF_WORD = re.compile(f"{_IN_WORDS}*+")
 _LONGEST_BEFORE = 1000
 
 
+_HEADS = (5, 4, 3, 2)
+"""So many letters of the literals that end with a mark are looked up: of the shorter ones all of them."""
 Tried = tuple[int, Shape]
 """A shape that is tried, and how far its literal begins before the character by which it is found."""
 
@@ -58,31 +56,6 @@ class KeySpan(NamedTuple):
 DENSE = len(SHAPES)
 MASKS = (*(f"[REDACTED:{shape.what}]" for shape in SHAPES), "[REDACTED:many-keys]")
 """The masks, by those numbers."""
-
-
-class _Density:
-    """Counts the places in a text that were tried, and forgets one in each 16 characters."""
-
-    __slots__ = ("_at", "_count")
-
-    def __init__(self) -> None:
-        self._at = 0
-        self._count = 0.0
-
-    def is_high(self, at: int) -> bool:
-        """Count a place; return whether too many are close to it."""
-        count = self._count - (at - self._at) / CLOSE
-        self._at = at
-        self._count = count + 1 if count > 0 else 1.0
-        return self._count > MOST_CLOSE
-
-    def masked_to(self, end: int, *, by_shape: bool) -> None:
-        """Go on behind a mask. What was masked by its own shape does not count: a list of keys is no hostile text.
-
-        The mask's length does not count either, so that the masked text is in no place denser than the text.
-        """
-        self._at = end
-        self._count -= by_shape
 
 
 class _Finder:
@@ -120,8 +93,8 @@ class _Finder:
             heads = sorted(head for head in all_heads if head[-1] == mark)
             options[mark].append(_before(mark, [head[:-1] for head in heads]) + _LONG + _any_before(heads, mark))
         self._options = dict(options)
-        self._by_head = _table({one: one[1].sign[: one[0] + 1][-3:] for one in by_head}, str.endswith)
-        """By the mark and the two characters before it."""
+        self._by_head = _table({one: one[1].sign[: one[0] + 1][-_HEADS[0] :] for one in by_head}, str.endswith)
+        """By the mark and the characters before it."""
         self._by_letter = _table({one: f"/{one[1].sign}"[one[0] + 1 :][:2] for one in by_letter}, str.startswith)
         """By the character, and the one behind it."""
     @cached_property
@@ -144,34 +117,40 @@ class _Finder:
             yield from self._in_words(look, once=once)
 
     def _in_words(self, look: Look, *, once: bool) -> Iterator[KeySpan]:
-        search, words, density = self.search.search, look.words, _Density()
-        done = 0
+        search, words, density = self.search.search, look.words, Density(_CLOSE)
+        done = masked = 0
         while (match := search(words, done)) is not None:
             at, end = match.span()
             place = look.place(at)
             is_dense = density.is_high(place)
-            spans = [_dense_word(words, at, place)] if is_dense else self._secrets_at(look, at, end, place)
+            spans = [_dense_word(words, masked, at, place)] if is_dense else self._secrets_at(look, at, end, place)
             done = end
             for span in spans:
                 yield span
                 done = max(done, look.in_words(look.string_end(span.end) if once else span.end))
             if spans:
+                masked = done if is_dense else masked
                 density.masked_to(max(span.end for span in spans), by_shape=not is_dense)
 
     def _secrets_at(self, look: Look, at: int, end: int, place: int) -> list[KeySpan]:
         """Return the secrets that the search has found by the character at a position of the words."""
-        words = look.words
-        if words[at] in _MARKS and end == at + 1:
-            table, letters, letter = self._by_head, words[max(at - 2, 0) : end], words[max(at - 1, 0) : end]
-        else:
-            table, letters, letter = self._by_letter, words[at : at + 2], words[at]
-        spans: list[KeySpan] = []
-        for before, shape in table.get(letters) or table.get(letter, ()):
+        words, spans = look.words, []
+        for before, shape in self._shapes_at(words, at, end):
             if words.startswith(shape.sign, at - before):
                 span = shape.secret_at(look.text, place - before)
                 if span is not None:
                     spans.append(KeySpan(*span, self._numbers[shape]))
         return spans
+
+    def _shapes_at(self, words: str, at: int, end: int) -> Sequence[Tried]:
+        """Return the shapes whose literals may be there: by five letters, or if these are in none of them, by fewer."""
+        if words[at] not in _MARKS or end > at + 1:
+            return self._by_letter.get(words[at : at + 2]) or self._by_letter.get(words[at], ())
+        for length in _HEADS:
+            shapes = self._by_head.get(words[end - length if end > length else 0 : end])
+            if shapes is not None:
+                return shapes
+        return ()
 
 def _table(letters_of: dict[Tried, str], has: Callable[[str, str], bool]) -> dict[str, list[Tried]]:
     """Return the shapes by their letters. Those with longer letters have those as well with a part of these letters."""
@@ -180,9 +159,9 @@ def _table(letters_of: dict[Tried, str], has: Callable[[str, str], bool]) -> dic
     }
 
 
-def _dense_word(words: str, at: int, place: int) -> KeySpan:
+def _dense_word(words: str, masked: int, at: int, place: int) -> KeySpan:
     """Return the word that has too many beginnings of secrets; of a long one, from a thousand characters before."""
-    so_far = _PART_OF_WORD.match(words[max(0, at - _LONGEST_BEFORE) : at][::-1])
+    so_far = _PART_OF_WORD.match(words[max(masked, at - _LONGEST_BEFORE) : at][::-1])
     rest = _PART_OF_WORD.match(words, at)
     before, behind = (part.end() - part.pos if part else 0 for part in (so_far, rest))
     return KeySpan(place - before, place + max(behind, 1), DENSE)

@@ -15,7 +15,7 @@ import string
 from collections.abc import Callable, Iterator
 
 from trace_recorder.storage.redaction import commands
-from trace_recorder.storage.redaction.candidates import Beginnings, Look
+from trace_recorder.storage.redaction.candidates import Beginnings, Density, Look
 from trace_recorder.storage.redaction.json_strings import TEXT_END
 from trace_recorder.storage.redaction.name_kinds import (
     LONGEST_LOOK,
@@ -23,6 +23,7 @@ from trace_recorder.storage.redaction.name_kinds import (
     SHORTEST,
     SHORTEST_WEAK,
     Form,
+    Kind,
     is_credential,
     is_secret_value,
     kind_of,
@@ -34,6 +35,8 @@ Is = Callable[[str], bool]
 
 MAX_NESTED = 3
 """At most this many names are examined within a value that is not secret: `a=b=c` is one value, or two names."""
+_CLOSE_NAMES = 24
+"""If more names than one in so many characters follow each other (`Density`), their values are not judged, but masked."""
 
 _QUOTE = r"\\{0,7}[\"'`]"
 _STEM = r"(?:pass(?:word|wd|phrase|code)?|pwd?|secrets?|token|key|auth(?:orization)?|cred(?:ential)?s?|sig(?:nature)?)"
@@ -154,6 +157,7 @@ def secrets_by_name(text: str, is_known: Is, *, any_value: bool = False) -> Iter
     low = look.data.lower().decode("latin-1")
     letters, read_name = look.data.translate(_IN_NAMES), (_KNOWN_NAMED if any_value else _NAMED).match
     has_masks = "[REDACTED:" in text
+    density = Density(_CLOSE_NAMES)
     done = within = nested = read = 0
     for at in stems:
         nested = nested + 1 if at < within else 0
@@ -166,39 +170,54 @@ def secrets_by_name(text: str, is_known: Is, *, any_value: bool = False) -> Iter
             continue
         begin = _name_begins(text, letters, at)
         is_cookie = match[_COOKIE_END] is not None
-        span, end = _cookies(text, begin, match) if is_cookie else _value_of(text, begin, match, is_known)
+        span, end = _cookies(text, begin, match) if is_cookie else _value_of(text, begin, match, is_known, density)
         if span is not None:
             yield span
             done = span[1]
+            density.masked_to(done, by_shape=False)
         elif end:
             read = match.end()  # the rest of this name may be a stem too, before the same value
             within = max(within, end)
 
 
-def _value_of(text: str, begin: int, match: re.Match[str], is_known: Is) -> tuple[Span | None, int]:
+def _value_of(
+    text: str, begin: int, match: re.Match[str], is_known: Is, density: Density
+) -> tuple[Span | None, int]:
     """Return where the secret after a name is, or None; and where the text ends that was read as its value."""
     name, start = text[begin : match.end(_MEMBER_END)], match.end()
     kind = kind_of(name)
-    is_open = match[_OPEN] or match[_COMMA] or match[_OPEN_BEHIND_BLANK]
-    look = (_QUOTED_LOOK if is_open else _BARE_LOOK).match(text, start) if kind and match[_ESCAPES] is None else None
-    if kind is None or look is None:
+    if kind is None or match[_ESCAPES] is not None:
         return None, 0
-    value = _read_value(text, look, is_json=match[_CLOSE] is not None, is_open=is_open is not None)
-    scheme = match[_SCHEME_THERE] or match[_SCHEME_BEHIND_BLANK]
-    is_alone = _ALONE.match(text, look.end()) is not None
-    if scheme:
-        is_secret = is_credential(scheme.rstrip(), value, is_alone=is_alone)
-    else:
-        is_secret = len(value) >= (SHORTEST_WEAK if kind == "weak" else SHORTEST)  # rules out most values
-    is_secret = is_secret or is_known(value)
-    form = _form(text[max(0, begin - 60) : begin], begin, match, name) if is_secret else None
-    is_alone = is_alone and _is_assigned_alone(text, match, name, look.end())
-    if form is None or not (scheme or is_known(value) or is_secret_value(kind, name, value, form, is_alone=is_alone)):
+    is_open = (match[_OPEN] or match[_COMMA] or match[_OPEN_BEHIND_BLANK]) is not None
+    look = (_QUOTED_LOOK if is_open else _BARE_LOOK).match(text, start)
+    if look is None:
+        return None, 0
+    value = _read_value(text, look, is_json=match[_CLOSE] is not None, is_open=is_open)
+    is_judged = is_known(value) or bool(match[_SCHEME_THERE] or match[_SCHEME_BEHIND_BLANK])
+    if len(value) < (SHORTEST_WEAK if kind == "weak" and not is_judged else SHORTEST):  # rules out most values
+        return None, look.end()
+    if not density.is_high(start) and not _is_secret(text, begin, match, kind, look, value, is_known):
         return None, look.end()
     if len(value) < LONGEST_LOOK:
         return (start, start + len(value)), look.end()
     whole = (_QUOTED_VALUE if is_open else _BARE_VALUE).match(text, start)
     return (start, whole.end() if whole else look.end()), look.end()
+
+
+def _is_secret(
+    text: str, begin: int, match: re.Match[str], kind: Kind, look: re.Match[str], value: str, is_known: Is
+) -> bool:
+    """Whether the value after a name is a secret, by all that is written there."""
+    name = text[begin : match.end(_MEMBER_END)]
+    form = _form(text[max(0, begin - 60) : begin], begin, match, name)
+    if form is None or is_known(value):
+        return form is not None
+    scheme = match[_SCHEME_THERE] or match[_SCHEME_BEHIND_BLANK]
+    is_alone = (scheme is not None or value.islower()) and _ALONE.match(text, look.end()) is not None
+    if scheme:
+        return is_credential(scheme.rstrip(), value, is_alone=is_alone)
+    is_alone = is_alone and _is_assigned_alone(text, match, name, look.end())
+    return is_secret_value(kind, name, value, form, is_alone=is_alone)
 
 
 def _form(before: str, begin: int, match: re.Match[str], name: str) -> Form | None:
