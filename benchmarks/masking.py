@@ -2,7 +2,7 @@
 
 `python -m benchmarks.masking [SITE-PACKAGES | --hostile]`. The texts are those of the packages that are installed here,
 and of our own making; the ratio is what counts, since both are measured in one run. `--hostile` measures texts that are
-made of the words that masking looks for, against prose of the same size.
+made of the words that masking looks for, with the slowest of them.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from trace_recorder.storage.redaction.text_masking import default_redactor
 
 SIZE = 1_000_000
 ROUNDS = 7
+BOUND = 300
+"""No text should take more milliseconds a MB."""
 ENVIRONMENT = {
     "OPENAI_API_KEY": "opaque-Key-0f-the-user-1",
     "DB_PASSWORD": "Winter-is-c0ming",
@@ -49,6 +51,16 @@ def texts() -> dict[str, str]:
     }
 
 
+def small_texts() -> dict[str, str]:
+    """JSON texts of single messages."""
+    contents = {
+        "1 KB": "List the files, then run the tests and tell me what fails. " * 17,
+        "1 KB with three names": "The key of the token is in the password file, they say; list it. " * 15,
+        "90 bytes": "Run the tests again.",
+    }
+    return {name: json.dumps({"role": "user", "content": content}) for name, content in contents.items()}
+
+
 def _of_files(root: Path, pattern: str) -> str:
     parts: list[str] = []
     for path in sorted(root.rglob(pattern)):
@@ -73,18 +85,23 @@ def fastest(act: Callable[[], object], rounds: int = ROUNDS) -> float:
     return min(times)
 
 
-def print_hostile(size: int = 60_000) -> None:
-    """Print the slowest of more than a thousand hostile texts in each way into masking, against prose."""
+def print_hostile(size: int = 30_000) -> None:
+    """Print the slowest of more than a thousand hostile texts in each way into masking, and prose beside them."""
     texts = [*hostile.pumped(size), *hostile.mixed(size, 400)]
     innocent = hostile.prose(size)
     for way, act in hostile.ways().items():
-        before = fastest(lambda: act(innocent), 10)  # noqa: B023
-        times = sorted(((fastest(lambda: act(text), 2), name) for name, text in texts), reverse=True)  # noqa: B023
-        least = min(before, fastest(lambda: act(innocent), 10))  # noqa: B023
-        print(f"\n{way}: {len(texts)} texts of {size // 1000} KB; prose takes {least * 1e9 / size:.1f} ms a MB.")
-        print(f"More than ten times as long take {sum(taken > 10 * least for taken, _ in times)} of them. The slowest:")
-        for taken, name in times[:10]:
-            print(f"{taken / least:8.1f}  {name[:150]}")
+        prose = fastest(lambda: act(innocent), 10) * 1e9 / size  # noqa: B023
+        costs = [(fastest(lambda: act(text), 2) * 1e9 / size, name, text) for name, text in texts]  # noqa: B023
+        costs = [
+            (fastest(lambda: act(text), ROUNDS) * 1e9 / size if cost > BOUND / 2 else cost, name)  # noqa: B023
+            for cost, name, text in costs
+        ]
+        costs.sort(reverse=True)
+        over, median = sum(cost > BOUND for cost, _ in costs), costs[len(costs) // 2][0]
+        print(f"\n{way}: {len(texts)} texts of {size // 1000} KB. A MB of prose takes {prose:.0f} ms, the median {median:.0f}.")
+        print(f"More than {BOUND} ms take {over}. The slowest:")
+        for cost, name in costs[:10]:
+            print(f"{cost:8.0f} ms  {name[:150]}")
 
 
 def main() -> None:
@@ -98,8 +115,8 @@ def main() -> None:
         masking, loading = (fastest(lambda: redaction.mask(text)), fastest(lambda: json.loads(text)))  # noqa: B023
         each = 1e6 / len(text)
         print(f"{name:10} {masking * each * 1e3:7.1f} ms {loading * each * 1e3:8.1f} ms {masking / loading:6.1f}")
-    small = json.dumps({"role": "user", "content": "List the files, then run the tests and tell me what fails. " * 15})
-    print(f"{'1 KB':10} {fastest(lambda: redaction.mask(small)) * 1e6:7.1f} µs")
+    for name, text in small_texts().items():
+        print(f"{name:24} {fastest(lambda: [redaction.mask(text) for _ in range(100)]) * 1e4:6.1f} µs")  # noqa: B023
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""Words that are made of beginnings of keys are masked as one; texts that only have many of them are not."""
+"""Words that are made of beginnings of keys are masked as one; texts that only have many of them are not.
+
+Values behind names that are close to each other are masked unseen; those in a file of settings are judged.
+"""
 
 from __future__ import annotations
 
@@ -52,3 +55,30 @@ def test_what_is_masked_as_one_is_masked_once() -> None:
         once = masked(text)
 
         assert masked(once) == once
+
+
+def test_a_password_behind_many_close_names_is_masked() -> None:
+    """Only so many values are judged; the values behind further names are masked whatever they are."""
+    left = masked("pw=pw.pw=word pw=" * 60 + "Winter-1s-coming there")
+
+    assert ("Winter-1s-coming" in left, left.endswith(" there"), "pw=[REDACTED:assigned-secret]" in left) == (
+        False,
+        True,
+        True,
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "DB_PASSWORD=${PASS}\n",
+        "api_key: string, ",
+        "password: str = None\n",
+        "token=next_token, key=cache_key, ",
+        '{"key": "a1", "token": 5}, ',
+        "if (auth=user.auth) { key=row.key; }\n",
+    ],
+)
+def test_values_behind_close_names_that_are_no_secrets_stay(line: str) -> None:
+    """Values that are judged to be placeholders, types and names: no such line is as dense as a hostile text."""
+    assert masked(line * 12) == line * 12

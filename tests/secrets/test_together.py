@@ -1,0 +1,52 @@
+"""Short strings of JSON are masked together: each as if it were alone."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+
+import pytest
+
+from tests.secrets.corpus import innocent, keys
+from trace_recorder.storage.redaction import json_strings
+from trace_recorder.storage.redaction.redactor import Redaction
+from trace_recorder.storage.redaction.text_masking import default_redactor
+
+REDACTION = Redaction(default_redactor, {"A_TOKEN": "x9y8z7w6v5", "DB_PASSWORD": "postgres"})
+BETWEEN = json_strings._BETWEEN
+
+
+def together(strings: list[str]) -> list[str]:
+    """What a list of strings is in JSON text that is masked."""
+    return json.loads(REDACTION.mask(json.dumps(strings))[0])
+
+
+def alone(strings: list[str]) -> list[str]:
+    """What each string is if it is the only one."""
+    return [together([string])[0] for string in strings]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_strings_next_to_each_other_are_masked_as_each_is_alone(seed: int) -> None:
+    """Names, values, keys and parts of them, cut off anywhere, of which the next string may be the continuation."""
+    random = Random(seed)
+    texts = [*(key.text for key in keys(1)), *innocent().values()]
+    strings = []
+    for text in random.sample(texts, 150):
+        cut = random.randint(0, len(text))
+        strings += [text[:cut][-250:], text[cut:][:250], random.choice(["password:", 'password": "', "curl -u ", "", "a"])]
+
+    assert together(strings) == alone(strings)
+
+
+@pytest.mark.parametrize(
+    "strings",
+    [
+        [f"a{BETWEEN}password: hunter22", "b", f"{BETWEEN}{BETWEEN}"],
+        ["password: hunter22" + BETWEEN[:5], BETWEEN[5:] + "c", BETWEEN[1:], BETWEEN[:-1]],
+        [f"password: hunter22{BETWEEN}"] * 3,
+    ],
+)
+def test_a_string_may_contain_the_text_between_two(strings: list[str]) -> None:
+    """A hostile text that has this text, or a part of it, moves nothing into another string."""
+    assert together(strings) == [text.replace("hunter22", "[REDACTED:assigned-secret]") for text in strings]
