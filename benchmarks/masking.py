@@ -98,7 +98,7 @@ def print_hostile(size: int = 30_000) -> None:
         ]
         costs.sort(reverse=True)
         over, median = sum(cost > BOUND for cost, _ in costs), costs[len(costs) // 2][0]
-        print(f"\n{way}: {len(texts)} texts of {size // 1000} KB. A MB of prose takes {prose:.0f} ms, the median {median:.0f}.")
+        print(f"\n{way}: {len(texts)} texts of {size // 1000} KB. Ms a MB: prose {prose:.0f}, the median {median:.0f}.")
         print(f"More than {BOUND} ms take {over}. The slowest:")
         for cost, name in costs[:10]:
             print(f"{cost:8.0f} ms  {name[:150]}")

@@ -34,7 +34,11 @@ def test_strings_next_to_each_other_are_masked_as_each_is_alone(seed: int) -> No
     strings = []
     for text in random.sample(texts, 150):
         cut = random.randint(0, len(text))
-        strings += [text[:cut][-250:], text[cut:][:250], random.choice(["password:", 'password": "', "curl -u ", "", "a"])]
+        strings += [
+            text[:cut][-250:],
+            text[cut:][:250],
+            random.choice(["password:", 'password": "', "curl -u ", "", "a"]),
+        ]
 
     assert together(strings) == alone(strings)
 

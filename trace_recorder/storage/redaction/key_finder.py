@@ -34,7 +34,7 @@ _IN_WORDS = "[A-Za-z0-9+/_.=~:|@%!-]"
 _HEAD = 8
 """A literal without a rare character is looked for in this many characters before a long run, and after its begin."""
 _CLOSE = 16
-"""In a list of words with one beginning each, such as names of tests, beginnings are at least that far from each other."""
+"""In a list of words with one beginning each, such as names of tests, beginnings are at least that far apart."""
 _PART_OF_WORD = re.compile(f"{_IN_WORDS}*+")
 _LONGEST_BEFORE = 1000
 
@@ -97,6 +97,7 @@ class _Finder:
         """By the mark and the characters before it."""
         self._by_letter = _table({one: f"/{one[1].sign}"[one[0] + 1 :][:2] for one in by_letter}, str.startswith)
         """By the character, and the one behind it."""
+
     @cached_property
     def search(self) -> re.Pattern[str]:
         """The search for literals, compiled when a text has a word to search."""
@@ -145,12 +146,13 @@ class _Finder:
     def _shapes_at(self, words: str, at: int, end: int) -> Sequence[Tried]:
         """Return the shapes whose literals may be there: by five letters, or if these are in none of them, by fewer."""
         if words[at] not in _MARKS or end > at + 1:
-            return self._by_letter.get(words[at : at + 2]) or self._by_letter.get(words[at], ())
+            return self._by_letter.get(words[at : at + 2]) or self._by_letter.get(words[at], [])
         for length in _HEADS:
             shapes = self._by_head.get(words[end - length if end > length else 0 : end])
             if shapes is not None:
                 return shapes
-        return ()
+        return []
+
 
 def _table(letters_of: dict[Tried, str], has: Callable[[str, str], bool]) -> dict[str, list[Tried]]:
     """Return the shapes by their letters. Those with longer letters have those as well with a part of these letters."""

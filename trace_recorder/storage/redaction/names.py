@@ -36,7 +36,7 @@ Is = Callable[[str], bool]
 MAX_NESTED = 3
 """At most this many names are examined within a value that is not secret: `a=b=c` is one value, or two names."""
 _CLOSE_NAMES = 24
-"""If more names than one in so many characters follow each other (`Density`), their values are not judged, but masked."""
+"""If more names than one in so many characters follow each other (`Density`), their values are masked unseen."""
 
 _QUOTE = r"\\{0,7}[\"'`]"
 _STEM = r"(?:pass(?:word|wd|phrase|code)?|pwd?|secrets?|token|key|auth(?:orization)?|cred(?:ential)?s?|sig(?:nature)?)"
@@ -180,9 +180,7 @@ def secrets_by_name(text: str, is_known: Is, *, any_value: bool = False) -> Iter
             within = max(within, end)
 
 
-def _value_of(
-    text: str, begin: int, match: re.Match[str], is_known: Is, density: Density
-) -> tuple[Span | None, int]:
+def _value_of(text: str, begin: int, match: re.Match[str], is_known: Is, density: Density) -> tuple[Span | None, int]:
     """Return where the secret after a name is, or None; and where the text ends that was read as its value."""
     name, start = text[begin : match.end(_MEMBER_END)], match.end()
     kind = kind_of(name)

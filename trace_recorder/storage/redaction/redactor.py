@@ -205,7 +205,7 @@ class Redaction:
         return MASK if name and self._knows_shapes and is_secret_member(name, value, self._known.short) else None
 
     def _search(self, strings: list[_String]) -> None:
-        """Mask the strings in which secrets of some kinds may be: short ones together, if they are of the same kinds."""
+        """Mask the strings in which secrets may be: short ones together, if these are of the same kinds."""
         together: dict[int, list[_String]] = defaultdict(list)
         for string in strings:
             if string.kinds and len(string.value) <= _SHORT and self._redactors == (default_redactor,):
