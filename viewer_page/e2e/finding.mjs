@@ -125,7 +125,12 @@ export function findingTests(test, setup) {
     await page.locator("figcaption", { hasText: /^Contextup to [\d.]+k tokens in a prompt$/ }).waitFor();
     await page.locator("figcaption", { hasText: /^Tokensup to [\d.]+k a call$/ }).waitFor();
     await page.locator(".chart", { hasText: "Context" }).locator("svg").hover({ position: { x: 5, y: 30 } });
-    await page.locator("figcaption", { hasText: /^Contextcall 1: [\d,]+ tokens, [\d,]+ characters, 2 messages$/ }).waitFor();
+    await page.locator("figcaption", { hasText: /^Contextcall 1: [\d,]+ tokens, 2 messages$/ }).waitFor();
+    await page.mouse.move(5, 5);
+    await page.setViewportSize({ width: 390, height: 800 });
+    const cut = () => page.locator(".chart figcaption").evaluateAll((all) =>
+      all.filter((one) => [one, ...one.children].some((part) => part.scrollWidth > part.clientWidth + 1 && part.clientWidth > 0)).length);
+    assert.equal(await cut(), 0);
     await closed(page);
   });
 
@@ -154,6 +159,11 @@ export function findingTests(test, setup) {
     await page.locator(".small-head").waitFor({ state: "detached" });
     assert.equal(await height(), whole);
     assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= 390);
+    await page.getByRole("button", { name: "Changes" }).first().click();
+    const panel = await page.locator(".panel").boundingBox();
+    const close = await page.getByLabel("Close the panel").boundingBox();
+    assert.deepEqual([panel.x, panel.y, panel.width], [0, 0, 390]);
+    assert.ok(close.x > 340 && close.y < 30, `the button is at ${close.x}, ${close.y}`);
     await closed(page);
   });
 }

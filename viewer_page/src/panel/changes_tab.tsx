@@ -45,7 +45,8 @@ function Summary({ call, before }: { call: Call; before: Call | undefined }) {
   ].filter(Boolean);
   return (
     <p class="diff-summary">
-      {RELATIONS[call.prompt.relation]}{" "}
+      {RELATIONS[call.prompt.relation]}
+      {before && " "}
       {before && (
         <button type="button" class="link" onClick={() => openCall(before.number, "changes")}>
           {visible(before.id)}

@@ -71,10 +71,9 @@ function chartsOf(calls: Call[]): Chart[] {
       most: Math.max(...context),
       figure: (call) =>
         [
-          call.prompt_tokens === null ? "" : `${count(call.prompt_tokens)} tokens`,
-          `${count(call.prompt.characters)} characters`,
+          call.prompt_tokens === null ? `${count(call.prompt.characters)} characters` : `${count(call.prompt_tokens)} tokens`,
           plural(call.prompt.count, "message"),
-        ].filter(Boolean).join(", "),
+        ].join(", "),
       scale: `${short(Math.max(...context))} ${unit} in a prompt`,
     },
     {
