@@ -1,7 +1,8 @@
 // Finding one's way: costs in the list, filters in the address, the zoom, what a search marks, a phone.
 import assert from "node:assert/strict";
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { closed, oneFile } from "./setup.mjs";
+import { closed, line, oneFile, python } from "./setup.mjs";
 
 const PHONE = { width: 390 };
 
@@ -28,6 +29,17 @@ export function findingTests(test, setup) {
     const copy = await setup().page({ at: file });
     await copy.locator(".run-figures .cost dd", { hasText: listed }).waitFor();
     await closed(copy);
+  });
+
+  test("a directory without runs says so, and a list without matches says that", async () => {
+    const empty = join(setup().directory, "empty");
+    mkdirSync(empty);
+    const server = python("trace_recorder", "view", empty, "--port", "0", "--no-browser");
+    const page = await setup().page({ at: await line(server, /http:\S+token=[\w-]+/) });
+    await page.getByText("There are no runs here yet.").waitFor();
+    await page.goto(`${setup().address}#/?text=nothing-has-this-name`);
+    await page.getByText("No run matches.").waitFor();
+    await closed(page);
   });
 
   test("filters and the order of the list are in the address: after a reload, and on the way back", async () => {

@@ -167,7 +167,9 @@ function Table({ shown, identities, order, setOrder, chosen, marked, mark, price
             ) : null;
           })}
         </div>
-        {shown.length === 0 && <p class="empty muted">No run matches.</p>}
+        {shown.length === 0 && (
+          <p class="empty muted">{identities.size === 0 ? "There are no runs here yet. A run appears when its recording begins." : "No run matches."}</p>
+        )}
       </div>
     </div>
   );
