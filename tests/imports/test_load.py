@@ -21,6 +21,8 @@ from tests.json_strategies import json_values
 from tests.processes import ROOT
 from trace_recorder import Trajectory, TrajectoryFormatError, TrajectoryRecorder, load
 from trace_recorder.derive.interactions import interaction_of
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.recording.imported_runs import import_file
 from trace_recorder.storage.journal_reader import read
 from trace_recorder.values.messages import Payload
 
@@ -289,6 +291,22 @@ def loaded(path: Path) -> str:
         repr((step, step.llm_messages))
     json.dumps([trajectory.to_document(), trajectory.to_document("delta")])
     return "usable"
+
+
+def test_a_document_of_another_tool_states_its_origin(tmp_path: Path) -> None:
+    """As `import` writes it: the format, an id and the file; and the metrics, which Trae's documents lack."""
+    atif = {"schema_version": "ATIF-v1.7", "session_id": "s", "agent": {"name": "x", "version": "1"}, "steps": []}
+    for name, document in {"trae-agent": TRAE, "atif": atif}.items():
+        path = tmp_path / f"{name}.json"
+        path.write_text(json.dumps(document))
+        loaded = load(path)
+        [written] = import_file(Source(path), tmp_path / "imported")
+        imported = load(written.path)
+
+        identity = {"trae-agent": "trae-agent", "atif": "s"}[name]
+        assert loaded.metadata["imported_from"] == {"format": name, "id": identity, "file": path.name}
+        assert imported.metadata["imported_from"].keys() - {"sha256"} == {"format", "id", "file"}
+        assert imported.metrics == {**loaded.metrics, "redactions": 0}
 
 
 def test_a_document_of_trae_agent_loads(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from trace_recorder.guard import try_call
 from trace_recorder.storage import journal_lock, journal_reader
 from trace_recorder.storage.paths import document_path_for, journal_path_for
 from trace_recorder.values.messages import Payload
+from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import Gap, Status, Trajectory
 
 _BEGIN = b'{"seq":1,"time":"'
@@ -116,12 +117,21 @@ def _load_own(source: _Source) -> Trajectory:
     document = source.document
     atif = import_module("trace_recorder.imports.atif.document")  # few programs read others' files
     if atif.is_atif(document):
-        read: Trajectory = atif.from_atif(document, str(path))
-        return replace(read, path=path)
+        return _imported(atif.from_atif(document, str(path)), "atif", path)
     try:
-        return replace(_settled(from_document(document, str(path))), path=path)
+        own = replace(_settled(from_document(document, str(path))), path=path)
     except TrajectoryFormatError as error:
         raise NotOwnError(str(error)) from None
+    return _imported(own, "trae-agent", path) if "schema_version" not in document else own
+
+
+def _imported(read: Trajectory, format_name: str, path: Path) -> Trajectory:
+    """Return the run of another tool with its origin and metrics, as `import` writes them."""
+    formats = import_module("trace_recorder.imports.foreign.formats")
+    identity = read.trajectory_id or path.name.partition(".")[0]
+    origin = {"format": format_name, "id": identity, "file": formats.masked_name(path.name)}
+    metrics = read.metrics or metrics_of(read.llm_interactions, read.agent_steps)
+    return replace(read, path=path, metadata={**read.metadata, formats.IMPORTED_FROM: origin}, metrics=metrics)
 
 
 def _load_foreign(source: _Source, otherwise: TrajectoryFormatError) -> Iterator[Trajectory]:

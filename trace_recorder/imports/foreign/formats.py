@@ -10,7 +10,7 @@ from typing import NoReturn
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.guard import try_call
 from trace_recorder.imports.foreign.import_format import IMPORT_FORMATS
-from trace_recorder.imports.foreign.layout import journal_lines
+from trace_recorder.imports.foreign.layout import IMPORTED_FROM, journal_lines
 from trace_recorder.imports.foreign.run import (
     UNANSWERED,
     UNSEEN,
@@ -26,7 +26,7 @@ from trace_recorder.imports.foreign.run import (
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.storage.redaction.text_masking import default_redactor
 
-__all__ = ("Source", "format_of", "journal_lines", "read_runs")
+__all__ = ("IMPORTED_FROM", "Source", "format_of", "journal_lines", "read_runs")
 
 
 def format_of(source: Source) -> str | None:

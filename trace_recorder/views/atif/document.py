@@ -12,8 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.errors import EmptyTrajectoryError
 from trace_recorder.imports.atif.extra_members import EXTRA_KEY, UNKNOWN_VERSION, kept_in, totals, with_costs
+from trace_recorder.imports.foreign.layout import IMPORTED_FROM
 from trace_recorder.values.messages import Payload, Tool, without_none
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.atif.media import Media, has_audio
@@ -164,7 +166,10 @@ class _Writer:
         derived = self._kept.get("derived", ())
         for name in ("trajectory_id", "schema_version", "history", "metrics", "metadata", *derived):
             left.pop(name, None)
-        metadata = {name: value for name, value in self.trajectory.metadata.items() if name != EXTRA_KEY}
+        of_atif = {EXTRA_KEY}
+        if as_dict(self.trajectory.metadata.get(IMPORTED_FROM)).get("format") == EXTRA_KEY:
+            of_atif.add(IMPORTED_FROM)  # whoever reads the document states it again
+        metadata = {name: value for name, value in self.trajectory.metadata.items() if name not in of_atif}
         return left | without_none(metadata=metadata or None)
 
 
