@@ -62,12 +62,13 @@ if TYPE_CHECKING:
     from trace_recorder.rerun.tools import ReplayedToolError
     from trace_recorder.storage.redaction.redactor import Redactor
     from trace_recorder.storage.redaction.text_masking import default_redactor
+    from trace_recorder.tables.arrow import to_arrow
+    from trace_recorder.tables.dataframes import to_dataframe
     from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
     from trace_recorder.values.messages import LLMResponse, Message, ToolCall, ToolResult, Usage
     from trace_recorder.values.trajectory import AgentStep, Gap, Reward, Trajectory
     from trace_recorder.viewer.notebook import display
     from trace_recorder.views.comparison.trajectory_diff import diff
-    from trace_recorder.views.dataframes import to_dataframe
 
     fork = Fork
     replay = Replay
@@ -129,6 +130,7 @@ __all__ = [
     "results_in_any_order",
     "reward",
     "step",
+    "to_arrow",
     "to_dataframe",
     "tool",
     "tool_call",
@@ -191,6 +193,8 @@ _MODULES = {
     "rerun.tools": ("ReplayedToolError",),
     "storage.redaction.redactor": ("Redactor",),
     "storage.redaction.text_masking": ("default_redactor",),
+    "tables.arrow": ("to_arrow",),
+    "tables.dataframes": ("to_dataframe",),
     "values.llm_interaction": (
         "Attempt",
         "LLMInteraction",
@@ -210,7 +214,6 @@ _MODULES = {
     ),
     "viewer.notebook": ("display",),
     "views.comparison.trajectory_diff": ("diff",),
-    "views.dataframes": ("to_dataframe",),
 }
 """Where each public name is; it is imported when it is asked for, since few programs need all of them."""
 _ALIASES = {"fork": "Fork", "replay": "Replay"}

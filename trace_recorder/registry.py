@@ -46,7 +46,7 @@ class Records(Mapping[str, R]):
     def __getitem__(self, name: str) -> R:
         found = self._registered.get(name) or self._imported.get(name)
         if found is None:
-            module = import_module(f"trace_recorder.{self._room}.{self._modules[name]}")
+            module = import_module(".".join(filter(None, ("trace_recorder", self._room, self._modules[name]))))
             found = self._imported[name] = getattr(module, self._attribute)
         return found
 
@@ -147,20 +147,21 @@ IMPORT_FORMATS: Records[Any] = Records(
 """The formats of other tools (`imports/foreign/import_format.py`), in the order in which they are asked."""
 
 EXPORT_FORMATS: Records[Any] = Records(
-    "views",
+    "",
     "FORMAT",
     {
-        "atif": "atif.document",
-        "hierarchy": "hierarchy.document",
-        "inspect": "inspect.log",
-        "invariant": "invariant.dataset",
-        "openai": "training.openai_finetuning",
-        "otlp": "otlp.otlp_json",
-        "session-traces": "session_traces",
-        "toolbrain": "toolbrain.turns",
-        "traces": "pi_sessions",
-        "trae": "trae",
-        "trl": "training.trl",
+        "atif": "views.atif.document",
+        "hierarchy": "views.hierarchy.document",
+        "inspect": "views.inspect.log",
+        "invariant": "views.invariant.dataset",
+        "openai": "views.training.openai_finetuning",
+        "otlp": "views.otlp.otlp_json",
+        "parquet": "tables.parquet",
+        "session-traces": "views.session_traces",
+        "toolbrain": "views.toolbrain.turns",
+        "traces": "views.pi_sessions",
+        "trae": "views.trae",
+        "trl": "views.training.trl",
     },
 )
 """The formats that `export` writes (`views/export_format.py`)."""

@@ -331,6 +331,7 @@ def test_help_names_the_commands() -> None:
         ["grep", "Search runs: in prompts, answers, and tools."],
         ["find", "Search runs by what they are and by what was said."],
         ["index", "Make the index of a directory of runs, or bring it up to date."],
+        ["sql", "Query runs with SQL."],
         ["validate", "Check that files are complete and consistent."],
         ["recover", "Rebuild the .json of runs from their journals."],
         ["export", "Write runs in another format."],

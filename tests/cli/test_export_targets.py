@@ -20,7 +20,7 @@ from trace_recorder import TrajectoryRecorder
 from trace_recorder.cli.export_names import unique_names
 from trace_recorder.views.export_format import EXPORT_FORMATS
 
-FILES = [name for name, row in EXPORT_FORMATS.items() if row.kind != "rows"]
+FILES = [name for name, row in EXPORT_FORMATS.items() if row.kind in {"documents", "sessions"}]
 ROWS = [name for name, row in EXPORT_FORMATS.items() if row.kind == "rows"]
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 

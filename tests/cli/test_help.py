@@ -20,6 +20,7 @@ USAGE = {
     "grep": "PATTERN [PATH...]",
     "find": "QUERY [PATH...]",
     "index": "[DIR]",
+    "sql": "QUERY [PATH...]",
     "validate": "[PATH...]",
     "recover": "[PATH...]",
     "export": "[PATH...]",

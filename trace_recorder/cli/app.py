@@ -26,6 +26,7 @@ COMMANDS = {
     "grep": "grep:grep",
     "find": "find:find",
     "index": "index:index",
+    "sql": "sql_command:sql",
     "validate": "validate_command:validate_",
     "recover": "recover:recover",
     "export": "export:export",

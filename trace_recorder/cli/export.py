@@ -63,7 +63,7 @@ Form = Annotated[
         "--parser",
         metavar="FORM",
         help="trl: messages, prompt_completion, tokens; hierarchy: turn, message; toolbrain: calls, code, react; "
-        "otlp: genai, genai-0.1, openinference, both; inspect: json, eval.",
+        "otlp: genai, genai-0.1, openinference, both; inspect: json, eval; parquet: tables, scout.",
         autocompletion=_complete_form,
     ),
 ]
@@ -81,7 +81,7 @@ IncludeIncomplete = Annotated[
     ),
 ]
 Endpoint = Annotated[str | None, typer.Option(metavar="URL", help="otlp, langfuse, langsmith: send the runs there.")]
-Resume = Annotated[bool, typer.Option("--resume", help="With --endpoint: send only what did not arrive before.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Send only what did not arrive before; parquet: go on.")]
 NoContent = Annotated[
     bool, typer.Option("--no-content", help="otlp and services: leave out what was said and what tools gave.")
 ]
@@ -136,7 +136,7 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
     if endpoint or name in _SERVICES:
         _send_spans(paths, name, endpoint, form, spans, header or [], resume=resume)
         return
-    _check_spans(name, of_spans=no_content or new_messages, of_sending=resume or bool(header))
+    _check_spans(name, of_spans=no_content or new_messages, of_sending=(resume and name != "parquet") or bool(header))
     check_names([name], (*EXPORT_FORMATS, *_SERVICES), "--format")
     about = parse_key_values(metadata or [], "--metadata") | ({"name": dataset} if dataset else {})
     options = tuple(spans.items()) if name == "otlp" else ()
@@ -144,7 +144,7 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
         runs = paths
         target = _target(name, out, len(runs))
         exported = Export(
-            Conversion(name, form, include_incomplete, force, options), target, about, jobs_for(runs, jobs)
+            Conversion(name, form, include_incomplete, force, resume, options), target, about, jobs_for(runs, jobs)
         )
         exported.conversion.view()  # misuse is reported before anything is read
         exported.run(runs)

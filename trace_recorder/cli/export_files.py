@@ -11,9 +11,10 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import IO, TypeVar
 
@@ -27,6 +28,7 @@ from trace_recorder.cli.export_run import (
     export_files,
     json_line,
     rows_of,
+    tables_of,
     write_text,
 )
 from trace_recorder.cli.jobs import in_order
@@ -52,8 +54,7 @@ class Target:
 
         A directory is one that is there, ends in a slash, or has a name that does not end in .json, .jsonl or .eval.
         """
-        find = _file_of_rows if EXPORT_FORMATS[name].kind == "rows" else _place_of_files
-        return find(name, out, runs)
+        return _TARGETS.get(EXPORT_FORMATS[name].kind, _place_of_files)(name, out, runs)
 
 
 def _file_of_rows(name: str, out: str | None, _: int) -> Target:
@@ -71,6 +72,18 @@ def _place_of_files(name: str, out: str | None, runs: int) -> Target:
     if runs > 1:
         raise ValueError(f"{out} is a file, and {name} writes one for each of {runs} runs: name a directory")
     return Target(file=path)
+
+
+def _directory_of_tables(name: str, out: str | None, _: int) -> Target:
+    if out is None or Path(out).is_file():
+        raise ValueError(f"{name} writes files of several tables: say with -o in which directory")
+    return Target(directory=Path(out))
+
+
+_TARGETS: Mapping[str, Callable[[str, str | None, int], Target]] = {
+    "rows": _file_of_rows,
+    "tables": _directory_of_tables,
+}
 
 
 def _is_directory(out: str) -> bool:
@@ -91,6 +104,8 @@ class Export:
         """Export every run. Raises OSError where the output cannot be written, FileExistsError before anything is."""
         if EXPORT_FORMATS[self.conversion.name].kind == "rows":
             self._rows(runs)
+        elif EXPORT_FORMATS[self.conversion.name].kind == "tables" and self.target.directory is not None:
+            self._tables(runs, self.target.directory)
         elif self.target.directory is not None:
             self._files(runs, self.target.directory)
         elif self.target.file is not None:
@@ -103,6 +118,8 @@ class Export:
         yield from self.total.empty
         written = "row" if EXPORT_FORMATS[name].kind == "rows" else "file"
         yield f"{pluralize(counts['runs'], 'run')} as {name}: {pluralize(counts[f'{written}s'], written)}, in {where}"
+        if counts["there"]:
+            yield f"{pluralize(counts['there'], 'run')} there already"
         if counts["running"]:
             yield f"{pluralize(counts['running'], 'run')} still going on: exported as far as they are"
         yield from (f"left out: {number} x {what}" for what, number in sorted(self.total.left_out.items()))
@@ -155,6 +172,19 @@ class Export:
         names = unique_names(runs, ["metadata"] if self.metadata else [])
         for _ in self._outcomes(partial(export_files, self.conversion, directory), [*zip(runs, names, strict=True)]):
             pass  # it is counted, and on file
+        self._write_metadata(directory / "metadata.json")
+
+    def _tables(self, runs: Sequence[Path], directory: Path) -> None:
+        """Write the rows of all runs into the files of tables, or the rows of the runs that are not there yet."""
+        given, parquet = self.conversion, import_module("trace_recorder.tables.parquet")
+        tables = parquet.FORMS[given.form or "tables"]
+        with parquet.TableFiles(directory, tables, resume=given.resume, force=given.force) as files:
+            missing = [run for run in runs if not files.has(run)]
+            self.total.counts["there"] = len(runs) - len(missing)
+            for outcome in self._outcomes(partial(tables_of, given), missing):
+                for rows in outcome.rows:
+                    files.add(rows)
+        self.total.counts["files"] = files.files
         self._write_metadata(directory / "metadata.json")
 
     def _file(self, runs: Sequence[Path], out: Path) -> None:

@@ -32,13 +32,14 @@ _NOTHING = "there is nothing in it that this format can hold"
 class Conversion:
     """What runs become: a format in one of its forms. `force` replaces files that exist.
 
-    `options` are arguments of the view, by name.
+    `resume` goes on with tables that were written in part. `options` are arguments of the view, by name.
     """
 
     name: str
     form: str | None = None
     include_incomplete: bool = False
     force: bool = False
+    resume: bool = False
     options: tuple[tuple[str, bool], ...] = ()
 
     def view(self) -> ReportingView:
@@ -80,6 +81,14 @@ def rows_of(conversion: Conversion, run: Path) -> Outcome:
     """Make rows of a run."""
     outcome = Outcome()
     outcome.rows = [row for _, row in _outputs(conversion, run, OutputPlace(run.stem), outcome)]
+    return outcome
+
+
+def tables_of(conversion: Conversion, run: Path) -> Outcome:
+    """Make rows of a run for each table; all of them are one row of the outcome."""
+    outcome = Outcome()
+    tables = _outputs(conversion, run, OutputPlace(run.stem), outcome)
+    outcome.rows = [dict(tables)] if tables else []
     return outcome
 
 

@@ -14,10 +14,10 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.view import View
 
-Kind = Literal["rows", "documents", "sessions"]
+Kind = Literal["rows", "documents", "sessions", "tables"]
 Option = Literal["include_incomplete", "content", "new_messages"]
 Piece = tuple[str, Payload]
-"""The name of a file with its content, or a row without a name."""
+"""The name of a file with its content, a row without a name, or the name of a table with the rows of a run."""
 ReportingView = Callable[..., tuple[Payload, Counter[str]]]
 """A view that also returns what it left out: for an iterator, that is complete when the iterator ends."""
 
@@ -52,10 +52,16 @@ def rows(made: Iterable[Payload], _: OutputPlace) -> Iterator[Piece]:
         yield "", row
 
 
+def tables(made: Mapping[str, Payload], _: OutputPlace) -> Iterator[Piece]:
+    """Yield the rows of a run in each table."""
+    yield from made.items()
+
+
 _PIECES: Mapping[Kind, Callable[[Any, OutputPlace], Iterator[Piece]]] = {
     "documents": documents,
     "rows": rows,
     "sessions": sessions,
+    "tables": tables,
 }
 
 
@@ -66,7 +72,7 @@ class ExportFormat:
     name: str
     """How `export --format` calls it."""
     kind: Kind
-    """What a run becomes: rows of one file for all runs, a document, or sessions, each a file of lines."""
+    """What a run becomes: rows of one file for all runs, a document, sessions, each a file of lines, or rows of tables."""
     view: View[..., Any]
     """Makes it of a run."""
     arguments: Callable[[Trajectory, OutputPlace], tuple[Any, ...]] = lambda trajectory, _: (trajectory,)

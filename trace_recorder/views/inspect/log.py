@@ -94,18 +94,14 @@ def _sample(run: Trajectory, identity: str, scores: dict[str, Payload]) -> dict[
     tree = SpanTree.of(run)
     events = Events(tree)
     happened = events.all(run.metadata["agent"] if isinstance(run.metadata.get("agent"), str) else "agent")
-    main = [one for one in tree.calls if one.answered and agent_key(one) is None] or [*tree.calls]
-    last = main[-1] if main else None
-    output = output_of(last) if last else None
-    messages = [*map(message_of, last.input_messages)] if last and last.source.has_request() else []
-    answer = [choice["message"] for choice in output["choices"][:1]] if output else []
+    messages, output = last_conversation(tree.calls)
     asked = [message for message in messages if message["role"] == "user"][:1]
     return {
         "id": identity,
         "epoch": 1,
         "input": text_of_value(run.task) if run.task is not None else asked or "",
         "target": "",
-        "messages": [*messages, *answer],
+        "messages": messages,
         **without_none(output=output),
         "scores": scores,
         "metadata": _about(run),
@@ -122,6 +118,16 @@ def _sample(run: Trajectory, identity: str, scores: dict[str, Payload]) -> dict[
         ),
         "uuid": identity,
     }
+
+
+def last_conversation(calls: Sequence[LLMInteraction]) -> tuple[list[Payload], Payload]:
+    """Return the prompt of the main agent's last answered call with its answer, and the output of that call."""
+    main = [one for one in calls if one.answered and agent_key(one) is None] or [*calls]
+    if not main:
+        return [], None
+    last, output = main[-1], output_of(main[-1])
+    messages: list[Payload] = [*map(message_of, last.input_messages)] if last.source.has_request() else []
+    return [*messages, *(choice["message"] for choice in output["choices"][:1])], output
 
 
 def _scores(run: Trajectory) -> dict[str, Payload]:

@@ -150,8 +150,8 @@ def test_runs_of_every_shape_have_the_same_columns(
 
 def test_another_table_is_refused(run: Trajectory) -> None:
     """The error names those that there are."""
-    with pytest.raises(ValueError, match="one of runs, calls, steps, tool_calls"):
-        to_dataframe(run, of="messages")  # type: ignore[arg-type]  # what the test is of
+    with pytest.raises(ValueError, match="one of runs, calls, steps, tool_calls, messages, rewards"):
+        to_dataframe(run, of="transcripts")  # type: ignore[arg-type]  # what the test is of
 
 
 def test_a_library_that_is_not_installed_is_named(run: Trajectory) -> None:

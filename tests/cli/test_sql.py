@@ -1,0 +1,87 @@
+"""`trace-recorder sql`: queries over runs and over exported tables, what is printed, and how it exits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.invoking import invoke, recorded
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """A directory with three runs, one of which did not succeed."""
+    for number, success in enumerate((True, True, False)):
+        recorded(tmp_path / "runs" / f"run{number}.json", f"answer {number}", success=success)
+    return tmp_path / "runs"
+
+
+QUERY = "select c.content, r.success from runs r join calls c using (file) order by 1"
+
+
+def test_a_query_of_runs_is_that_of_their_export(runs: Path, tmp_path: Path) -> None:
+    """The same answer, as lines and as JSON, whether the tables are made for the query or were before."""
+    invoke("export", runs, "-f", "parquet", "-o", tmp_path / "out")
+    said = [invoke("sql", QUERY, where, *more) for where in (runs, tmp_path / "out") for more in ([], ["--json"])]
+
+    assert [one.exit_code for one in said] == [0] * 4
+    assert said[0].stdout == said[2].stdout == ("content   success\nanswer 0  true\nanswer 1  true\nanswer 2  false\n")
+    assert said[1].stdout == said[3].stdout
+    assert json.loads(said[1].stdout) == [{"content": f"answer {number}", "success": number < 2} for number in range(3)]
+
+
+def test_a_table_may_be_used_twice(runs: Path) -> None:
+    """As a query that compares runs does."""
+    said = invoke("sql", "select count(*) from messages a, messages b where a.file < b.file", runs)
+
+    assert said.stdout.split() == ["count_star()", "3"]
+
+
+def test_values_of_sql_are_json(runs: Path) -> None:
+    """Times in ISO 8601, structures as objects, and no row as an empty list."""
+    query = (
+        "select timestamptz '2025-06-12 20:00:00+00' as t, 1.5::decimal(3, 1) as d, call_ranges from messages limit 1"
+    )
+    [row] = json.loads(invoke("sql", query, runs, "--json").stdout)
+
+    assert row["t"].startswith("2025-06-12T")
+    assert (row["d"], row["call_ranges"]) == (1.5, [{"first": 1, "last": 1}])
+    assert invoke("sql", "select 1 where false", runs, "--json").stdout == "[]\n"
+    assert invoke("sql", "select file from rewards", runs).stdout == "file\n"
+
+
+def test_a_long_cell_is_cut_unless_all_of_it_is_asked_for(runs: Path) -> None:
+    """Control characters and line breaks are escaped."""
+    query = "select 'a\n\x1b' || repeat('b', 100) as t"
+    short, full = (invoke("sql", query, runs, *more).stdout.splitlines()[1] for more in ([], ["--full"]))
+
+    assert (len(short), short[-3:], full[-4:]) == (60, "...", "bbbb")
+    assert "\x1b" not in full
+    assert full.startswith("a\\n")
+
+
+def test_a_run_that_cannot_be_read_is_named(runs: Path) -> None:
+    """The others are queried, and the exit code is 1."""
+    (runs / "damaged.json").write_text("{")
+    result = invoke("sql", "select count(*) as n from runs", runs)
+
+    assert (result.exit_code, result.stdout) == (1, "n\n3\n")
+    assert str(runs / "damaged.json") in result.stderr
+
+
+@pytest.mark.parametrize("query", ["selec", "select no from runs", "select * from nothing"])
+def test_a_query_that_is_wrong_is_reported(runs: Path, query: str) -> None:
+    """In one sentence."""
+    result = invoke("sql", query, runs)
+
+    assert (result.exit_code, result.stdout, len(result.stderr.splitlines())) == (1, "", 1)
+    assert "Error: " in result.stderr
+
+
+def test_tables_and_runs_are_not_mixed(runs: Path, tmp_path: Path) -> None:
+    """Their rows would be counted twice."""
+    invoke("export", runs, "-f", "parquet", "-o", tmp_path / "out")
+
+    assert invoke("sql", "select 1", tmp_path / "out", runs).exit_code == 1

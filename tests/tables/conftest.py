@@ -1,0 +1,5 @@
+"""The runs of every shape that views are tested with."""
+
+from tests.views.conftest import paths, trajectories
+
+__all__ = ["paths", "trajectories"]

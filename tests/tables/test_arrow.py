@@ -1,0 +1,143 @@
+"""Runs as tables of Arrow: their types, their rows, and each message once with the calls that hold it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from itertools import chain
+from pathlib import Path
+from typing import Any, get_args
+
+import polars
+import pyarrow
+import pytest
+
+from trace_recorder import Reward, Trajectory, TrajectoryRecorder, load, to_arrow, to_dataframe
+from trace_recorder.tables.columns import Of
+
+OF: tuple[Of, ...] = get_args(Of)
+
+
+def _flat(value: Any) -> Any:
+    """A value of Arrow as a data frame has it."""
+    if isinstance(value, list) and value and value[0].keys() == {"name", "value"}:
+        value = {one["name"]: one["value"] for one in value}
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
+
+
+@pytest.mark.parametrize("of", [one for one in OF if one != "runs"])
+def test_the_rows_are_those_of_data_frames(trajectories: Mapping[str, Trajectory], of: Of) -> None:
+    """The same columns in the same order, and the same values; structures are JSON in a frame."""
+    table = to_arrow(trajectories.values(), of=of)
+    frame = to_dataframe(trajectories.values(), of=of, library="polars")
+
+    assert table.column_names == frame.columns
+    without_origins = [name for name in frame.columns if name != "replayed_from"]
+    assert [{name: _flat(row[name]) for name in without_origins} for row in table.to_pylist()] == frame.select(
+        without_origins
+    ).to_dicts()
+
+
+def test_fixed_forms_are_types_of_arrow(trajectories: Mapping[str, Trajectory]) -> None:
+    """Times, rewards, tool calls and the calls of a message; what has no fixed form is JSON."""
+    [run] = to_arrow(trajectories["tools"], of="runs").to_pylist()
+    messages = to_arrow(trajectories["tools"], of="messages").to_pylist()
+    [called] = [row["requested_calls"] for row in messages if row["requested_calls"]][:1]
+
+    assert run["started_at"] == trajectories["tools"].started_at
+    assert run["rewards"] == [{"name": one.name, "value": one.value} for one in trajectories["tools"].rewards[:1]]
+    assert json.loads(run["metadata"]) == trajectories["tools"].metadata
+    assert set(called[0]) == {"call_id", "name", "arguments"}
+    assert (
+        str(to_arrow([], of="messages").schema.field("call_ranges").type)
+        == "list<item: struct<first: int64, last: int64>>"
+    )
+
+
+def _held(rows: list[dict[str, Any]], numbers: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+    """Pairs of a call and a message, as the table of messages has them."""
+    calls = {number: identity for identity, number in numbers.items()}
+    for row in rows:
+        for place in chain.from_iterable(range(one["first"], one["last"] + 1) for one in row["call_ranges"]):
+            yield calls[place], row["message_number"]
+
+
+def _documents(prompt: Any) -> Iterator[str]:
+    for message in prompt:
+        yield json.dumps(message.to_document(), sort_keys=True)
+
+
+def test_each_message_is_there_once_with_the_calls_that_hold_it(trajectories: Mapping[str, Trajectory]) -> None:
+    """As a plain loop over all prompts finds it, in runs of every shape."""
+    for run in trajectories.values():
+        rows = to_arrow(run, of="messages").to_pylist()
+        numbers = {row["interaction_id"]: row["call_number"] for row in to_arrow(run, of="calls").to_pylist()}
+        found: dict[str, set[str]] = {}
+        for one in run.llm_interactions:
+            for document in _documents(one.input_messages):
+                found.setdefault(document, set()).add(one.interaction_id)
+        holders: dict[int, set[str]] = {row["message_number"]: set() for row in rows}
+        for call, number in _held(rows, numbers):
+            holders[number].add(call)
+
+        assert sorted(map(sorted, holders.values())) == sorted(map(sorted, found.values()))
+        assert [row["held_by"] for row in rows] == [len(holders[row["message_number"]]) for row in rows]
+        assert all(row["first_call"] in holders[row["message_number"]] for row in rows)
+
+
+def test_agents_that_take_turns_need_few_ranges_a_message(tmp_path: Path) -> None:
+    """The calls of one conversation have numbers that follow each other, as soon as its prompts are remembered."""
+    with TrajectoryRecorder(tmp_path / "run.json") as recorder:
+        histories: dict[str, list[Any]] = {"a": [], "b": []}
+        for turn in range(40):
+            for name, history in histories.items():
+                history.append({"role": "user", "content": f"{name} {turn}"})
+                recorder.record_llm_interaction(history, {"content": "ok"}, "openai", "m")
+                history.append({"role": "assistant", "content": f"ok {name} {turn}"})
+    rows = to_arrow(load(tmp_path / "run.json"), of="messages").to_pylist()
+
+    assert len(rows) == 2 * (40 + 39)
+    assert max(len(row["call_ranges"]) for row in rows) <= 8
+    assert sorted(row["held_by"] for row in rows)[-2:] == [40, 40]
+
+
+def test_a_value_of_another_type_is_null() -> None:
+    """A file may have anything in the place of a number or a time, and half of a surrogate pair in a text."""
+    huge: Any = 2**70
+    run = Trajectory(task="a\ud800", execution_time=10**400, success="yes", start_time="0001-01-01T00:00:00+14:00")  # type: ignore[arg-type]
+    reward = Reward("r", huge, weight=True, step_number=huge, timestamp="soon")
+    [row] = to_arrow(run, of="runs").to_pylist()
+    [scored] = to_arrow(Trajectory(rewards=(reward,)), of="rewards").to_pylist()
+
+    assert (row["task"], row["duration_seconds"], row["success"], row["started_at"]) == ("a\ufffd", None, None, None)
+    assert (scored["value"], scored["weight"], scored["step_number"], scored["timestamp"]) == (
+        2.0**70,
+        None,
+        None,
+        None,
+    )
+
+
+def test_times_are_in_utc() -> None:
+    """Whatever offset a file has."""
+    [row] = to_arrow(Trajectory(start_time="2025-06-12T22:00:00+02:00"), of="runs").to_pylist()
+
+    assert row["started_at"] == datetime(2025, 6, 12, 20, tzinfo=UTC)
+
+
+def test_no_run_is_a_table_without_rows() -> None:
+    """With all columns, in their types."""
+    table = to_arrow([], of="rewards")
+
+    assert (table.num_rows, str(table.schema.field("timestamp").type)) == (0, "timestamp[us, tz=UTC]")
+    assert isinstance(table, pyarrow.Table)
+    assert polars.from_arrow(table).is_empty()
+
+
+def test_another_table_is_refused() -> None:
+    """The error names those that there are; a path is refused too."""
+    with pytest.raises(ValueError, match="one of runs, calls, steps, tool_calls, messages, rewards"):
+        to_arrow([], of="transcripts")  # type: ignore[arg-type]  # what the test is of
+    with pytest.raises(TypeError, match=r"to_arrow\(load\('run.json'\)\)"):
+        to_arrow("run.json")  # type: ignore[arg-type]  # what the test is of

@@ -1,0 +1,52 @@
+"""docs/tables.md has the columns that the code has."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tests.cli.invoking import invoke, recorded
+from tests.processes import ROOT
+from trace_recorder.tables.arrow import schema_of
+from trace_recorder.tables.columns import TABLES, TableName
+from trace_recorder.tables.sql import query_exports
+
+PAGE = (ROOT / "docs" / "tables.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_the_page_has_the_columns(table: TableName) -> None:
+    """By name, type of Arrow, and meaning, in their order."""
+    section = PAGE.partition(f"\n### {table}\n")[2].partition("\n### ")[0]
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*) \|$", section, re.MULTILINE)
+
+    assert rows == [
+        (column.name, str(field.type), column.meaning)
+        for column, field in zip(TABLES[table], schema_of(table), strict=True)
+    ]
+
+
+def test_a_column_means_the_same_in_every_table() -> None:
+    """Where a table has another meaning, its columns are Scout's, or of the run or the tool by their names."""
+    meanings: dict[str, set[str]] = {}
+    for table, columns in TABLES.items():
+        for column in columns if table != "transcripts" else ():
+            meanings.setdefault(column.name, set()).add(column.meaning)
+
+    assert {name for name, found in meanings.items() if len(found) > 1} <= {"success", "name"}
+
+
+def test_the_queries_of_the_page_run(tmp_path: Path) -> None:
+    """Over the tables of an export."""
+    recorded(tmp_path / "runs" / "run.json", "permission denied")
+    invoke("export", tmp_path / "runs", "-f", "parquet", "-o", tmp_path / "tables")
+    queries = [one for block in re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL) for one in block.split(";")]
+
+    assert len([one for one in queries if one.strip()]) == 3
+    for query in filter(str.strip, queries):
+        with query_exports(query, [tmp_path / "tables"]) as result:
+            assert isinstance(result, duckdb.DuckDBPyConnection)
+            result.fetchall()

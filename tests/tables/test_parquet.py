@@ -1,0 +1,177 @@
+"""Tables as files of Parquet: whole runs in each part, names only for files that are whole, and going on."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+
+from tests.cli.invoking import invoke, recorded
+from tests.processes import ROOT
+from trace_recorder import Trajectory, TrajectoryRecorder, load, to_arrow
+from trace_recorder.tables.columns import TABLES, TableName
+from trace_recorder.tables.parquet import FORMS, TableFiles, batches_of, part_files
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[Trajectory]:
+    """Four runs, the last of which is scored."""
+    made = [load(recorded(tmp_path / "runs" / f"run{number}.json", f"answer {number}")) for number in range(3)]
+    with TrajectoryRecorder(tmp_path / "runs" / "run3.json") as recorder:
+        recorder.record_llm_interaction([{"role": "user", "content": "q"}], {"content": "a"}, "openai", "m")
+        recorder.reward("tests", 0.5)
+    return [*made, load(tmp_path / "runs" / "run3.json")]
+
+
+def write(files: TableFiles, runs: Sequence[Trajectory], tables: tuple[TableName, ...] = FORMS["tables"]) -> None:
+    for run in runs:
+        assert run.path is not None
+        if not files.has(run.path):
+            files.add(batches_of(run, tables))
+
+
+def rows(directory: Path, table: TableName) -> list[dict[str, Any]]:
+    return [row for path in part_files(directory, table) for row in pq.ParquetFile(path).read().to_pylist()]
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file())
+
+
+def test_files_have_the_rows_of_arrow(runs: list[Trajectory], tmp_path: Path) -> None:
+    """In parts of whole runs, readable by their owner alone."""
+    with TableFiles(tmp_path / "out", FORMS["tables"], part_bytes=1, group_bytes=1) as files:
+        write(files, runs)
+
+    assert names(tmp_path / "out") == sorted(
+        f"{table}/part-0000{number}.parquet" for table in FORMS["tables"] for number in range(4)
+    )
+    for table in ("runs", "calls", "steps", "tool_calls", "messages", "rewards"):
+        assert rows(tmp_path / "out", table) == to_arrow(runs, of=table).to_pylist()  # type: ignore[arg-type]
+    modes = {path.stat().st_mode & 0o777 for path in (tmp_path / "out").rglob("*.parquet")}
+    assert modes == {0o600} or sys.platform == "win32"
+
+
+def test_files_say_what_their_columns_mean(runs: list[Trajectory], tmp_path: Path) -> None:
+    """In the metadata of the file, and in those of each column; texts are compressed with zstd."""
+    with TableFiles(tmp_path / "out", FORMS["tables"]) as files:
+        write(files, runs)
+    read = pq.ParquetFile(tmp_path / "out" / "calls" / "part-00000.parquet")
+    columns = json.loads(read.metadata.metadata[b"trace_recorder.columns"])
+
+    assert [(one["name"], one["meaning"]) for one in columns] == [(one.name, one.meaning) for one in TABLES["calls"]]
+    assert [one["type"] for one in columns] == [str(field.type) for field in read.schema_arrow]
+    meanings = {one.name: one.meaning for one in TABLES["calls"]}
+    assert read.schema_arrow.field("cost").metadata[b"description"].decode() == meanings["cost"]
+    assert read.metadata.row_group(0).column(0).compression == "ZSTD"
+
+
+def test_an_export_goes_on_behind_its_last_whole_part(runs: list[Trajectory], tmp_path: Path) -> None:
+    """Nothing of a part that was begun is left, and each run is there once."""
+    out = tmp_path / "out"
+    with suppress(KeyboardInterrupt), TableFiles(out, FORMS["tables"], part_bytes=10**9) as files:
+        write(files, runs)
+        raise KeyboardInterrupt
+    assert names(out) == []
+    with TableFiles(out, FORMS["tables"], part_bytes=1, group_bytes=1) as files:
+        write(files, runs[:2])
+    (out / "runs" / "part-00001.parquet").unlink()  # what is left if the process is killed before its last rename
+    (out / "calls" / ".part-00002.parquet.tmp").write_bytes(b"PAR1")
+    with TableFiles(out, FORMS["tables"], resume=True) as files:
+        write(files, runs)
+
+    for table in ("runs", "calls", "messages"):
+        assert rows(out, table) == to_arrow(runs, of=table).to_pylist()  # type: ignore[arg-type]
+    assert not [name for name in names(out) if name.endswith(".tmp")]
+
+
+def test_tables_that_are_there_are_not_replaced_unasked(runs: list[Trajectory], tmp_path: Path) -> None:
+    """With `force`, they are, all of them."""
+    out = tmp_path / "out"
+    with TableFiles(out, FORMS["tables"], part_bytes=1, group_bytes=1) as files:
+        write(files, runs)
+    with pytest.raises(FileExistsError, match="--resume"):
+        TableFiles(out, FORMS["tables"])
+    with TableFiles(out, FORMS["tables"], force=True) as files:
+        write(files, runs[:1])
+
+    assert rows(out, "runs") == to_arrow(runs[:1], of="runs").to_pylist()
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_damaged_running_and_foreign_files_are_counted_and_named(
+    runs: list[Trajectory], tmp_path: Path, jobs: int
+) -> None:
+    """What cannot be read is skipped, and the exit code is 1; a running run is written as far as it is."""
+    directory = tmp_path / "runs"
+    (directory / "damaged.json").write_text("{")
+    (directory / "foreign.json").write_text('{"a": 1}')
+    running = TrajectoryRecorder(directory / "running.json", task="on")
+    running.start()
+    result = invoke("export", directory, "-f", "parquet", "-o", tmp_path / "out", "--jobs", jobs)
+    again = invoke("export", directory, "-f", "parquet", "-o", tmp_path / "out", "--resume")
+    running.finalize()
+
+    assert (result.exit_code, again.exit_code) == (1, 1)
+    assert [line.partition(": ")[2].split(": ")[0] for line in result.stderr.splitlines()[2:]] == [
+        "5 runs as parquet",
+        "1 run still going on",
+    ]
+    assert all(str(directory / name) in result.stderr for name in ("damaged.json", "foreign.json"))
+    assert "5 runs there already" in again.stderr
+    assert [row["status"] for row in rows(tmp_path / "out", "runs")] == ["completed"] * 4 + ["running"]
+
+
+def test_a_resumed_export_knows_its_runs_from_another_directory(runs: list[Trajectory], tmp_path: Path) -> None:
+    """Paths of runs may be relative to where the export ran."""
+    export = [sys.executable, "-m", "trace_recorder", "export", "runs", "-f", "parquet", "-o", "out"]
+    subprocess.run(export, cwd=tmp_path, check=True, capture_output=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    result = invoke("export", tmp_path / "runs", "-f", "parquet", "-o", tmp_path / "out", "--resume")
+
+    assert "4 runs there already" in result.stderr
+    assert [row["file"] for row in rows(tmp_path / "out", "runs")] == [f"runs/run{number}.json" for number in range(4)]
+
+
+def test_misuse_is_reported(tmp_path: Path) -> None:
+    """There is no stdout for several tables, and no other form."""
+    run = recorded(tmp_path / "run.json")
+
+    assert invoke("export", run, "-f", "parquet").exit_code == 2
+    assert invoke("export", run, "-f", "parquet", "-o", run).exit_code == 2
+    assert invoke("export", run, "-f", "parquet", "-o", tmp_path / "o", "--form", "no").exit_code == 1
+    assert invoke("export", run, "-f", "trae", "-o", tmp_path / "o", "--resume").exit_code == 2
+
+
+def test_scout_gets_its_columns(runs: list[Trajectory], tmp_path: Path) -> None:
+    """A row a run, with the conversation as Inspect's messages."""
+    invoke("export", tmp_path / "runs", "-f", "parquet", "--form", "scout", "-o", tmp_path / "out")
+    found = rows(tmp_path / "out", "transcripts")
+
+    assert [row["transcript_id"] for row in found] == [run.trajectory_id for run in runs]
+    assert [row["message_count"] for row in found] == [2] * 4
+    assert [(one["role"], one["content"]) for one in json.loads(found[0]["messages"])] == [
+        ("user", "q"),
+        ("assistant", "answer 0"),
+    ]
+    assert json.loads(found[3]["score"]) == 0.5
+
+
+def test_duckdb_finds_the_parts(runs: list[Trajectory], tmp_path: Path) -> None:
+    """By a pattern; the tables are joined by the file of the run."""
+    with TableFiles(tmp_path / "out", FORMS["tables"], part_bytes=1) as files:
+        write(files, runs)
+    found = duckdb.sql(
+        f"select c.content from '{tmp_path}/out/runs/*.parquet' r join '{tmp_path}/out/calls/*.parquet' c using (file) "
+        "where r.rewards[1].value = 0.5"
+    ).fetchall()
+
+    assert found == [("a",)]

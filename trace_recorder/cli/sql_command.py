@@ -1,0 +1,121 @@
+"""The command `sql`: a query of DuckDB over the tables of runs, or of an export."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from trace_recorder.cli.arguments import AsJson, DefaultRuns, Full, Jobs, paths_or_default
+from trace_recorder.cli.each_run import EachRun
+from trace_recorder.cli.jobs import batch_for, in_order, jobs_for
+from trace_recorder.cli.list_runs import runs_of
+from trace_recorder.cli.output import fail
+from trace_recorder.cli.read_files import UnreadableError, process_or_error, read
+from trace_recorder.cli.text_layout import escape_json_text, in_one_line
+from trace_recorder.tables.columns import TableName
+from trace_recorder.tables.parquet import Batches, batches_of
+from trace_recorder.tables.sql import is_export, load_duckdb, query_exports, query_runs
+
+Query = Annotated[str, typer.Argument(metavar="QUERY", help="SQL of DuckDB; its tables are in docs/tables.md.")]
+_ROWS = 1000
+"""So many rows are fetched, and aligned, at a time."""
+_MAX_CELL = 60
+"""Longer cells are cut, without --full."""
+
+
+def sql(
+    query: Query, paths: DefaultRuns = None, as_json: AsJson = False, full: Full = False, jobs: Jobs = None
+) -> None:
+    """Query runs with SQL.
+
+    The tables are runs, calls, steps, tool_calls, messages, rewards and transcripts. Of a directory that `export
+    --format parquet` has written, the files are queried as they are. Otherwise the runs are read for each query.
+
+    A run that cannot be read is reported and skipped; the exit code is then 1.
+    """
+    paths = paths_or_default(paths)
+    errors: type[Exception] = load_duckdb().Error
+    failed: list[int] = []
+    try:
+        with _result(query, paths, jobs, failed) as result:
+            columns = [column[0] for column in result.description or ()]
+            (_print_json if as_json else partial(_print_table, full=full))(columns, _fetched(result))
+    except errors as error:
+        fail(" ".join(str(error).partition("\n\nLINE")[0].split("\n")))
+    if any(failed):
+        raise typer.Exit(1)
+
+
+def _result(query: str, paths: Sequence[Path], jobs: int | None, failed: list[int]) -> AbstractContextManager[Any]:
+    """Return the result of a query. The number of runs that cannot be read is added to `failed`."""
+    exports = [path for path in paths if is_export(path)]
+    if exports:
+        if len(exports) < len(paths):
+            raise UnreadableError(f"{exports[0]} has tables, and other paths have runs: query them apart")
+        return query_exports(query, exports)
+    runs = runs_of(paths)
+
+    def rows_of(tables: tuple[TableName, ...]) -> Iterator[Batches]:
+        each, processes = EachRun(len(runs)), jobs_for(runs, jobs)
+        yield from each.over(in_order(partial(rows_of_run, tables), runs, processes, batch_for(runs, processes)))
+        failed.append(each.failed)
+
+    return query_runs(query, rows_of)
+
+
+def rows_of_run(tables: tuple[TableName, ...], path: Path) -> Batches | UnreadableError:
+    """Return the rows of a run in some tables, or why it cannot be read. A process of its own may do it."""
+    return process_or_error(path, lambda: batches_of(read(path), tables), "read")
+
+
+def _fetched(result: Any) -> Iterator[list[tuple[Any, ...]]]:
+    """Yield the rows of a result in groups."""
+    while rows := result.fetchmany(_ROWS):
+        yield rows
+
+
+def _print_json(columns: Sequence[str], groups: Iterator[list[tuple[Any, ...]]]) -> None:
+    """Print a list of objects, one a line."""
+    before = "["
+    for rows in groups:
+        for row in rows:
+            line = json.dumps(dict(zip(columns, row, strict=True)), default=_plain)
+            sys.stdout.write(f"{before}\n{escape_json_text(line)}")
+            before = ","
+    sys.stdout.write("[]\n" if before == "[" else "\n]\n")
+
+
+def _plain(value: Any) -> str | float:
+    """Return a value of SQL that JSON does not have: a time in ISO 8601, a decimal as a number, others as text."""
+    if hasattr(value, "isoformat"):
+        return str(value.isoformat())
+    return float(value) if hasattr(value, "as_tuple") else str(value)
+
+
+def _print_table(columns: Sequence[str], groups: Iterator[list[tuple[Any, ...]]], *, full: bool) -> None:
+    """Print rows as lines with aligned cells."""
+    header = [[*columns]]
+    for rows in chain(groups, [[]]):
+        lines = [*header, *([_cell(value, full=full) for value in row] for row in rows)]
+        if not lines:
+            return
+        header = []
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        for line in lines:
+            sys.stdout.write("  ".join(map(str.ljust, line, widths)).rstrip() + "\n")
+
+
+def _cell(value: Any, *, full: bool) -> str:
+    if value is None:
+        return ""
+    plain = value if isinstance(value, str | int | float) else json.loads(json.dumps(value, default=_plain))
+    text = in_one_line(plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False))
+    return text if full or len(text) <= _MAX_CELL else f"{text[: _MAX_CELL - 3]}..."

@@ -1,0 +1,98 @@
+"""Runs as tables of Apache Arrow: a table for each `of`, with the columns of `columns.py`.
+
+A fixed form is an Arrow type: times, lists and structures. JSON remains for values that have no fixed form. pyarrow is
+imported when a table is made. The schema has the meaning of each column as its `description`, and the version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from trace_recorder.errors import MissingExtraError
+from trace_recorder.tables.columns import TABLES, CellType, Of, TableName, cell, json_text
+from trace_recorder.tables.dataframes import check_table
+from trace_recorder.tables.rows import Runs, cells_of
+from trace_recorder.values.messages import Payload
+from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.version import __version__
+
+if TYPE_CHECKING:
+    import pyarrow  # type: ignore[import-untyped]
+
+
+def to_arrow(runs: Runs, of: Of = "calls") -> pyarrow.Table:
+    """Return a table of Arrow with a row for each run, call, step, tool call, message or reward of one run or several.
+
+    Every row has its run's file, id, task, status and success. A message is in the table once, with the calls that hold
+    it. docs/tables.md has the columns. Raises MissingExtraError if pyarrow is not installed, ValueError for another
+    `of`.
+    """
+    check_table(runs, of, "to_arrow")
+    every = [runs] if isinstance(runs, Trajectory) else runs
+    return load_pyarrow().Table.from_batches((batch_of(run, of) for run in every), schema_of(of))
+
+
+def batch_of(run: Trajectory, table: TableName) -> pyarrow.RecordBatch:
+    """Return the rows of one run in a table."""
+    cells, schema = cells_of(run, table), schema_of(table)
+    arrays = [
+        load_pyarrow().array([*_arrow_cells(cells[column.name], column.type)], field.type)
+        for column, field in zip(TABLES[table], schema, strict=True)
+    ]
+    return load_pyarrow().RecordBatch.from_arrays(arrays, schema=schema)
+
+
+@cache
+def schema_of(table: TableName) -> pyarrow.Schema:
+    """Return the schema of a table."""
+    types = _types()
+    fields = [
+        load_pyarrow().field(column.name, types[column.type], metadata={"description": column.meaning})
+        for column in TABLES[table]
+    ]
+    about = {"trace_recorder.table": table, "trace_recorder.version": __version__}
+    return load_pyarrow().schema(fields, metadata=about)
+
+
+def load_pyarrow() -> Any:
+    """Import pyarrow. Raises MissingExtraError."""
+    try:
+        return import_module("pyarrow")
+    except ImportError as error:
+        raise MissingExtraError("Tables need pyarrow: pip install 'trace-recorder[parquet]'") from error
+
+
+@cache
+def _types() -> Mapping[CellType, Any]:
+    """Return the Arrow type of each type of columns. Texts may be of any length in all, so their offsets are large."""
+    arrow = load_pyarrow()
+    text = arrow.large_string()
+    call = arrow.struct({"call_id": text, "name": text, "arguments": text})
+    origin = arrow.struct({"trajectory_id": text, "interaction_id": text, "by_hand": arrow.bool_()})
+    return {
+        "text": text,
+        "json": text,
+        "integer": arrow.int64(),
+        "number": arrow.float64(),
+        "boolean": arrow.bool_(),
+        "time": arrow.timestamp("us", tz="UTC"),
+        "rewards": arrow.list_(arrow.struct({"name": text, "value": arrow.float64()})),
+        "tool_calls": arrow.list_(call),
+        "ranges": arrow.list_(arrow.struct({"first": arrow.int64(), "last": arrow.int64()})),
+        "origin": origin,
+    }
+
+
+def _arrow_cells(values: Iterable[Payload], type_: CellType) -> Iterator[Payload]:
+    if type_ == "rewards":
+        return ([*map(_reward, value.items())] for value in values)
+    if type_ == "origin":
+        return (value and {"by_hand": False, **value} for value in values)
+    return iter(values)
+
+
+def _reward(item: tuple[str, Payload]) -> dict[str, Payload]:
+    return {"name": json_text(item[0]), "value": cell("number", item[1])}

@@ -1,0 +1,205 @@
+"""The tables that runs become, and their columns: name, type and meaning, stated once for Arrow, data frames and docs.
+
+A column has the same name and meaning in every table. Its type is a word of `CellType`; `arrow.py` has the Arrow types,
+`dataframes.py` those of data frames. `cell` makes the value of a column from what a run has in its place.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Literal, NamedTuple
+
+from trace_recorder.values.messages import Payload
+from trace_recorder.views.content.parts import utf8_text
+
+CellType = Literal["text", "json", "integer", "number", "boolean", "time", "rewards", "tool_calls", "ranges", "origin"]
+"""`json` is text too: a value of no fixed form, as JSON, except for a text, which is written as it is."""
+Of = Literal["runs", "calls", "steps", "tool_calls", "messages", "rewards"]
+TableName = Literal["runs", "calls", "steps", "tool_calls", "messages", "rewards", "transcripts"]
+
+
+class Column(NamedTuple):
+    """A column of a table."""
+
+    name: str
+    type: CellType
+    meaning: str
+
+
+_FILE = Column("file", "text", "the path of the run's file, as it was given; with `trajectory_id` it joins the tables")
+_OF_RUN = (
+    _FILE,
+    Column("trajectory_id", "text", "the id of the run"),
+    Column("task", "text", "the task of the run"),
+    Column("status", "text", "the run's status: running, completed, failed, interrupted or unknown"),
+)
+_SUCCESS = (*_OF_RUN, Column("success", "boolean", "whether the run succeeded, as its caller judged"))
+_STARTED = Column("started_at", "time", "when it began, in UTC, which a time without a zone is taken for")
+_SECONDS = Column("duration_seconds", "number", "how long it took")
+_STEP = Column("step_number", "integer", "the number of the agent's step; null outside steps")
+_AGENT = Column("agent", "text", "the agent's name, where there are several")
+_CALL = Column("interaction_id", "text", "the id of the call in its run, such as llm_3")
+_CONTENT = Column("content", "text", "its text; the texts of several parts are joined")
+_REASONING = Column("reasoning", "text", "the model's thinking, where it is on file")
+_TOOL_CALLS = Column("tool_calls", "integer", "the number of tool calls that the model asked for")
+_FAILED_TOOLS = Column("failed_tool_calls", "integer", "the number of tool results that say so")
+_ERROR = Column("error", "text", "the error, as `type: message` where both are known")
+_TOKENS = (
+    Column("input_tokens", "integer", "the tokens that went in, cached ones included"),
+    Column("output_tokens", "integer", "the tokens that came out, reasoning included"),
+)
+_COST = (
+    Column("cost", "number", "US dollars, stated by the provider or from a table of prices"),
+    Column("cost_estimated", "boolean", "whether the cost, or a part of it, is from a table of prices"),
+)
+_MODEL = (
+    Column("provider", "text", "who served the model"),
+    Column("model", "text", "the model, as the response names it, or else the request"),
+)
+_REPLAYED = Column("is_replayed", "boolean", "whether a recording gave the answer or the result")
+_CALL_ID = Column("call_id", "text", "the id of the tool call; of a tool's message, the call that it answers")
+
+TABLES: Mapping[TableName, tuple[Column, ...]] = {
+    "runs": (
+        *(*_SUCCESS, _STARTED, _SECONDS, *_MODEL),
+        Column("steps", "integer", "the number of steps"),
+        Column("calls", "integer", "the number of LLM calls that were made"),
+        Column("replayed_calls", "integer", "the number of calls that a recording answered"),
+        Column("failed_calls", "integer", "the number of calls that failed with all their attempts"),
+        *(_TOOL_CALLS, _FAILED_TOOLS, *_TOKENS, *_COST),
+        Column("rewards", "rewards", "the last reward of each name of the run as a whole"),
+        Column("metadata", "json", "the metadata that the caller gave"),
+        Column("final_result", "json", "the result that the caller gave"),
+        _ERROR,
+    ),
+    "calls": (
+        *(*_SUCCESS, _CALL),
+        Column("call_number", "integer", "counts calls from 1; the calls of one conversation follow each other"),
+        *(_STARTED, _STEP, _AGENT, *_MODEL),
+        Column("messages", "integer", "the number of messages that the model saw"),
+        *(_CONTENT, _REASONING, _TOOL_CALLS),
+        Column("finish_reason", "text", "why the model stopped, in the provider's word"),
+        *_TOKENS,
+        Column("cache_read_input_tokens", "integer", "the input tokens that the provider read from its cache"),
+        Column("reasoning_tokens", "integer", "the output tokens of the model's thinking"),
+        *(*_COST, _SECONDS),
+        Column("time_to_first_token_seconds", "number", "from the request to the first part of the answer"),
+        Column("attempts", "integer", "the number of HTTP exchanges; 0 for a call that was not made"),
+        Column("complete", "boolean", "whether the whole answer is on file"),
+        *(_ERROR, _REPLAYED),
+        Column("replayed_from", "origin", "the recorded call that gave the answer"),
+    ),
+    "steps": (
+        *(*_SUCCESS, _STEP, _STARTED),
+        Column("state", "text", "the state that the agent gave the step"),
+        _AGENT,
+        Column("derived", "boolean", "whether the step was derived from a call, as the agent recorded none"),
+        *(_CALL, _CONTENT, _TOOL_CALLS, _FAILED_TOOLS, _SECONDS),
+        Column("reflection", "text", "what the agent noted about the step"),
+        _ERROR,
+    ),
+    "tool_calls": (
+        *_OF_RUN,
+        Column("run_success", "boolean", "whether the run succeeded; `success` is the tool's here"),
+        *(_STEP, _STARTED, _AGENT, _CALL_ID),
+        Column("name", "text", "the name of the tool, or of a message's sender"),
+        Column("arguments", "json", "the arguments as JSON, or as text where the model wrote no JSON"),
+        Column("success", "boolean", "whether the tool succeeded"),
+        Column("result", "text", "what came back: a text, or JSON"),
+        *(_ERROR, _SECONDS, _REPLAYED),
+    ),
+    "messages": (
+        *_SUCCESS,
+        Column("message_number", "integer", "counts the distinct messages of the run from 1"),
+        Column("role", "text", "system, user, assistant, tool or developer"),
+        _CONTENT,
+        Column("parts", "json", "the content as a list of parts, where it is not one text"),
+        _REASONING,
+        Column("requested_calls", "tool_calls", "the tool calls that an assistant's message asks for"),
+        _CALL_ID,
+        Column("name", "text", "the name of the tool, or of a message's sender"),
+        Column("extra", "json", "other members, under the provider's names"),
+        Column("first_call", "text", "the `interaction_id` of the first call that holds the message"),
+        Column("held_by", "integer", "the number of calls that hold the message"),
+        Column("call_ranges", "ranges", "those calls, as ranges of `call_number` with both ends"),
+    ),
+    "rewards": (
+        *_SUCCESS,
+        Column("name", "text", "the name of the reward"),
+        Column("value", "number", "its value"),
+        Column("weight", "number", "its weight"),
+        _STEP,
+        Column("explanation", "text", "why it was given"),
+        Column("timestamp", "time", "when it was given"),
+    ),
+    "transcripts": (
+        Column("transcript_id", "text", "the id of the run, or else its file"),
+        Column("source_type", "text", "`trace_recorder`, or the format that the run was imported from"),
+        Column("source_id", "text", "the id that the run has in the tool that wrote it"),
+        Column("source_uri", "text", "the path of the run's file, as it was given"),
+        Column("date", "text", "when the run began, in ISO 8601"),
+        Column("task_set", "text", "the `task_name` in the run's metadata"),
+        Column("agent", "text", "the `agent` in the run's metadata"),
+        Column("model", "text", "the model of the run"),
+        Column("score", "json", "the only reward of the run as a whole, or an object of rewards by name"),
+        Column("success", "boolean", "whether the run succeeded, as its caller judged"),
+        Column("message_count", "integer", "the number of messages"),
+        Column("total_time", "number", "how many seconds the run took"),
+        Column("total_tokens", "integer", "the tokens that went in and came out"),
+        _ERROR,
+        Column("messages", "json", "the last conversation of the main agent, as Inspect's ChatMessages"),
+        Column("task", "text", "the task of the run"),
+        Column("status", "text", "the run's status: running, completed, failed, interrupted or unknown"),
+    ),
+}
+"""The columns of each table, in their order. `transcripts` has the names and types that Inspect Scout asks for."""
+
+
+_MIN_YEAR, _MAX_YEAR = 1678, 2261
+"""A time between these years fits into 64 bits as nanoseconds, which older versions of pandas need."""
+
+
+def cell(type_: CellType, value: Payload) -> Payload:
+    """Return a value as a column of this type has it; None where the value is of another type."""
+    return None if value is None else _CELLS.get(type_, _same)(value)
+
+
+def json_text(value: Payload) -> str:
+    """Return a text as it is, and any other value as JSON, in characters that UTF-8 has."""
+    return utf8_text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def _integer(value: Payload) -> int | None:
+    return value if type(value) is int and -(2**63) <= value < 2**63 else None
+
+
+def _number(value: Payload) -> float | None:
+    if not isinstance(value, int | float) or isinstance(value, bool) or abs(value) > 1e308:
+        return None
+    return float(value)
+
+
+def _boolean(value: Payload) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _time(value: Payload) -> datetime | None:
+    if not isinstance(value, datetime) or not _MIN_YEAR < value.year < _MAX_YEAR:
+        return None
+    return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+
+
+def _same(value: Payload) -> Payload:
+    return value
+
+
+_CELLS: dict[str, Callable[[Payload], Payload]] = {
+    "text": json_text,
+    "json": json_text,
+    "integer": _integer,
+    "number": _number,
+    "boolean": _boolean,
+    "time": _time,
+}

@@ -1,0 +1,219 @@
+"""Tables of many runs as Parquet: a directory for each table, with files of some 100 MB, compressed with zstd.
+
+    tables/runs/part-00000.parquet    tables/calls/part-00000.parquet    …
+
+A part has whole runs: its files of all tables are of the same runs. Each file is written under a temporary name, and
+those of a part get their names together, that of the first table last. So the files of the first table say which runs
+are written, and an export that was interrupted goes on behind them. Memory does not grow with the number of runs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from trace_recorder.tables.arrow import batch_of, load_pyarrow, schema_of
+from trace_recorder.tables.columns import TABLES, TableName
+from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.export_format import ExportFormat
+from trace_recorder.views.view import LeftOut, view
+
+if TYPE_CHECKING:
+    import pyarrow  # type: ignore[import-untyped]
+
+Batches = Mapping[TableName, "pyarrow.RecordBatch"]
+"""The rows of a run in each table."""
+
+FORMS: Mapping[str, tuple[TableName, ...]] = {
+    "tables": ("runs", "calls", "steps", "tool_calls", "messages", "rewards"),
+    "scout": ("transcripts",),
+}
+"""The tables of each form. The first one has a row for each run."""
+PART_BYTES = 100_000_000
+"""A part ends when one of its files has so many bytes."""
+GROUP_BYTES = 32_000_000
+"""So many bytes of a table in memory are written as one row group."""
+_MAX_BATCHES = 256
+"""So many batches of runs in memory become one, because each costs some kilobytes beside its values."""
+_DIRECTORY = b"trace_recorder.directory"
+"""The member of a file's metadata that has the working directory of the export. Paths of runs may be relative to it."""
+
+
+@view
+def to_tables(_: LeftOut, run: Trajectory, form: str = "tables") -> Batches:
+    """Return the rows of a run in each table of a form."""
+    return batches_of(run, FORMS[form])
+
+
+FORMAT = ExportFormat(name="parquet", kind="tables", view=to_tables, forms={form: {"form": form} for form in FORMS})
+
+
+def batches_of(run: Trajectory, tables: Iterable[TableName]) -> Batches:
+    """Return the rows of a run in some tables."""
+    return {table: batch_of(run, table) for table in tables}
+
+
+class TableFiles:
+    """Writes the rows of runs into the files of tables in a directory.
+
+    With `resume`, it goes on behind the runs that are there. With `force`, the files that are there are removed first.
+    Raises FileExistsError if there are some, and neither is given; MissingExtraError if pyarrow is not installed.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        tables: tuple[TableName, ...],
+        *,
+        resume: bool = False,
+        force: bool = False,
+        part_bytes: int = PART_BYTES,
+        group_bytes: int = GROUP_BYTES,
+    ) -> None:
+        load_pyarrow()
+        self.files = 0
+        self._directory = directory
+        self._tables = tables
+        self._part_bytes = part_bytes
+        self._group_bytes = group_bytes
+        parts = [path for table in self._tables for path in part_files(directory, table)]
+        if parts and not (resume or force):
+            raise FileExistsError(
+                f"{parts[0]} exists: give another -o, --resume to add runs that are missing, or --force to replace it"
+            )
+        for path in parts if force and not resume else _left_files(directory, self._tables):
+            path.unlink()
+        self._number = len(part_files(directory, self._tables[0]))
+        self._written = written_runs(directory, self._tables[0])
+        self._part: dict[TableName, _PartFile] = {}
+
+    def has(self, run: Path) -> bool:
+        """Whether the rows of a run were written before."""
+        return os.path.abspath(run) in self._written  # noqa: PTH100 - a Path is compared as text
+
+    def add(self, batches: Batches) -> None:
+        """Add the rows of a run. They are in files of their names when the part ends."""
+        if not self._part:
+            self._part = {table: _PartFile(self._path(table), table, self._group_bytes) for table in self._tables}
+        for table, batch in batches.items():
+            self._part[table].add(batch)
+        if max(part.size for part in self._part.values()) >= self._part_bytes:
+            self._end_part()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        """End the last part; after an error, remove what is written of it."""
+        if error is None:
+            self._end_part()
+        for part in self._part.values():
+            part.discard()
+
+    def _end_part(self) -> None:
+        for part in self._part.values():
+            part.close()
+        for table in reversed(self._part):
+            self._part[table].publish()
+        self.files += len(self._part)
+        self._part = {}
+        self._number += 1
+
+    def _path(self, table: TableName) -> Path:
+        return self._directory / table / f"part-{self._number:05}.parquet"
+
+
+class _PartFile:
+    """One file while it is written, under a temporary name."""
+
+    def __init__(self, path: Path, table: TableName, group_bytes: int) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
+        self._group_bytes = group_bytes
+        self._temporary = path.with_name(f".{path.name}.tmp")
+        os.close(os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
+        self._file = self._temporary.open("wb")
+        self._schema = _schema_of_file(table)
+        parquet = import_module("pyarrow.parquet")
+        self._writer = parquet.ParquetWriter(self._file, self._schema, compression="zstd")
+        self._batches: list[pyarrow.RecordBatch] = []
+        self._waiting = 0
+
+    @property
+    def size(self) -> int:
+        """How many bytes were written."""
+        return self._file.tell()
+
+    def add(self, batch: pyarrow.RecordBatch) -> None:
+        self._batches.append(batch)
+        self._waiting += batch.nbytes
+        if self._waiting >= self._group_bytes:
+            self._write_group()
+        elif len(self._batches) >= _MAX_BATCHES:
+            self._batches = self._table().to_batches()
+
+    def _table(self) -> pyarrow.Table:
+        table = load_pyarrow().Table.from_batches(self._batches).combine_chunks()
+        return table.replace_schema_metadata(self._schema.metadata)
+
+    def _write_group(self) -> None:
+        if self._batches:
+            self._writer.write_table(self._table())
+        self._batches, self._waiting = [], 0
+
+    def close(self) -> None:
+        self._write_group()
+        self._writer.close()
+        self._file.close()
+
+    def publish(self) -> None:
+        self._temporary.replace(self._path)
+
+    def discard(self) -> None:
+        with suppress(OSError):  # what is left in memory is written first, also where there is no room for it
+            self._writer.close()
+            self._file.close()
+        with suppress(FileNotFoundError):
+            self._temporary.unlink()
+
+
+def part_files(directory: Path, table: TableName) -> list[Path]:
+    """Return the files of a table, in their order."""
+    return sorted((directory / table).glob("part-*.parquet"))
+
+
+def written_runs(directory: Path, table: TableName) -> set[str]:
+    """Return the absolute paths of the runs that are in the files of the first table of a form."""
+    parquet = import_module("pyarrow.parquet")
+    found: set[str] = set()
+    for path in part_files(directory, table):
+        read: Any = parquet.ParquetFile(path)
+        base = (read.schema_arrow.metadata or {}).get(_DIRECTORY, b"").decode()
+        names = read.read(["source_uri" if table == "transcripts" else "file"]).column(0).to_pylist()
+        found |= {os.path.normpath(os.path.join(base, name)) for name in names if name}  # noqa: PTH118
+    return found
+
+
+def _left_files(directory: Path, tables: Sequence[TableName]) -> Iterator[Path]:
+    """Yield what an interrupted export left: temporary files, and files of a part whose first table has none."""
+    whole = {path.name for path in part_files(directory, tables[0])}
+    for table in tables:
+        yield from (directory / table).glob(".part-*.parquet.tmp")
+        yield from (path for path in part_files(directory, table) if path.name not in whole)
+
+
+def _schema_of_file(table: TableName) -> pyarrow.Schema:
+    """Return the schema with metadata that any reader of Parquet finds: the columns as JSON, and the directory."""
+    schema = schema_of(table)
+    columns = [
+        {"name": column.name, "type": str(field.type), "meaning": column.meaning}
+        for column, field in zip(TABLES[table], schema, strict=True)
+    ]
+    about = {b"trace_recorder.columns": json.dumps(columns).encode(), _DIRECTORY: os.fsencode(Path.cwd())}
+    return schema.with_metadata({**schema.metadata, **about})

@@ -1,0 +1,208 @@
+"""The rows of each table, made of a run: dicts by the names of columns. `columns.py` says what each column means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from trace_recorder.clocks import parse_time
+from trace_recorder.imports.foreign.layout import IMPORTED_FROM
+from trace_recorder.tables.columns import TABLES, TableName, cell, json_text
+from trace_recorder.tables.message_rows import NumberedCalls
+from trace_recorder.values.llm_interaction import ErrorInfo
+from trace_recorder.values.messages import Payload, ToolCall, ToolResult
+from trace_recorder.values.token_counts import Counts, counts_of
+from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.comparison.figures import figures_of
+from trace_recorder.views.content.openai_functions import result_text
+from trace_recorder.views.cost import cost_of
+from trace_recorder.views.inspect.log import last_conversation
+from trace_recorder.views.rewards import rewards_of
+
+Row = dict[str, Payload]
+Runs = Trajectory | Iterable[Trajectory]
+Cells = dict[str, list[Payload]]
+"""The values of a table, column by column."""
+
+
+def cells_of(runs: Runs, table: TableName) -> Cells:
+    """Return the values of a table of one run, or of several. A value that is not of its column's type is None."""
+    cells: Cells = {column.name: [] for column in TABLES[table]}
+    for run in [runs] if isinstance(runs, Trajectory) else runs:
+        facts = _facts_of(run)
+        for row in _ROWS[table](run):
+            for column in TABLES[table]:
+                value = row[column.name] if column.name in row else facts[column.name]
+                cells[column.name].append(cell(column.type, value))
+    return cells
+
+
+def _facts_of(run: Trajectory) -> Row:
+    """Return the members of a run that each of its rows has."""
+    return {
+        "file": run.path and str(run.path),
+        "trajectory_id": run.trajectory_id,
+        "task": run.task,
+        "status": run.status,
+        "success": run.success,
+        "run_success": run.success,
+    }
+
+
+def _run_rows(run: Trajectory) -> Iterator[Row]:
+    figures = figures_of(run.llm_interactions)
+    yield {
+        "started_at": run.started_at,
+        "duration_seconds": run.execution_time,
+        "provider": run.provider,
+        "model": run.model,
+        "steps": len(run.agent_steps),
+        "calls": figures.calls,
+        "replayed_calls": figures.replayed_calls or 0,
+        "failed_calls": run.metrics.get("failed_llm_calls"),
+        "tool_calls": run.metrics.get("tool_calls"),
+        "failed_tool_calls": run.metrics.get("failed_tool_calls"),
+        "input_tokens": figures.input_tokens,
+        "output_tokens": figures.output_tokens,
+        "cost": figures.cost,
+        "cost_estimated": None if figures.cost is None else bool(figures.estimated_cost),
+        "rewards": rewards_of(run),
+        "metadata": run.metadata,
+        "final_result": run.final_result,
+        "error": _error(run.error),
+    }
+
+
+def _call_rows(run: Trajectory) -> Iterator[Row]:
+    numbers = NumberedCalls(run.llm_interactions).numbers
+    for one in run.llm_interactions:
+        made = not one.is_replayed
+        counts, cost = (made and counts_of(one)) or Counts(), cost_of(one) if made else None
+        response = one.response
+        yield {
+            "interaction_id": one.interaction_id,
+            "call_number": numbers[one.interaction_id],
+            "started_at": one.started_at,
+            "step_number": one.step_number,
+            "agent": one.agent,
+            "provider": one.provider,
+            "model": response.model or one.model,
+            "messages": len(one.input_messages),
+            "content": response.content,
+            "reasoning": response.reasoning,
+            "tool_calls": len(response.tool_calls),
+            "finish_reason": response.finish_reason,
+            "input_tokens": counts.prompt,
+            "output_tokens": counts.completion,
+            "cache_read_input_tokens": counts.cache_read,
+            "reasoning_tokens": counts.reasoning,
+            "cost": None if cost is None else cost.amount,
+            "cost_estimated": None if cost is None else cost.estimated,
+            "duration_seconds": one.duration_seconds if made else None,
+            "time_to_first_token_seconds": one.time_to_first_token_seconds if made else None,
+            "attempts": len(one.attempts) if made else 0,
+            "complete": one.complete,
+            "error": _error(one.error),
+            "is_replayed": one.is_replayed,
+            "replayed_from": one.replayed_from and one.replayed_from.to_document(),
+        }
+
+
+def _step_rows(run: Trajectory) -> Iterator[Row]:
+    for step in run.agent_steps:
+        response = step.llm_response
+        yield {
+            "step_number": step.step_number,
+            "started_at": step.started_at,
+            "state": step.state,
+            "agent": step.agent,
+            "derived": step.derived,
+            "interaction_id": step.interaction and step.interaction.interaction_id,
+            "content": response and response.content,
+            "tool_calls": len(step.tool_calls),
+            "failed_tool_calls": sum(result.success is False for result in step.tool_results),
+            "duration_seconds": step.duration_seconds,
+            "reflection": step.reflection,
+            "error": step.error,
+        }
+
+
+def _tool_call_rows(run: Trajectory) -> Iterator[Row]:
+    for step in run.agent_steps:
+        results = {result.call_id: result for result in step.tool_results}
+        for call in step.tool_calls:
+            yield {
+                "step_number": step.step_number,
+                "started_at": step.started_at,
+                "agent": step.agent,
+                **_tool_call(call, results.get(call.call_id)),
+            }
+
+
+def _tool_call(call: ToolCall, result: ToolResult | None) -> Row:
+    """Describe a call and its result."""
+    return {
+        "call_id": call.call_id,
+        "name": call.name,
+        "arguments": json_text(call.arguments),
+        "success": result and result.success,
+        "result": None if result is None or result.result is None else result_text(result),
+        "error": result and result.error,
+        "duration_seconds": result.duration_seconds if result and not result.replayed else None,
+        "is_replayed": result is not None and result.replayed,
+    }
+
+
+def _message_rows(run: Trajectory) -> Iterator[Row]:
+    return NumberedCalls(run.llm_interactions).rows()
+
+
+def _reward_rows(run: Trajectory) -> Iterator[Row]:
+    for reward in run.rewards:
+        yield {
+            "name": reward.name,
+            "value": reward.value,
+            "weight": reward.weight,
+            "step_number": reward.step_number,
+            "explanation": reward.explanation,
+            "timestamp": parse_time(reward.timestamp),
+        }
+
+
+def _transcript_rows(run: Trajectory) -> Iterator[Row]:
+    """Yield the only row of a run in the words of Inspect Scout."""
+    origin = run.metadata.get(IMPORTED_FROM)
+    origin = origin if isinstance(origin, dict) else {}
+    figures, rewards = figures_of(run.llm_interactions), rewards_of(run)
+    messages, _ = last_conversation(run.llm_interactions)
+    tokens = [count for count in (figures.input_tokens, figures.output_tokens) if count is not None]
+    yield {
+        "transcript_id": run.trajectory_id or str(run.path or ""),
+        "source_type": origin.get("format", "trace_recorder"),
+        "source_id": origin.get("id", run.trajectory_id),
+        "source_uri": run.path and str(run.path),
+        "date": run.started_at and run.started_at.isoformat(),
+        "task_set": run.metadata.get("task_name"),
+        "agent": run.metadata.get("agent"),
+        "model": run.model,
+        "score": next(iter(rewards.values())) if len(rewards) == 1 else rewards or None,
+        "message_count": len(messages),
+        "total_time": run.execution_time,
+        "total_tokens": sum(tokens) if tokens else None,
+        "error": _error(run.error),
+        "messages": messages,
+    }
+
+
+def _error(error: ErrorInfo | None) -> str | None:
+    return None if error is None else f"{error.type}: {error.message}"
+
+
+_ROWS: Mapping[TableName, Callable[[Trajectory], Iterator[Row]]] = {
+    "runs": _run_rows,
+    "calls": _call_rows,
+    "steps": _step_rows,
+    "tool_calls": _tool_call_rows,
+    "messages": _message_rows,
+    "rewards": _reward_rows,
+    "transcripts": _transcript_rows,
+}

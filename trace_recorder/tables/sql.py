@@ -1,0 +1,93 @@
+"""SQL over the tables of runs, by DuckDB: a view of the name of each table.
+
+The views are over files of Parquet: those that an export has written, or temporary ones that are made of the runs for
+one query. Only the tables whose names are words of the query are made. So memory does not grow with the number of runs.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from trace_recorder.errors import MissingExtraError
+from trace_recorder.tables.arrow import schema_of
+from trace_recorder.tables.columns import TABLES, TableName
+from trace_recorder.tables.parquet import Batches, TableFiles, part_files
+
+if TYPE_CHECKING:
+    import duckdb
+
+_EXPORTED: tuple[Literal["runs"], Literal["transcripts"]] = ("runs", "transcripts")
+"""A directory with files of one of these tables is an export."""
+_MEMORY = "400MB"
+"""DuckDB writes what is beyond this to a temporary file."""
+
+
+def is_export(directory: Path) -> bool:
+    """Whether a directory has tables that `export --format parquet` has written."""
+    return any(part_files(directory, table) for table in _EXPORTED)
+
+
+@contextmanager
+def query_exports(query: str, directories: Sequence[Path]) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Run a query over exported tables. Yield the connection that has its result. Raises what DuckDB raises."""
+    with tempfile.TemporaryDirectory() as temporary:
+        connection = _connection(temporary)
+        for table in TABLES:
+            _add_view(connection, table, [path for directory in directories for path in part_files(directory, table)])
+        yield connection.execute(query)
+
+
+@contextmanager
+def query_runs(
+    query: str, rows_of: Callable[[tuple[TableName, ...]], Iterable[Batches]]
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Run a query over runs; `rows_of` yields the rows of each run in some tables. Otherwise as `query_exports`."""
+    with tempfile.TemporaryDirectory() as temporary:
+        connection = _connection(temporary)
+        _check(query)
+        tables = tuple(table for table in TABLES if re.search(rf"\b{table}\b", query, re.IGNORECASE))
+        if tables:
+            with TableFiles(Path(temporary), tables) as files:
+                for batches in rows_of(tables):
+                    files.add(batches)
+        for table in tables:
+            _add_view(connection, table, part_files(Path(temporary), table))
+        yield connection.execute(query)
+
+
+def _check(query: str) -> None:
+    """Have DuckDB explain a query over tables without rows, so that a wrong one is refused before runs are read."""
+    connection: duckdb.DuckDBPyConnection = load_duckdb().connect()
+    statements = connection.extract_statements(query)
+    for table in TABLES:
+        _add_view(connection, table, [])
+    if len(statements) == 1 and statements[0].type.name.startswith("SELECT"):
+        connection.execute(f"explain {query}")
+
+
+def _add_view(connection: duckdb.DuckDBPyConnection, table: TableName, files: Sequence[Path]) -> None:
+    if files:
+        connection.read_parquet([str(path) for path in files]).create_view(table)
+    else:
+        connection.from_arrow(schema_of(table).empty_table()).create_view(table)
+
+
+def _connection(directory: str) -> duckdb.DuckDBPyConnection:
+    connected: duckdb.DuckDBPyConnection = load_duckdb().connect(
+        config={"memory_limit": _MEMORY, "temp_directory": directory}
+    )
+    return connected
+
+
+def load_duckdb() -> Any:
+    """Import DuckDB. Raises MissingExtraError."""
+    try:
+        return import_module("duckdb")
+    except ImportError as error:
+        raise MissingExtraError("SQL needs DuckDB: pip install 'trace-recorder[sql]'") from error
