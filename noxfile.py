@@ -185,7 +185,7 @@ def seams(session: nox.Session, libraries: str) -> None:
 @nox.session(venv_backend="venv")
 def readers(session: nox.Session) -> None:
     """Have the real readers of our views' formats read runs of every shape: tests/readers/ says how."""
-    session.install("--quiet", "-e.[all]", "httpx", "httpx2", "hypothesis", "pytest>=9.0")
+    session.install("--quiet", "-e.[all,parquet]", "httpx", "httpx2", "hypothesis", "pytest>=9.0")
     session.run("python", "-m", "tests.readers", *session.posargs)
 
 

@@ -38,6 +38,8 @@ EXPORTS: dict[str, Arguments] = {
     "traces": ("traces",),
     "inspect": ("inspect",),
     "inspect-eval": ("inspect", "--form", "eval"),
+    "parquet": ("parquet",),
+    "parquet-scout": ("parquet", "--form", "scout"),
 }
 """Which file or directory is the export of which format, and in which form."""
 SETTINGS = {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "DO_NOT_TRACK": "1"}

@@ -50,4 +50,9 @@ ENVIRONMENTS = (
     Environment("openai", ("openai>=2", "pydantic>=2.7"), ("check_openai",)),
     Environment("trl", ("trl", "datasets>=4.7", "transformers", "jinja2"), ("check_trl",), first=_TORCH),
     Environment("traces", ("datasets>=5.2", "teich>=0.3"), ("check_traces",)),
+    Environment("duckdb", ("duckdb", "pytz", "msgspec"), ("check_duckdb",)),
+    Environment("polars", ("polars", "msgspec"), ("check_polars",)),
+    Environment("pandas", ("pandas", "pyarrow", "msgspec"), ("check_pandas",)),
+    Environment("datasets", ("datasets>=5.2", "msgspec"), ("check_datasets",)),
+    Environment("scout", ("inspect_scout>=0.6", "msgspec"), ("check_scout",)),
 )
