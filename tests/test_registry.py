@@ -86,6 +86,7 @@ READING = {
     "stats": (("run.json",), "echo/e1"),
     "diff": (("run.json", "run.json"), ""),
     "grep": (("There", "run.json"), "There"),
+    "sql": (("select content from messages", "run.json"), "There"),
     "validate": (("run.json",), "run.json"),
     "recover": (("run.json",), "run.json"),
     "score": (("run.json", "--reward", "reward.py:good"), "good"),

@@ -1,6 +1,6 @@
 """Have Hugging Face's datasets load the exported tables.
 
-needs: datasets msgspec
+needs: datasets msgspec genai-prices
 usage: PYTHONPATH=. python -m tests.readers.check_datasets DIRECTORY
 """
 

@@ -1,6 +1,6 @@
 """Have pandas read the exported tables.
 
-needs: pandas pyarrow msgspec
+needs: pandas pyarrow msgspec genai-prices
 usage: PYTHONPATH=. python -m tests.readers.check_pandas DIRECTORY
 """
 

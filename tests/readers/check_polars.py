@@ -1,6 +1,6 @@
 """Have polars read the exported tables.
 
-needs: polars msgspec
+needs: polars msgspec genai-prices
 usage: PYTHONPATH=. python -m tests.readers.check_polars DIRECTORY
 """
 

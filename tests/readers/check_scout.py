@@ -1,6 +1,6 @@
 """Have Inspect Scout validate the exported transcripts, and read each of them with its messages.
 
-needs: inspect_scout msgspec
+needs: inspect_scout msgspec genai-prices
 usage: PYTHONPATH=. python -m tests.readers.check_scout DIRECTORY
 """
 

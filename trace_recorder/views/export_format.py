@@ -72,7 +72,7 @@ class ExportFormat:
     name: str
     """How `export --format` calls it."""
     kind: Kind
-    """What a run becomes: rows of one file for all runs, a document, sessions, each a file of lines, or rows of tables."""
+    """What a run becomes: rows of one file for all runs, a document, sessions (files of lines), or rows of tables."""
     view: View[..., Any]
     """Makes it of a run."""
     arguments: Callable[[Trajectory, OutputPlace], tuple[Any, ...]] = lambda trajectory, _: (trajectory,)
