@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text
+from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
 from trace_recorder.imports.foreign.run import Call, Members
-from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.imports.foreign.token_places import counts_at
+from trace_recorder.values.messages import Payload
 
 
 def state_costs(calls: Sequence[Call], metrics: Members) -> None:
@@ -16,7 +17,7 @@ def state_costs(calls: Sequence[Call], metrics: Members) -> None:
     for number, call in enumerate(calls):
         response = as_dict(call.response)
         identity = as_text(response.get("id")) or ""
-        usage = _usage(usages.get(identity, {})) | as_dict(response.get("usage"))
+        usage = counts_at(usages.get(identity, {}), _COUNTS) | as_dict(response.get("usage"))
         if len(costs) == len(calls) and costs[number] is not None:
             usage["cost"] = costs[number]
         if usage:
@@ -31,11 +32,10 @@ def _by_response(stated: Payload) -> dict[str, Members]:
     return found
 
 
-def _usage(stated: Members) -> Members:
-    return without_none(
-        input_tokens=as_int(stated.get("prompt_tokens")),
-        output_tokens=as_int(stated.get("completion_tokens")),
-        cache_read_input_tokens=as_int(stated.get("cache_read_tokens")),
-        cache_creation_input_tokens=as_int(stated.get("cache_write_tokens")),
-        reasoning_tokens=as_int(stated.get("reasoning_tokens")),
-    )
+_COUNTS = {
+    "input_tokens": "prompt_tokens",
+    "output_tokens": "completion_tokens",
+    "cache_read_input_tokens": "cache_read_tokens",
+    "cache_creation_input_tokens": "cache_write_tokens",
+    "reasoning_tokens": "reasoning_tokens",
+}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from trace_recorder.dialects.json_access import (
     as_dict,
-    as_int,
     as_list,
     as_number,
     as_text,
@@ -13,6 +12,7 @@ from trace_recorder.dialects.json_access import (
     role_of,
 )
 from trace_recorder.imports.foreign.run import Members
+from trace_recorder.imports.foreign.token_places import counts_at
 from trace_recorder.values.messages import Payload, without_none
 
 _READ = {"role", "content", "tool_calls", "tool_call_id", "function", "error", "model", "parse_error"}
@@ -52,7 +52,8 @@ def response_of(output: Members) -> Members | None:
     """Return what a model said; None if it said nothing."""
     choice = as_dict(next(iter(as_list(output.get("choices"))), None))
     said = message_of(choice.get("message"))
-    usage = _usage(as_dict(output.get("usage")))
+    stated = as_dict(output.get("usage"))
+    usage = counts_at(stated, _COUNTS) | without_none(cost=as_number(stated.get("total_cost")))
     if not choice and not usage:
         return None
     content = said.get("content")
@@ -70,15 +71,13 @@ def response_of(output: Members) -> Members | None:
     )
 
 
-def _usage(stated: Members) -> Members:
-    return without_none(
-        input_tokens=as_int(stated.get("input_tokens")),
-        output_tokens=as_int(stated.get("output_tokens")),
-        cache_creation_input_tokens=as_int(stated.get("input_tokens_cache_write")),
-        cache_read_input_tokens=as_int(stated.get("input_tokens_cache_read")),
-        reasoning_tokens=as_int(stated.get("reasoning_tokens")),
-        cost=as_number(stated.get("total_cost")),
-    )
+_COUNTS = {
+    "input_tokens": "input_tokens",
+    "output_tokens": "output_tokens",
+    "cache_creation_input_tokens": "input_tokens_cache_write",
+    "cache_read_input_tokens": "input_tokens_cache_read",
+    "reasoning_tokens": "reasoning_tokens",
+}
 
 
 def _seen(content: Payload) -> Payload:

@@ -16,6 +16,7 @@ from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_num
 from trace_recorder.imports.foreign.clocks import stated_time
 from trace_recorder.imports.foreign.opencode.stores import Said
 from trace_recorder.imports.foreign.run import MAIN, Agent, Call, Conversation, Event, Kept, Members, ToolRun
+from trace_recorder.imports.foreign.token_places import counts_at
 from trace_recorder.values.messages import Payload, without_none
 
 _SPOKEN = {"text", "file", "reasoning", "tool", "step-start", "retry"}
@@ -235,16 +236,19 @@ def _call(step: list[Members], finish: Members, error: Members, time: str) -> Ca
     )
 
 
+_COUNTS = {
+    "input_tokens": "input",
+    "output_tokens": "output",
+    "reasoning_tokens": "reasoning",
+    "cache_read_input_tokens": "cache/read",
+    "cache_creation_input_tokens": "cache/write",
+}
+
+
 def _usage(stated: Members) -> Members:
-    tokens, cost = as_dict(stated.get("tokens")), stated.get("cost")
-    cache = as_dict(tokens.get("cache"))
-    return without_none(
-        input_tokens=as_int(tokens.get("input")),
-        output_tokens=as_int(tokens.get("output")),
-        reasoning_tokens=as_int(tokens.get("reasoning")),
-        cache_read_input_tokens=as_int(cache.get("read")),
-        cache_creation_input_tokens=as_int(cache.get("write")),
-        cost=as_number(as_dict(cost).get("usd", cost)),
+    cost = stated.get("cost")
+    return counts_at(as_dict(stated.get("tokens")), _COUNTS) | without_none(
+        cost=as_number(as_dict(cost).get("usd", cost))
     )
 
 

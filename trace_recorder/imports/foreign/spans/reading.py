@@ -48,6 +48,17 @@ class Reading:
     continues: bool = False
     """Whether this is the end of a call that another span began."""
 
+    def take_answer(self, answer: LLMResponse | None) -> None:
+        """Take a response, and what it says of itself: why it ended, its id and its model."""
+        self.response = answer
+        if answer is not None:
+            self.finish_reason, self.response_id, self.response_model = answer.finish_reason, answer.id, answer.model
+
+
+def if_known(usage: Usage) -> Usage | None:
+    """Return counts; None if none is known."""
+    return usage if usage.is_known else None
+
 
 _JOINED_APART = ("parameters", "continues", "api", "usage", "messages")
 

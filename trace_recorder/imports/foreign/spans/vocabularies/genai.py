@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text
-from trace_recorder.imports.foreign.run import Members
 from trace_recorder.imports.foreign.spans import parts
 from trace_recorder.imports.foreign.spans.messages import read_messages
 from trace_recorder.imports.foreign.spans.payloads import of_messages
-from trace_recorder.imports.foreign.spans.reading import Kind, Reading
+from trace_recorder.imports.foreign.spans.reading import Kind, Reading, if_known
 from trace_recorder.imports.foreign.spans.span import Span, parsed
+from trace_recorder.imports.foreign.token_places import counts_at
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage
 from trace_recorder.values.structs import replace
 
@@ -160,41 +160,23 @@ def _response(outputs: list[Payload]) -> LLMResponse | None:
     return replace(said, extra=said.extra | {"other_outputs": outputs[1:]}) if outputs[1:] else said
 
 
-def _usage(span: Span) -> Usage | None:
-    names = {name: span.take(_USAGE + name) for name in _names_of_counts(span)}
-    counts = {name: as_int(parsed(value) if not isinstance(value, str) else value) for name, value in names.items()}
-    known = {
-        "input_tokens": _first(counts, "input_tokens", "prompt_tokens"),
-        "output_tokens": _first(counts, "output_tokens", "completion_tokens"),
-        "cache_read_input_tokens": _first(
-            counts, "cache_read.input_tokens", "cache_read_input_tokens", "details.cache_read_tokens"
-        ),
-        "cache_creation_input_tokens": _first(
-            counts,
-            *("cache_write.input_tokens", "cache_creation.input_tokens"),
-            *("cache_creation_input_tokens", "details.cache_write_tokens"),
-        ),
-        "reasoning_tokens": _first(
-            counts, "reasoning.output_tokens", "reasoning_tokens", "details.reasoning_tokens", "details.thoughts_tokens"
-        ),
-    }
-    cost = span.take_number("operation.cost", "gen_ai.usage.cost")
-    extra = {name: count for name, count in counts.items() if count is not None and not _is_read(name)}
-    found = Usage(**known, cost=cost, extra=extra)
-    return found if found.is_known else None
-
-
-_READ_COUNTS = {
-    *("input_tokens", "prompt_tokens", "output_tokens", "completion_tokens", "total_tokens", "reasoning_tokens"),
-    *("cache_read.input_tokens", "cache_read_input_tokens", "cache_creation.input_tokens", "reasoning.output_tokens"),
-    *("cache_creation_input_tokens", "details.cache_read_tokens", "details.cache_write_tokens"),
-    "cache_write.input_tokens",
-    *("details.reasoning_tokens", "details.thoughts_tokens"),
+_COUNTS = {
+    "input_tokens": "input_tokens prompt_tokens",
+    "output_tokens": "output_tokens completion_tokens",
+    "cache_read_input_tokens": "cache_read.input_tokens cache_read_input_tokens details.cache_read_tokens",
+    "cache_creation_input_tokens": "cache_write.input_tokens cache_creation.input_tokens cache_creation_input_tokens "
+    "details.cache_write_tokens",
+    "reasoning_tokens": "reasoning.output_tokens reasoning_tokens details.reasoning_tokens details.thoughts_tokens",
 }
 
 
-def _is_read(name: str) -> bool:
-    return name in _READ_COUNTS
+def _usage(span: Span) -> Usage | None:
+    names = {name: span.take(_USAGE + name) for name in _names_of_counts(span)}
+    counts = {name: as_int(parsed(value) if not isinstance(value, str) else value) for name, value in names.items()}
+    cost = span.take_number("operation.cost", "gen_ai.usage.cost")
+    read = {"total_tokens", *" ".join(_COUNTS.values()).split(" ")}
+    extra = {name: count for name, count in counts.items() if count is not None and name not in read}
+    return if_known(Usage(**counts_at({**counts}, _COUNTS), cost=cost, extra=extra))
 
 
 def _names_of_counts(span: Span) -> list[str]:
@@ -203,10 +185,6 @@ def _names_of_counts(span: Span) -> list[str]:
         for name, value in span.attributes.items()
         if name.startswith(_USAGE) and as_int(value) is not None
     ]
-
-
-def _first(counts: Members, *names: str) -> int | None:
-    return next((count for name in names if (count := counts.get(name)) is not None), None)
 
 
 def _others(span: Span, prefix: str) -> Iterator[tuple[str, Payload]]:

@@ -7,12 +7,13 @@ The older `prompt_details.…` are parts of `input`, and stay in the usage's `ex
 
 from __future__ import annotations
 
-from trace_recorder.dialects.json_access import as_dict, as_int, as_number, as_text
+from trace_recorder.dialects.json_access import as_dict, as_number, as_text
 from trace_recorder.dialects.openai_chat import read_usage
 from trace_recorder.imports.foreign.clocks import stated_time
 from trace_recorder.imports.foreign.spans.payloads import read_input, read_output
-from trace_recorder.imports.foreign.spans.reading import Kind, Reading
+from trace_recorder.imports.foreign.spans.reading import Kind, Reading, if_known
 from trace_recorder.imports.foreign.spans.span import Span
+from trace_recorder.imports.foreign.token_places import counts_at
 from trace_recorder.values.messages import Payload, Usage
 
 API = "langfuse"
@@ -20,15 +21,12 @@ _PREFIX = "langfuse.observation."
 _LANGSMITH = "langsmith.span.kind"
 """LangSmith's integrations put the arguments of a tool into an object."""
 _KINDS: dict[str, Kind] = {"generation": "call", "tool": "tool", "agent": "agent"}
-_READ_COUNTS = {
-    "input": "input_tokens",
-    "output": "output_tokens",
-    **dict.fromkeys(
-        ("input_cache_read", "input_cached_tokens", "cache_read_input_tokens", "input_cache_read_tokens"),
-        "cache_read_input_tokens",
-    ),
-    **dict.fromkeys(("input_cache_creation", "cache_creation_input_tokens"), "cache_creation_input_tokens"),
-    **dict.fromkeys(("output_reasoning", "output_reasoning_tokens"), "reasoning_tokens"),
+_COUNTS = {
+    "input_tokens": "input",
+    "output_tokens": "output",
+    "cache_read_input_tokens": "input_cache_read input_cached_tokens cache_read_input_tokens input_cache_read_tokens",
+    "cache_creation_input_tokens": "input_cache_creation cache_creation_input_tokens",
+    "reasoning_tokens": "output_reasoning output_reasoning_tokens",
 }
 
 
@@ -57,8 +55,7 @@ def read(span: Span) -> Reading | None:
         found.input = given
     answer = read_output(said, found.messages or ())
     if answer is not None:
-        found.response, found.finish_reason = answer, answer.finish_reason
-        found.response_id, found.response_model = answer.id, answer.model
+        found.take_answer(answer)
     found.model = span.take_text(_PREFIX + "model.name") or found.model
     parameters = as_dict(span.take_json(_PREFIX + "model.parameters"))
     found.parameters |= {name: value for name, value in parameters.items() if value is not None}
@@ -76,13 +73,9 @@ def _usage(span: Span) -> Usage | None:
         return None
     if "prompt_tokens" in details or "completion_tokens" in details:
         return read_usage({**details, **({} if cost is None else {"cost": cost})})
-    counts: dict[str, Payload] = {}
-    for name, member in _READ_COUNTS.items():
-        if (count := as_int(details.get(name))) is not None:
-            counts.setdefault(member, count)
-    extra = {name: one for name, one in details.items() if name not in {*_READ_COUNTS, "total"} and one}
-    found = Usage(**counts, cost=cost, extra=extra)
-    return found if found.is_known else None
+    read = {"total", *" ".join(_COUNTS.values()).split(" ")}
+    extra = {name: one for name, one in details.items() if name not in read and one}
+    return if_known(Usage(**counts_at(details, _COUNTS), cost=cost, extra=extra))
 
 
 def _total(costs: dict[str, Payload]) -> float | None:

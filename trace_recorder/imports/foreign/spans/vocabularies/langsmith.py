@@ -6,12 +6,13 @@ Source: https://docs.smith.langchain.com/reference/data_formats/run_data_format;
 
 from __future__ import annotations
 
-from trace_recorder.dialects.json_access import as_dict, as_int, as_number, as_text
+from trace_recorder.dialects.json_access import as_dict, as_number, as_text
 from trace_recorder.imports.foreign.spans.payloads import read_input, read_output
-from trace_recorder.imports.foreign.spans.reading import Kind, Reading
+from trace_recorder.imports.foreign.spans.reading import Kind, Reading, if_known
 from trace_recorder.imports.foreign.spans.span import Span
 from trace_recorder.imports.foreign.spans.vocabularies import openinference
 from trace_recorder.imports.foreign.spans.vocabularies.openinference import FIRST_TOKEN
+from trace_recorder.imports.foreign.token_places import counts_at, other_counts
 from trace_recorder.values.messages import Payload, Usage
 
 _KINDS: dict[str, Kind] = {"llm": "call", "tool": "tool"}
@@ -36,12 +37,12 @@ def read(span: Span) -> Reading | None:
         found.input = given
     answered = None if as_dict(said) == {"output": None} else said
     answer = read_output(answered, found.messages or ())
-    found.kind, found.response = kind, answer
+    found.kind = kind
+    found.take_answer(answer)
     found.usage = _usage(as_dict(about.pop("usage_metadata", None)) or _usage_in(said))
     if answer is not None:
         answer.extra.pop("usage_metadata", None)
-        found.finish_reason, found.response_id, found.response_model = answer.finish_reason, answer.id, answer.model
-        found.usage = found.usage or (answer.usage if answer.usage.is_known else None)
+        found.usage = found.usage or if_known(answer.usage)
     found.model = found.model or as_text(about.get("ls_model_name")) or found.response_model
     found.provider = as_text(about.get("ls_provider"))
     if any(event.name == FIRST_TOKEN for event in span.events):
@@ -58,17 +59,15 @@ def _usage_in(said: Payload) -> dict[str, Payload]:
     return as_dict(as_dict(said).get("usage_metadata"))
 
 
+_COUNTS = {
+    "input_tokens": "input_tokens",
+    "output_tokens": "output_tokens",
+    "cache_read_input_tokens": "input_token_details/cache_read",
+    "cache_creation_input_tokens": "input_token_details/cache_creation",
+    "reasoning_tokens": "output_token_details/reasoning",
+}
+
+
 def _usage(counted: dict[str, Payload]) -> Usage | None:
-    of_input, of_output = as_dict(counted.get("input_token_details")), as_dict(counted.get("output_token_details"))
-    read_counts = {"cache_read", "cache_creation", "reasoning"}
-    left = {name: one for name, one in {**of_input, **of_output}.items() if name not in read_counts and one}
-    found = Usage(
-        input_tokens=as_int(counted.get("input_tokens")),
-        output_tokens=as_int(counted.get("output_tokens")),
-        cache_read_input_tokens=as_int(of_input.get("cache_read")),
-        cache_creation_input_tokens=as_int(of_input.get("cache_creation")),
-        reasoning_tokens=as_int(of_output.get("reasoning")),
-        cost=as_number(counted.get("total_cost")),
-        extra=left,
-    )
-    return found if found.is_known else None
+    extra = other_counts(counted, ("input_token_details", "output_token_details"), _COUNTS)
+    return if_known(Usage(**counts_at(counted, _COUNTS), cost=as_number(counted.get("total_cost")), extra=extra))

@@ -9,9 +9,9 @@ from __future__ import annotations
 from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.dialects.openai_chat import read_usage
 from trace_recorder.imports.foreign.spans.payloads import read_input, read_output
-from trace_recorder.imports.foreign.spans.reading import Reading
+from trace_recorder.imports.foreign.spans.reading import Reading, if_known
 from trace_recorder.imports.foreign.spans.span import Span
-from trace_recorder.values.messages import LLMResponse, Payload, Usage
+from trace_recorder.values.messages import LLMResponse, Payload
 
 _DESCRIBED = ("logfire.json_schema", "logfire.msg", "logfire.span_type", "logfire.level_num", "logfire.tags", "async")
 
@@ -31,7 +31,7 @@ def read(span: Span) -> Reading | None:
     found.kind = "call"
     found.model = as_text(request.get("model"))
     found.response = _response(answered)
-    found.usage = _usage(raw)
+    found.usage = if_known(read_usage(raw))
     found.continues = is_log
     found.stream = True if is_log else found.stream
     return found
@@ -42,8 +42,3 @@ def _response(answered: dict[str, Payload]) -> LLMResponse | None:
     if joined is not None:
         return LLMResponse(content=joined)
     return read_output(answered.get("message", answered.get("text")))
-
-
-def _usage(raw: dict[str, Payload]) -> Usage | None:
-    found = read_usage(raw)
-    return found if found.is_known else None

@@ -9,7 +9,7 @@ import json
 
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text
 from trace_recorder.imports.foreign.spans.payloads import read_input, read_output
-from trace_recorder.imports.foreign.spans.reading import Kind, Reading
+from trace_recorder.imports.foreign.spans.reading import Kind, Reading, if_known
 from trace_recorder.imports.foreign.spans.span import Span, parsed
 from trace_recorder.values.messages import Payload, Usage
 
@@ -33,9 +33,8 @@ def read(span: Span) -> Reading | None:
     if found.messages is None:
         found.input = given
     answer = read_output(said, found.messages or ())
-    found.kind, found.response = kind, answer
-    if answer is not None:
-        found.finish_reason, found.response_id, found.response_model = answer.finish_reason, answer.id, answer.model
+    found.kind = kind
+    found.take_answer(answer)
     found.tools = as_list(_value(span.take("mlflow.chat.tools"))) or found.tools
     found.model = found.model or as_text(_value(span.take("mlflow.llm.model")))
     found.provider = as_text(_value(span.take("mlflow.llm.provider")))
@@ -63,5 +62,4 @@ def _usage(span: Span, answered: Usage) -> Usage | None:
     stated: dict[str, Payload] = {name: as_int(counted.get(name)) for name in names}
     known = {name: getattr(answered, name) if count is None else count for name, count in stated.items()}
     extra = {name: value for name, value in answered.extra.items() if name != "total_tokens"}
-    found = Usage(**known, reasoning_tokens=answered.reasoning_tokens, cost=cost or answered.cost, extra=extra)
-    return found if found.is_known else None
+    return if_known(Usage(**known, reasoning_tokens=answered.reasoning_tokens, cost=cost or answered.cost, extra=extra))

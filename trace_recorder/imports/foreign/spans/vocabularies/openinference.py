@@ -6,13 +6,14 @@ Source: https://github.com/Arize-ai/openinference/blob/main/spec/semantic_conven
 
 from __future__ import annotations
 
-from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text
+from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.imports.foreign.run import Members
 from trace_recorder.imports.foreign.spans import parts
 from trace_recorder.imports.foreign.spans.payloads import of_messages, read_input, read_output
-from trace_recorder.imports.foreign.spans.reading import Kind, Reading, merged
+from trace_recorder.imports.foreign.spans.reading import Kind, Reading, if_known, merged
 from trace_recorder.imports.foreign.spans.span import Span, parsed
 from trace_recorder.imports.foreign.spans.vocabularies.flat_names import take_nested
+from trace_recorder.imports.foreign.token_places import counts_at, other_counts
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage
 from trace_recorder.values.structs import replace
 
@@ -80,9 +81,8 @@ def _raw(span: Span, stated: Reading) -> Reading:
         read_output(answered, given.messages or ()) if stated.response is None or isinstance(answered, dict) else None
     )
     if said is not None:
-        given.response, given.finish_reason = said, said.finish_reason
-        given.response_id, given.response_model = said.id, said.model
-        given.usage = said.usage if said.usage.is_known else None
+        given.take_answer(said)
+        given.usage = if_known(said.usage)
     return given
 
 
@@ -152,21 +152,19 @@ def _tools(span: Span) -> list[Payload] | None:
     return [parsed(tool.get("json_schema", tool)) for tool in declared] or None
 
 
+_COUNTS = {
+    "input_tokens": "prompt",
+    "output_tokens": "completion",
+    "cache_read_input_tokens": "prompt_details/cache_read",
+    "cache_creation_input_tokens": "prompt_details/cache_write",
+    "reasoning_tokens": "completion_details/reasoning",
+}
+
+
 def _usage(span: Span) -> Usage | None:
     counted = as_dict(take_nested(span, "llm.token_count"))
-    of_prompt, of_completion = as_dict(counted.get("prompt_details")), as_dict(counted.get("completion_details"))
-    read_counts = {"cache_read", "cache_write", "reasoning"}
-    extra = {name: one for name, one in {**of_prompt, **of_completion}.items() if name not in read_counts and one}
-    found = Usage(
-        input_tokens=as_int(counted.get("prompt")),
-        output_tokens=as_int(counted.get("completion")),
-        cache_read_input_tokens=as_int(of_prompt.get("cache_read")),
-        cache_creation_input_tokens=as_int(of_prompt.get("cache_write")),
-        reasoning_tokens=as_int(of_completion.get("reasoning")),
-        cost=span.take_number("llm.cost.total"),
-        extra=extra,
-    )
-    return found if found.is_known else None
+    extra = other_counts(counted, ("prompt_details", "completion_details"), _COUNTS)
+    return if_known(Usage(**counts_at(counted, _COUNTS), cost=span.take_number("llm.cost.total"), extra=extra))
 
 
 def first_token(span: Span) -> str | None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from trace_recorder.dialects.json_access import as_int, as_list, as_text
 from trace_recorder.imports.foreign.spans.messages import read_messages
 from trace_recorder.imports.foreign.spans.payloads import read_input, read_output
-from trace_recorder.imports.foreign.spans.reading import Reading
+from trace_recorder.imports.foreign.spans.reading import Reading, if_known
 from trace_recorder.imports.foreign.spans.span import Span, parsed
-from trace_recorder.values.messages import LLMResponse, Usage
+from trace_recorder.values.messages import LLMResponse, Payload, Usage
 from trace_recorder.values.structs import replace
 
 _CALLS = ("ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject")
@@ -61,11 +61,14 @@ def _response(span: Span) -> LLMResponse | None:
     return replace(asked or LLMResponse(), content=text, reasoning=reasoning)
 
 
+_COUNTS = {
+    "input_tokens": ("ai.usage.promptTokens", "ai.usage.inputTokens"),
+    "output_tokens": ("ai.usage.completionTokens", "ai.usage.outputTokens"),
+    "cache_read_input_tokens": ("ai.usage.cachedInputTokens",),
+    "reasoning_tokens": ("ai.usage.reasoningTokens",),
+}
+
+
 def _usage(span: Span) -> Usage | None:
-    found = Usage(
-        input_tokens=as_int(span.take_number("ai.usage.promptTokens", "ai.usage.inputTokens")),
-        output_tokens=as_int(span.take_number("ai.usage.completionTokens", "ai.usage.outputTokens")),
-        cache_read_input_tokens=as_int(span.take_number("ai.usage.cachedInputTokens")),
-        reasoning_tokens=as_int(span.take_number("ai.usage.reasoningTokens")),
-    )
-    return found if found.is_known else None
+    counts: dict[str, Payload] = {name: as_int(span.take_number(*names)) for name, names in _COUNTS.items()}
+    return if_known(Usage(**counts))
