@@ -103,7 +103,7 @@ const stream = client.messages.stream({model: "m", max_tokens: 100, messages, to
 stream.on("text", text => process.stdout.write(text))
 await stream.finalMessage()
 """
-CURL = """curl -sS "$OPENAI_BASE_URL/chat/completions" -H "Authorization: Bearer $OPENAI_API_KEY" \
+CURL = """exec curl -sS "$OPENAI_BASE_URL/chat/completions" -H "Authorization: Bearer $OPENAI_API_KEY" \
 -H "Content-Type: application/json" -d '{"model":"m","messages":[{"role":"user","content":"Weather?"}]}'"""
 
 
@@ -166,7 +166,7 @@ def programs(tools: Path, place: Path) -> Iterator[Program]:
     )
 
 
-class _Scripted(scripted.Provider):
+class ScriptedProvider(scripted.Provider):
     """A provider whose answers depend on the request."""
 
     says: Callable[[str, dict[str, Any]], Action]
@@ -192,24 +192,33 @@ class _Handler(scripted._Handler):
 
 
 @contextmanager
-def _providing(says: Callable[[str, dict[str, Any]], Action]) -> Iterator[_Scripted]:
+def _providing(says: Callable[[str, dict[str, Any]], Action]) -> Iterator[ScriptedProvider]:
     http = LocalServer(_Handler)
-    provider = _Scripted(http.url, ())
+    provider = ScriptedProvider(http.url, ())
     provider.says = says
     http.state = provider  # type: ignore[attr-defined]
     with running(http):
         yield provider
 
 
-def _run(program: Program, provider: _Scripted, place: Path, prefix: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    home = Path(tempfile.mkdtemp(dir=place))
+def environment_of(
+    program: Program, provider: ScriptedProvider, home: Path, *, with_proxy: bool
+) -> tuple[list[str], dict[str, str]]:
+    """Return the command and the environment of a program with a home directory of its own."""
     environment = {**os.environ, **provider.addresses(), **program.environment, "HOME": str(home)}
     for name, text in program.files.items():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(text)
     environment |= {"PYTHONPATH": str(ROOT), "CODEX_HOME": str(home), "XDG_DATA_HOME": str(home), "NO_COLOR": "1"}
-    command = program.command if prefix else program.without_proxy or program.command
-    words = [word.replace("{openai}", f"{provider.url}/v1") for word in command]
+    command = program.command if with_proxy else program.without_proxy or program.command
+    return [word.replace("{openai}", f"{provider.url}/v1") for word in command], environment
+
+
+def _run(
+    program: Program, provider: ScriptedProvider, place: Path, prefix: Sequence[str]
+) -> subprocess.CompletedProcess[str]:
+    home = Path(tempfile.mkdtemp(dir=place))
+    words, environment = environment_of(program, provider, home, with_proxy=bool(prefix))
     return subprocess.run(
         [*prefix, *words],
         cwd=place,

@@ -112,6 +112,39 @@ def test_a_stream_that_breaks_breaks_for_the_program_too(proxy: RunningProxy, se
     assert (call.complete, call.raw_stream) == (False, CHAT_STREAM[0].decode())
 
 
+def test_a_plain_answer_that_breaks_is_given_as_far_as_it_came(proxy: RunningProxy, server: Server) -> None:
+    """Without a proxy, a program such as curl has that part too."""
+    part = b'{"id": "chatcmpl-1", '
+    server.answers[:] = [Answer([part, DROP], 200, {"content-type": "application/json"})]
+    with httpx.stream("POST", proxy.url + PATH, content=BODY) as response:
+        chunks = response.iter_raw()
+        received = next(chunks)
+        with pytest.raises(httpx.RemoteProtocolError):
+            next(chunks)
+    (call,) = proxy.runs()[0].llm_interactions
+    assert (received, call.complete) == (part, False)
+
+
+def test_a_request_that_is_sent_again_is_the_next_attempt(proxy: RunningProxy, server: Server) -> None:
+    """Also where two requests fail before one of them is sent again, and for a stream that broke."""
+    other, again = BODY.replace(b"caf", b"tea"), {"x-stainless-retry-count": "1"}
+    broken, no = stream(CHAT_STREAM[0], DROP), {"error": {"message": "later"}}
+    server.answers[:] = [plain(no, 429), plain(no, 529), broken, plain(CHAT)]
+    httpx.post(proxy.url + PATH, content=BODY)
+    httpx.post(proxy.url + PATH, content=other)
+    with pytest.raises(httpx.RemoteProtocolError):
+        httpx.post(proxy.url + PATH, content=BODY, headers=again)
+    httpx.post(proxy.url + PATH, content=BODY, headers=again)
+    httpx.post(proxy.url + PATH, content=other)
+    httpx.post(proxy.url + PATH, content=BODY)
+    calls = proxy.runs()[0].llm_interactions
+    assert [[(attempt.status, attempt.inferred) for attempt in call.attempts] for call in calls] == [
+        [(429, False), (200, False), (200, False)],
+        [(529, False), (200, True)],
+        [(200, False)],
+    ]
+
+
 def test_a_provider_that_cannot_be_reached_is_502(tmp_path: Path) -> None:
     """Here nobody listens: the port is bound and nothing more."""
     with socket.socket() as closed:

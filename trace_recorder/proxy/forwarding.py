@@ -44,6 +44,7 @@ _HOP_BY_HOP = frozenset(
 _NOT_SENT = _HOP_BY_HOP | {b"host", b"expect", TOKEN_HEADER.encode()}
 _IDLE_CHECK_SECONDS = 5.0
 _BAD_GATEWAY = 502
+_SUCCESS = range(200, 300)
 
 
 class ClientGoneError(Exception):
@@ -142,28 +143,35 @@ class Proxy:
         parts = urlsplit(route.url)
         endpoint = endpoint_of(incoming.method, parts.hostname or "", parts.path, parts.port)
         session: Session | None = None
-        client, context = self._client, Context()
+        client, context, body, status = self._client, Context(), b"", 0
         if endpoint is None:
             content: bytes | AsyncIterator[bytes] | None = incoming.body() if incoming.has_body else None
         else:
-            content = body = b"".join([chunk async for chunk in incoming.body()])
+            body = b"".join([chunk async for chunk in incoming.body()])
+            content = body
             plain_body = plain_request(incoming.headers_to_send(), body)
             known = self._sessions.of(SessionRequest(route.chosen, incoming.header, endpoint.api, plain_body))
             if known is None:  # it would be recorded to the run of another session
                 client = self._unrecorded
             else:
                 session, context = known
+                context = session.context_of_retry(route.url, body) or context
         request = httpx.Request(incoming.method, route.url, headers=incoming.headers_to_send(), content=content)
         if session is not None:
             session.requests += 1
         try:
-            await self._until_client_is_gone(incoming, _exchange(client, request, send), context)
+            status = await self._until_client_is_gone(incoming, _exchange(client, request, send), context)
         finally:
             if session is not None:
                 session.requests -= 1
+                if status not in _SUCCESS:
+                    session.remember_failure(route.url, body, context)
 
-    async def _until_client_is_gone(self, incoming: _Incoming, exchange: Any, context: Context) -> None:
-        """Run an exchange; cancel it when the client closes its connection, as the client's own call would be."""
+    async def _until_client_is_gone(self, incoming: _Incoming, exchange: Any, context: Context) -> int:
+        """Run an exchange, and return its status; cancel it when the client closes its connection, and return 0.
+
+        The client's own call would be cancelled too.
+        """
         work = asyncio.create_task(exchange, context=context)
         gone = asyncio.create_task(incoming.gone())
         try:
@@ -173,17 +181,18 @@ class Proxy:
             if not work.done():
                 work.cancel()
         with suppress(asyncio.CancelledError):
-            await work
+            return int(await work)
+        return 0
 
 
-async def _exchange(client: httpx.AsyncClient, request: httpx.Request, send: Send) -> None:
-    """Send a request, and give the answer back as it comes."""
+async def _exchange(client: httpx.AsyncClient, request: httpx.Request, send: Send) -> int:
+    """Send a request, give the answer back as it comes, and return its status."""
     try:
         response = await client.send(request, stream=True, auth=None)
     except httpx.TransportError as error:
         message = f"{request.url.host} cannot be reached: {type(error).__name__}: {error}"
         await _give(send, _BAD_GATEWAY, message)
-        return
+        return _BAD_GATEWAY
     try:
         await send(
             {
@@ -195,6 +204,7 @@ async def _exchange(client: httpx.AsyncClient, request: httpx.Request, send: Sen
         await _give_body(response, send)
     finally:
         await response.aclose()
+    return response.status_code
 
 
 def _headers_to_give(response: httpx.Response, request: httpx.Request) -> list[tuple[bytes, bytes]]:
@@ -207,13 +217,20 @@ def _headers_to_give(response: httpx.Response, request: httpx.Request) -> list[t
 
 
 async def _give_body(response: httpx.Response, send: Send) -> None:
-    """Give a body back. The last chunk of a plain one is held until it is on file, as all of it is with that chunk."""
+    """Give a body back. The last chunk of a plain one is held until it is on file, as all of it is with that chunk.
+
+    If the provider closes in mid-stream, all that came is given before the exception is raised.
+    """
     streams = is_stream_type(response.headers.get("content-type", ""))
     held = b""
-    async for chunk in response.aiter_raw():
-        due, held = (chunk, b"") if streams else (held, chunk)
-        if due:
-            await send({"type": "http.response.body", "body": due, "more_body": True})
+    try:
+        async for chunk in response.aiter_raw():
+            due, held = (chunk, b"") if streams else (held, chunk)
+            if due:
+                await send({"type": "http.response.body", "body": due, "more_body": True})
+    except httpx.TransportError:
+        await send({"type": "http.response.body", "body": held, "more_body": True})
+        raise
     await send({"type": "http.response.body", "body": held, "more_body": False})
 
 

@@ -44,6 +44,8 @@ IDLE_SECONDS = 3600.0
 """After so long without a request, a session has ended."""
 _MAX_AGENTS = 256
 """For so many agents of a session the context is kept. An agent that is forgotten gets a new id when it comes again."""
+_MAX_FAILED = 16
+"""So many requests of a session that failed are remembered, until they are sent again."""
 _SPARE_DESCRIPTORS = 128
 _DESCRIPTORS_OF_A_RUN = 2
 _guard = Guard()
@@ -75,6 +77,8 @@ class Session:
     recorder: TrajectoryRecorder
     context: Context
     agents: dict[str, Context] = field(default_factory=dict)
+    failed: dict[bytes, Context] = field(default_factory=dict)
+    """The contexts of the last requests that failed, by a digest of each: an equal request is the next attempt."""
     requests: int = 0
     """How many requests are being answered now."""
     last_used: float = field(default_factory=time.monotonic)
@@ -90,6 +94,20 @@ class Session:
             context.run(self.recorder.agent(agent.identity).__enter__)
             self.agents[agent.identity] = context
         return self.agents[agent.identity].copy()
+
+    def remember_failure(self, url: str, body: bytes, context: Context) -> None:
+        """Note that a request failed. Its program may send it again."""
+        while len(self.failed) >= _MAX_FAILED:
+            self.failed.pop(next(iter(self.failed)))
+        self.failed[_digest(url, body)] = context
+
+    def context_of_retry(self, url: str, body: bytes) -> Context | None:
+        """Return the context of an equal request that failed, in which recording knows the next attempt; else None."""
+        return self.failed.pop(_digest(url, body), None) if self.failed else None
+
+
+def _digest(url: str, body: bytes) -> bytes:
+    return blake2b(url.encode("utf-8", "surrogatepass") + b"\0" + body, digest_size=16).digest()
 
 
 @dataclass(frozen=True, slots=True)
