@@ -191,7 +191,10 @@ def readers(session: nox.Session) -> None:
 
 @nox.session(venv_backend="venv")
 def programs(session: nox.Session) -> None:
-    """Run coding agents and SDKs of Node with and without the proxy: tests/proxy/programs.py and program_troubles.py say what is compared."""
+    """Run coding agents and SDKs of Node with and without the proxy.
+
+    tests/proxy/programs.py and tests/proxy/program_troubles.py say what is compared.
+    """
     session.install("--quiet", "-e.[all]", "httpx", "hypothesis", "pytest>=9.0")
     tools = Path(session.create_tmp())
     session.run(

@@ -2,10 +2,10 @@
 
     python -m tests.proxy.program_troubles DIRECTORY [NAME…]        # as tests/proxy/programs.py
 
-The provider answers the first requests with a 429 and a 529; or it closes the connection in the middle of an answer; or it
-says nothing more in the middle of one, until Ctrl-C comes from the program's terminal. With the proxy, a program has the
-exit code and the output that it has without. The provider gets as many requests, and each of these is an attempt on
-file. After Ctrl-C the output is not compared: even without a proxy, Claude Code says "Execution error" or nothing.
+The provider answers the first requests with a 429 and a 529; or it closes the connection in the middle of an answer; or
+it says nothing more in the middle of one, until Ctrl-C comes from the program's terminal. With the proxy, a program has
+the exit code and the output that it has without. The provider gets as many requests, and each is an attempt on file.
+After Ctrl-C the output is not compared: even without a proxy, Claude Code says "Execution error" or nothing.
 """
 
 from __future__ import annotations
