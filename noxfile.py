@@ -9,6 +9,7 @@
     nox -s readers                         # the real readers of the views' formats, each in an environment of its own
     nox -s readers -- atif trl             # some of them
     nox -s seams                           # HTTP libraries old and new, SDKs of other providers
+    nox -s own_suites                      # the HTTP libraries' own test suites, without and with recording
     nox -s programs                        # coding agents and SDKs of Node through the proxy: docs/proxy.md
     nox -s suite                           # every test, on each Python that is at hand: ten minutes each
 
@@ -97,9 +98,10 @@ ROWS = [
 ]
 
 SEAMS = {
-    "aiohttp 3.8": ("aiohttp==3.8.6",),
-    "urllib3 2.0": ("urllib3==2.0.2", "requests==2.30.0", "boto3==1.34.0"),
-    "aiobotocore 2.24": ("aiobotocore==2.24.0",),
+    "aiohttp 3.8": ("aiohttp==3.8.3",),
+    "urllib3 2.0": ("urllib3==2.0.2", "requests==2.30.0", "boto3==1.34.116", "botocore==1.34.116"),
+    "aiobotocore 2.13": ("aiobotocore==2.13.1", "aiohttp==3.9.5"),
+    "aiobotocore 2.23": ("aiobotocore==2.23.2",),
     "aiobotocore": ("aiobotocore>=3", "boto3"),
     "requests": ("requests", "boto3"),
     "providers": (
@@ -114,6 +116,21 @@ SEAMS = {
         "together",
     ),
 }
+
+SUITES = {
+    "aiohttp": ("aiohttp", "blockbuster", "freezegun", "isal", "proxy.py", "pytest-mock", "trustme", "zlib_ng"),
+    "urllib3": (
+        *("urllib3[brotli,h2,socks,zstd]", "anyio[trio]", "cryptography", "httpx", "hypercorn", "pyopenssl"),
+        *("pytest-socket", "pytest-timeout", "quart", "quart-trio", "trustme"),
+    ),
+    "requests": ("requests[socks]", "httpbin~=0.10.0", "pytest-httpbin==2.1.0", "pytest-mock", "trustme"),
+    "botocore": ("botocore", "jsonschema"),
+    "aiobotocore": (
+        *("aiobotocore[httpx]", "anyio", "dill", "docker", "httpx", "moto[server,s3,sqs,dynamodb]", "pytest-mock"),
+        *("time-machine", "tiny-proxy", "trio", "trustme"),
+    ),
+}
+"""By a library: what its own test suite needs."""
 
 RESULTS = Path(".venv-nox", "results.md")
 FRAMEWORK_RESULTS = Path(".venv-nox", "frameworks.md")
@@ -180,6 +197,14 @@ def seams(session: nox.Session, libraries: str) -> None:
     """Run the seams of the HTTP libraries on one set of versions, with every exchange of the wire corpus."""
     session.install("--quiet", "-e.", "httpx", "httpx2", "hypothesis", "pytest>=9.0", *SEAMS[libraries])
     session.run("pytest", "tests/seams", *session.posargs, env={"HYPOTHESIS_PROFILE": "search"})
+
+
+@nox.session(venv_backend="venv")
+@nox.parametrize("library", [nox.param(name, id=name) for name in SUITES])
+def own_suites(session: nox.Session, library: str) -> None:
+    """Run the suite of an HTTP library itself, without and with recording: tests/seams/own_suites.py compares them."""
+    session.install("--quiet", "-e.", "pytest", *SUITES[library])
+    session.run("python", "-m", "tests.seams.own_suites", library, *session.posargs)
 
 
 @nox.session(venv_backend="venv")
