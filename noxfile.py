@@ -118,13 +118,16 @@ SEAMS = {
 }
 
 SUITES = {
-    "aiohttp": ("aiohttp", "blockbuster", "freezegun", "isal", "proxy.py", "pytest-mock", "trustme", "zlib_ng"),
+    "aiohttp": (
+        *("aiohttp", "blockbuster", "freezegun", "isal", "proxy.py", "pytest-cov", "pytest-mock", "pytest-timeout"),
+        *("trustme", "zlib_ng"),
+    ),
     "urllib3": (
         *("urllib3[brotli,h2,socks,zstd]", "anyio[trio]", "cryptography", "httpx", "hypercorn", "pyopenssl"),
         *("pytest-socket", "pytest-timeout", "quart", "quart-trio", "trustme"),
     ),
     "requests": ("requests[socks]", "httpbin~=0.10.0", "pytest-httpbin==2.1.0", "pytest-mock", "trustme"),
-    "botocore": ("botocore", "jsonschema"),
+    "botocore": ("botocore", "jsonschema", "pytest-cov"),
     "aiobotocore": (
         *("aiobotocore[httpx]", "anyio", "dill", "docker", "httpx", "moto[server,s3,sqs,dynamodb]", "pytest-mock"),
         *("time-machine", "tiny-proxy", "trio", "trustme"),

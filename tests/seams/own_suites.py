@@ -28,7 +28,7 @@ SUITES = {
     "aiohttp": (
         *("tests/test_client_functional.py", "tests/test_client_session.py", "tests/test_client_request.py"),
         *("tests/test_client_response.py", "tests/test_connector.py"),
-        *("-o", "addopts=", "-p", "aiohttp.pytest_plugin"),
+        *("-o", "addopts="),
     ),
     "urllib3": (
         *("test/with_dummyserver", "test/test_connectionpool.py", "test/test_poolmanager.py", "test/test_response.py"),
