@@ -2,10 +2,10 @@
 
     python -m benchmarks.seams [CALLS] [ROUNDS]
 
-One tiny chat call and one stream of 200 events, by a client that stays open, against the server of the benchmarks in a
-process of its own. In a round each library takes a lap unrecorded and a lap recorded, in turn; the processor's time of
-all threads of this process is compared, which the waiting for the server is no part of. A library that is not
-installed is left out.
+One tiny chat call and one stream of 200 events, of Bedrock's Converse for boto3 and aiobotocore, by a client that stays
+open, against a server in a process of its own. In a round each library takes a lap unrecorded and a lap recorded, in
+turn; the processor's time of all threads of this process is compared, which the waiting for the server is no part of. A
+library that is not installed is left out.
 """
 
 from __future__ import annotations
@@ -25,14 +25,24 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from tests.seams.frames import TYPE, frame
 from trace_recorder import TrajectoryRecorder
 
 Payload = Any
 ASK = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
 BODIES = {"tiny": json.dumps(ASK).encode(), "stream": json.dumps({**ASK, "stream": True}).encode()}
 HEADERS = {"content-type": "application/json"}
+CONVERSE: dict[str, Payload] = {
+    "modelId": "us.amazon.nova-pro-v1:0",
+    "messages": [{"role": "user", "content": [{"text": "hello"}]}],
+}
 EVENTS = 200
 Lap = Callable[[str, bytes, int, Callable[[Payload], object]], None]
+
+
+def chunked(pieces: list[bytes]) -> bytes:
+    """Return pieces as the chunks of a body."""
+    return b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
 
 
 def serve(told: Connection) -> None:
@@ -42,7 +52,18 @@ def serve(told: Connection) -> None:
     whole = json.dumps({"id": "c", "object": "chat.completion", "model": "m", "choices": [choice]}).encode()
     delta = {"choices": [{"index": 0, "delta": {"content": "word "}, "finish_reason": None}]}
     events = [f"data: {json.dumps(delta)}\n\n".encode()] * EVENTS + [b"data: [DONE]\n\n"]
-    streamed = b"".join(b"%x\r\n%s\r\n" % (len(event), event) for event in events) + b"0\r\n\r\n"
+    message = {"role": "assistant", "content": [{"text": "hi"}]}
+    usage = {"inputTokens": 3, "outputTokens": 2, "totalTokens": 5}
+    converse = json.dumps({"output": {"message": message}, "stopReason": "end_turn", "usage": usage}).encode()
+    frames = [
+        frame("messageStart", {"role": "assistant"}),
+        *[frame("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": "word "}})] * EVENTS,
+        frame("messageStop", {"stopReason": "end_turn"}),
+    ]
+    answers = {
+        False: {False: ("application/json", whole), True: ("text/event-stream", chunked(events))},
+        True: {False: ("application/json", converse), True: (TYPE["content-type"], chunked(frames))},
+    }
 
     class Handler(server.BaseHTTPRequestHandler):  # type: ignore[name-defined,misc]
         protocol_version = "HTTP/1.1"
@@ -53,17 +74,14 @@ def serve(told: Connection) -> None:
 
         def do_POST(self) -> None:  # noqa: N802 - the base class calls it
             body = self.rfile.read(int(self.headers["content-length"]))
+            is_stream = b'"stream"' in body or self.path.endswith("-stream")
+            media, data = answers["/converse" in self.path][is_stream]
             self.send_response(200)
-            if b'"stream"' in body:
-                self.send_header("content-type", "text/event-stream")
-                self.send_header("transfer-encoding", "chunked")
-                self.end_headers()
-                self.wfile.write(streamed)
-            else:
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(whole)))
-                self.end_headers()
-                self.wfile.write(whole)
+            self.send_header("content-type", media)
+            framing = ("transfer-encoding", "chunked") if is_stream else ("content-length", str(len(data)))
+            self.send_header(*framing)
+            self.end_headers()
+            self.wfile.write(data)
 
     listener = server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     told.send(listener.server_port)
@@ -127,6 +145,42 @@ def by_aiohttp(url: str, body: bytes, calls: int, bind: Callable[[Payload], obje
     asyncio.run(work())
 
 
+def by_boto3(url: str, body: bytes, calls: int, bind: Callable[[Payload], object]) -> None:
+    """Call Bedrock by boto3."""
+    client = import_module("boto3").client("bedrock-runtime", **account(url))
+    bind(client)
+    for _ in range(calls):
+        if body == BODIES["stream"]:
+            for _ in client.converse_stream(**CONVERSE)["stream"]:
+                pass
+        else:
+            client.converse(**CONVERSE)
+
+
+def by_aiobotocore(url: str, body: bytes, calls: int, bind: Callable[[Payload], object]) -> None:
+    """Call Bedrock by aiobotocore, which sends by aiohttp."""
+
+    async def work() -> None:
+        session = import_module("aiobotocore.session").get_session()
+        async with session.create_client("bedrock-runtime", **account(url)) as client:
+            bind(client)
+            for _ in range(calls):
+                if body == BODIES["stream"]:
+                    async for _ in (await client.converse_stream(**CONVERSE))["stream"]:
+                        pass
+                else:
+                    await client.converse(**CONVERSE)
+
+    asyncio.run(work())
+
+
+def account(url: str) -> dict[str, Payload]:
+    """Return how a client of Bedrock is made that asks the server."""
+    host = url.removesuffix("/v1/chat/completions")
+    keys = {"aws_access_key_id": "AKIAIOSFODNN7EXAMPLE", "aws_secret_access_key": "secret"}
+    return {"endpoint_url": host, "region_name": "us-east-1", **keys}
+
+
 def laps() -> dict[str, Lap]:
     """Return how to call by each library that is installed."""
     named: dict[str, Lap] = {
@@ -135,6 +189,8 @@ def laps() -> dict[str, Lap]:
         "aiohttp": by_aiohttp,
         "requests": by_requests,
         "urllib3": by_urllib3,
+        "boto3": by_boto3,
+        "aiobotocore": by_aiobotocore,
     }
     return {name: lap for name, lap in named.items() if find_spec(name)}
 

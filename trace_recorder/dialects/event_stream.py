@@ -15,6 +15,7 @@ import binascii
 import json
 import struct
 from collections.abc import Iterator
+from functools import lru_cache
 
 from trace_recorder.dialects.json_access import as_dict, as_text, json_value
 from trace_recorder.signal_handlers import ours
@@ -29,6 +30,7 @@ LINE_BEGINS = '{"headers":{'
 _PRELUDE = struct.Struct(">III")
 _CRC = struct.Struct(">I")
 _MAX_FRAME_BYTES = 32 * 1024 * 1024
+_MAX_CACHED_BYTES = 1024
 _STRING = 7
 _FIXED_BYTES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
 """By the type of a header's value, how many bytes it has. Strings (7) and byte arrays (6) say their length."""
@@ -69,8 +71,15 @@ def _line(frame: bytes, length_of_headers: int) -> str:
     if binascii.crc32(frame[: -_CRC.size]) != _CRC.unpack(frame[-_CRC.size :])[0]:
         raise ValueError("a frame of an event stream has a wrong CRC")
     begin = _PRELUDE.size + length_of_headers
-    headers = json.dumps(dict(_headers(frame[_PRELUDE.size : begin])), separators=_SEPARATORS)
+    read = _headers_as_json if length_of_headers <= _MAX_CACHED_BYTES else _headers_as_json.__wrapped__
+    headers = read(frame[_PRELUDE.size : begin])
     return f'{{"headers":{headers},{_payload_members(frame[begin : -_CRC.size])}}}\n'
+
+
+@lru_cache(maxsize=64)
+def _headers_as_json(data: bytes) -> str:
+    """Return the headers of a frame as JSON. The frames of a stream have few different ones."""
+    return json.dumps(dict(_headers(data)), separators=_SEPARATORS)
 
 
 def _headers(data: bytes) -> Iterator[tuple[str, Payload]]:
