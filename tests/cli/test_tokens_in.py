@@ -11,8 +11,8 @@ import pytest
 
 from tests.cli.invoking import invoke
 from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.catalog.run_summaries import summary_of
 from trace_recorder.derive.validate import validate
-from trace_recorder.viewer.run_summaries import summary_of
 
 USAGE = {
     "input_tokens": 252,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
+from typing import Literal
 
 from trace_recorder.catalog.conditions import Condition
 from trace_recorder.catalog.fact_values import SINGLE, Facts, TextInRun
@@ -27,8 +28,10 @@ CREATE VIRTUAL TABLE words USING fts5 (text, content='texts', content_rowid='id'
 CREATE TABLE files (run INTEGER PRIMARY KEY, path BLOB UNIQUE NOT NULL, document_changed INTEGER NOT NULL,
                     document_size INTEGER NOT NULL, journal_changed INTEGER NOT NULL, journal_size INTEGER NOT NULL,
                     is_of_host INTEGER NOT NULL);
-CREATE TABLE rows (run INTEGER PRIMARY KEY, row TEXT NOT NULL, stats TEXT);
+CREATE TABLE kept (run INTEGER PRIMARY KEY, row TEXT NOT NULL, stats TEXT NOT NULL, summary TEXT NOT NULL);
 """
+Kept = Literal["row", "stats", "summary"]
+"""What is kept of a run as JSON: its row of `list`, its figures, and its entry in the list of the viewer."""
 _PLACES = ", ".join("?" for _ in ("id", *SINGLE))
 _ADD_RUN = f"REPLACE INTO runs VALUES ({_PLACES})"  # noqa: S608 - question marks
 
@@ -75,7 +78,7 @@ class FactTables:
         execute = self.connection.execute
         before = {text for (text,) in execute("SELECT text FROM uses WHERE run = ?", (run,))}
         execute("DELETE FROM runs WHERE id = ?", (run,))
-        for table in ("names", "uses", "files", "rows"):
+        for table in ("names", "uses", "files", "kept"):
             execute(f"DELETE FROM {table} WHERE run = ?", (run,))  # noqa: S608 - a name of ours
         return self._delete_unused(before)
 
@@ -84,9 +87,9 @@ class FactTables:
         sql = f"SELECT r.id FROM runs r WHERE {condition.sql}"  # noqa: S608 - parameters are apart
         return (run for (run,) in self.connection.execute(sql, condition.parameters))
 
-    def matching_rows(self, condition: Condition) -> dict[int, str]:
-        """Return the rows of the runs that match, by their ids."""
-        sql = f"SELECT r.id, rows.row FROM runs r JOIN rows ON rows.run = r.id WHERE {condition.sql}"  # noqa: S608 - parameters are apart
+    def kept(self, condition: Condition, what: Kept) -> dict[int, str]:
+        """Return what is kept of the runs that match, by their ids."""
+        sql = f"SELECT r.id, k.{what} FROM runs r JOIN kept k ON k.run = r.id WHERE {condition.sql}"  # noqa: S608 - parameters are apart
         return dict(self.connection.execute(sql, condition.parameters))
 
     def clear(self) -> None:

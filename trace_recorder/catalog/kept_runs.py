@@ -17,12 +17,14 @@ from trace_recorder.catalog.fact_values import Facts
 from trace_recorder.catalog.facts import facts_of
 from trace_recorder.catalog.file_states import State
 from trace_recorder.catalog.rows import Row, ended_summary, row_of, row_with_costs
+from trace_recorder.catalog.run_summaries import Json, costs_json, summary_of
 from trace_recorder.guard import try_call
 from trace_recorder.imports.loader import load_each
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.run_costs import costs_of_calls
+from trace_recorder.views.run_costs import costs_of_calls, may_have_price
+from trace_recorder.views.stats import Stats
 
 Task = tuple[Path, bytes, State]
 """A run that is to be read: its path, its name in the index, and the state of its files."""
@@ -48,7 +50,8 @@ class KeptRun:
     name: bytes
     state: State
     facts: Facts
-    row: str
+    kept: tuple[str, str, str]
+    """Its row, its figures and its summary as JSON."""
     is_of_host: bool
 
 
@@ -61,7 +64,7 @@ def keep(tables: FactTables, kept: KeptRun, run: int | None) -> bool:
         deleted = tables.change(run, kept.facts)
     values = run, kept.name, *kept.state, kept.is_of_host
     tables.connection.execute("REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?)", values)
-    tables.connection.execute("REPLACE INTO rows VALUES (?, ?, ?)", (run, kept.row, None))
+    tables.connection.execute("REPLACE INTO kept VALUES (?, ?, ?, ?)", (run, *kept.kept))
     return deleted
 
 
@@ -82,9 +85,24 @@ def kept_run(task: Task) -> KeptRun | NotKept:
             return NotKept.NEW
         if not facts.is_exact or not _is_listed_so(path, run):
             return NotKept.UNCLEAR
-        return KeptRun(name, state, facts, json.dumps(asdict(row)), run.end_time is None)
+        kept = json.dumps(asdict(row)), _stats(run), json.dumps(_summary(path, run))
+        return KeptRun(name, state, facts, kept, run.end_time is None)
 
     return try_call(read, lambda _: NotKept.UNREADABLE)
+
+
+def _stats(run: Trajectory) -> str:
+    stats = Stats()
+    stats.add(run)
+    stats.to_json()  # a run of which this fails is not counted
+    return stats.to_text()
+
+
+def _summary(path: Path, run: Trajectory) -> tuple[Json, Json | None]:
+    """Return the entry of a run in the list of the viewer, and its costs if a call may have a price."""
+    summary = summary_of(path, "")
+    may_cost = may_have_price(summary["status"], summary["total_input_tokens"], summary["output_tokens"])
+    return summary, costs_json(costs_of_calls(run.llm_interactions)) if may_cost else None
 
 
 def row_of_run(run: Trajectory, path: Path, file: str = "") -> Row:

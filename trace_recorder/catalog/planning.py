@@ -9,26 +9,29 @@ from sqlite3 import DatabaseError
 
 from trace_recorder.catalog import index_file
 from trace_recorder.catalog.conditions import condition_of
+from trace_recorder.catalog.fact_tables import Kept
 from trace_recorder.catalog.file_states import State, kept_files, states_of
 from trace_recorder.catalog.query import Term
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A run: whether it matches, or None if it has to be read for that; and its row if it does."""
+    """A run: whether it matches, or None if it has to be read for that; and what the index keeps of one that does."""
 
     path: Path
     matches: bool | None = None
-    row: str | None = None
+    kept: str | None = None
 
 
-def plan(directory: Path, terms: Sequence[Term], index: Path | None = None) -> Iterator[Planned]:
-    """Yield the runs in and below a directory, in the order of `load_all`.
+def plan(
+    directory: Path, terms: Sequence[Term] = (), index: Path | None = None, what: Kept = "row"
+) -> Iterator[Planned]:
+    """Yield the runs in and below a directory, in the order of `load_all`, with what an index keeps of them.
 
     Of each file the state is compared with that in the index: in the directory, or at `index`. Raises OSError at the
     first run if the directory cannot be read.
     """
-    known = _known(index or index_file.index_path(directory), directory, terms)
+    known = known_runs(directory, terms, index, what)
     for name, path, state in states_of(directory):
         kept = known.get(name)
         if kept is None or kept[0] != state:
@@ -37,16 +40,18 @@ def plan(directory: Path, terms: Sequence[Term], index: Path | None = None) -> I
             yield Planned(path, kept[1] is not None, kept[1])
 
 
-def _known(path: Path, directory: Path, terms: Sequence[Term]) -> dict[bytes, tuple[State, str | None]]:
-    """Return the runs of an index: the state of the files, and the row of those that match."""
-    with index_file.reading(path, directory) as tables:
+def known_runs(
+    directory: Path, terms: Sequence[Term] = (), index: Path | None = None, what: Kept = "row"
+) -> dict[bytes, tuple[State, str | None]]:
+    """Return the runs of an index by their names: the state of the files, and what is kept of those that match."""
+    with index_file.reading(index or index_file.index_path(directory), directory) as tables:
         if tables is None:
             return {}
         try:
-            rows = tables.matching_rows(condition_of(terms))
+            kept = tables.kept(condition_of(terms), what)
             is_of_this_host = index_file.is_of_this_host(tables)
             return {
-                name: (state, rows.get(run))
+                name: (state, kept.get(run))
                 for run, name, state, is_of_host in kept_files(tables)
                 if is_of_this_host or not is_of_host
             }

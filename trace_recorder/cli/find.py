@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -12,16 +12,14 @@ import typer
 
 from trace_recorder.catalog.kept_runs import row_of_run
 from trace_recorder.catalog.matching import Matcher
-from trace_recorder.catalog.planning import Planned
 from trace_recorder.catalog.query import Term, parse_query
 from trace_recorder.catalog.rows import Row, row_of_json
 from trace_recorder.cli.arguments import AsJson, DefaultRuns, IndexPath, Jobs, no_runs_message, paths_or_default
 from trace_recorder.cli.each_run import EachRun
-from trace_recorder.cli.jobs import batch_for, in_order, jobs_for
 from trace_recorder.cli.list_table import table
 from trace_recorder.cli.list_tree import as_list
 from trace_recorder.cli.output import console, fail, print_json, print_lines, table_width, warn
-from trace_recorder.cli.planned_runs import planned_runs
+from trace_recorder.cli.planned_runs import planned_runs, results
 from trace_recorder.cli.read_files import UnreadableError, is_directory, process_or_error
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.imports.loader import load_each
@@ -50,20 +48,16 @@ def find(  # noqa: PLR0913, PLR0917 - one argument an option
     planned = [*planned_runs(paths, terms, index)]
     if not planned:
         fail(no_runs_message(paths))
-    unread = [one.path for one in planned if one.matches is None]
-    each, processes = EachRun(len(unread)), jobs_for(unread, jobs)
-    read = each.over(in_order(partial(_rows_in, terms=terms), unread, processes, batch_for(unread, processes)))
     root = paths[0] if len(paths) == 1 and is_directory(paths[0]) else None
-    count = _print(_rows(planned, read, root), each, paths_only=paths_only, as_json=as_json)
-    if len(unread) < len(planned):
-        _say_what_was_read(len(unread), len(planned))
+    each, work = EachRun(len(planned)), partial(_rows_in, terms=terms)
+    found = each.over(results(planned, work, lambda one, kept: (one.path, [row_of_json(kept)]), jobs))
+    rows = (_named(row, path, root) for path, of_file in found for row in of_file)
+    count = _print(rows, each, paths_only=paths_only, as_json=as_json)
+    unread = sum(one.matches is None for one in planned)
+    if 0 < unread < len(planned):
+        warn(f"read {pluralize(unread, 'run')} of {len(planned)}: the index does not have them as they are now")
     if each.failed or not count:
         raise typer.Exit(2 if each.failed else 1)
-
-
-def _say_what_was_read(unread: int, runs: int) -> None:
-    if unread:
-        warn(f"{pluralize(unread, 'run')} of {runs} not in the index as they are now: read")
 
 
 def _rows_in(path: Path, terms: tuple[Term, ...]) -> tuple[Path, list[Row]] | UnreadableError:
@@ -79,17 +73,8 @@ def _matcher(terms: tuple[Term, ...]) -> Matcher:
     return Matcher(terms)
 
 
-def _rows(planned: Sequence[Planned], read: Iterator[tuple[Path, list[Row]]], root: Path | None) -> Iterator[Row]:
-    """Yield the rows that match, in the order of the runs; `read` has the rows of those that were read."""
-    waiting = next(read, None)
-    for one in planned:
-        rows: Iterable[Row] = ()
-        if one.matches is None and waiting is not None and waiting[0] == one.path:
-            rows, waiting = waiting[1], next(read, None)
-        elif one.row is not None:
-            rows = [row_of_json(one.row)]
-        name = str(one.path if root is None else one.path.relative_to(root))
-        yield from (replace(row, file=name, path=str(one.path)) for row in rows)
+def _named(row: Row, path: Path, root: Path | None) -> Row:
+    return replace(row, file=str(path if root is None else path.relative_to(root)), path=str(path))
 
 
 def _print(rows: Iterator[Row], each: EachRun, *, paths_only: bool, as_json: bool) -> int:

@@ -13,13 +13,23 @@ import typer
 from rich.text import Text
 
 from trace_recorder.catalog.fact_values import PLACES
+from trace_recorder.catalog.planning import Planned
+from trace_recorder.catalog.query import Term
 from trace_recorder.catalog.texts import texts_of
-from trace_recorder.cli.arguments import AsJson, DefaultRuns, Jobs, check_names, completion_of, paths_or_default
+from trace_recorder.cli.arguments import (
+    AsJson,
+    DefaultRuns,
+    IndexPath,
+    Jobs,
+    check_names,
+    completion_of,
+    no_runs_message,
+    paths_or_default,
+)
 from trace_recorder.cli.each_run import EachRun
-from trace_recorder.cli.jobs import batch_for, in_order, jobs_for
-from trace_recorder.cli.list_runs import runs_of
-from trace_recorder.cli.output import print_json
-from trace_recorder.cli.read_files import UnreadableError, process_or_error, read
+from trace_recorder.cli.output import fail, print_json
+from trace_recorder.cli.planned_runs import planned_runs, results
+from trace_recorder.cli.read_files import UnreadableError, find_runs, process_or_error, read
 from trace_recorder.cli.text_layout import in_one_line
 from trace_recorder.values.messages import Payload
 
@@ -64,6 +74,7 @@ def grep(  # noqa: PLR0913, PLR0917 - one argument an option
     files_only: FilesOnly = False,
     as_json: AsJson = False,
     jobs: Jobs = None,
+    index: IndexPath = None,
 ) -> None:
     """Search runs: in prompts, answers, and tools.
 
@@ -72,13 +83,28 @@ def grep(  # noqa: PLR0913, PLR0917 - one argument an option
     """
     check_names(sorted(places or ()), PLACES, "--in")
     expression = _expression(re.escape(pattern) if fixed else pattern, ignore_case=ignore_case)
-    runs = runs_of(paths_or_default(paths))
-    each, processes = EachRun(len(runs)), jobs_for(runs, jobs)
+    paths = paths_or_default(paths)
+    terms = _terms(pattern, fixed=fixed, ignore_case=ignore_case)
+    runs = [*planned_runs(paths, terms, index)] if terms else [*map(Planned, find_runs(paths))]
+    if not runs:
+        fail(no_runs_message(paths))
+    each = EachRun(len(runs))
     search = partial(_search, expression=expression, places=frozenset(places or PLACES))
-    found = each.over(in_order(search, runs, processes, batch_for(runs, processes)))
+    found = each.over(results([*map(_to_be_read, runs)], search, lambda *_: [], jobs))
     count = _print_json(found) if as_json else _print(found, each, files_only=files_only)
     if each.failed or not count:
         raise typer.Exit(2 if each.failed else 1)
+
+
+def _terms(pattern: str, *, fixed: bool, ignore_case: bool) -> tuple[Term, ...]:
+    """Return what a text has to have for the pattern: an index knows the runs in which a plain text is."""
+    is_plain = fixed or re.escape(pattern).replace("\\ ", " ") == pattern
+    return (Term("text", pattern),) if is_plain and not ignore_case else ()
+
+
+def _to_be_read(one: Planned) -> Planned:
+    """Return a run that matches as one that has to be read, because lines of it are printed."""
+    return Planned(one.path) if one.matches else one
 
 
 def _print_json(found: Iterable[list[Match]]) -> int:

@@ -94,8 +94,8 @@ def listing(  # noqa: PLR0913 - each has a default
     for one in planned_runs(paths, terms, index):
         name = str(one.path.relative_to(paths[0]) if within else one.path)
         if one.matches is not None:
-            if one.row is not None:
-                runs.append(Run(one.path, replace(row_of_json(one.row), file=name, path=str(one.path))))
+            if one.kept is not None:
+                runs.append(Run(one.path, replace(row_of_json(one.kept), file=name, path=str(one.path))))
             continue
         try:
             run = process(one.path, partial(_read_run, one.path, name, load_run))

@@ -1,25 +1,50 @@
-"""The runs at several paths, with what the indexes of directories know of them."""
+"""The runs at several paths, with what the indexes of directories know of them, and work on those that they do not."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
+from trace_recorder.catalog.fact_tables import Kept
 from trace_recorder.catalog.planning import Planned, plan
 from trace_recorder.catalog.query import Term
+from trace_recorder.cli.jobs import batch_for, in_order, jobs_for
 from trace_recorder.cli.read_files import UnreadableError, each_once, error_message, is_directory
 
+R = TypeVar("R")
 
-def planned_runs(paths: Sequence[Path], terms: Sequence[Term] = (), index: Path | None = None) -> Iterator[Planned]:
+
+def planned_runs(
+    paths: Sequence[Path], terms: Sequence[Term] = (), index: Path | None = None, what: Kept = "row"
+) -> Iterator[Planned]:
     """Yield the runs that paths name, each once, as `plan` does those of a directory. Raises UnreadableError."""
-    return each_once(paths, lambda path: _planned_at(path, terms, index), lambda one: one.path)
+    return each_once(paths, lambda path: _planned_at(path, terms, index, what), lambda one: one.path)
 
 
-def _planned_at(path: Path, terms: Sequence[Term], index: Path | None) -> Iterator[Planned]:
+def _planned_at(path: Path, terms: Sequence[Term], index: Path | None, what: Kept) -> Iterator[Planned]:
     if not is_directory(path):
         yield Planned(path)
         return
     try:
-        yield from plan(path, terms, index)
+        yield from plan(path, terms, index, what)
     except OSError as error:
         raise UnreadableError(error_message(path, error)) from error
+
+
+def results(
+    planned: Sequence[Planned], work: Callable[[Path], R], known: Callable[[Planned, str], R], jobs: int | None
+) -> Iterator[R]:
+    """Yield a result for each run that may match, in their order.
+
+    `work` is called with the path of each run that has to be read, in several processes if that is worth it. `known`
+    is called with what the index keeps of each other run.
+    """
+    unread = [one.path for one in planned if one.matches is None]
+    processes = jobs_for(unread, jobs)
+    read = in_order(work, unread, processes, batch_for(unread, processes))
+    for one in planned:
+        if one.matches is None:
+            yield next(read)
+        elif one.kept is not None:
+            yield known(one, one.kept)

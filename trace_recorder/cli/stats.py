@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import typer
 
-from trace_recorder.cli.arguments import AsJson, DefaultRuns, Jobs, paths_or_default
+from trace_recorder.cli.arguments import AsJson, DefaultRuns, IndexPath, Jobs, no_runs_message, paths_or_default
 from trace_recorder.cli.count_run import count_run
 from trace_recorder.cli.each_run import EachRun
-from trace_recorder.cli.jobs import batch_for, in_order, jobs_for
-from trace_recorder.cli.list_runs import runs_of
-from trace_recorder.cli.output import console, print_json, print_lines, table_width
+from trace_recorder.cli.output import console, fail, print_json, print_lines, table_width
+from trace_recorder.cli.planned_runs import planned_runs, results
 from trace_recorder.cli.stats_tables import lines
 from trace_recorder.views.stats import Stats
 
 
-def stats(paths: DefaultRuns = None, as_json: AsJson = False, jobs: Jobs = None) -> None:
+def stats(paths: DefaultRuns = None, as_json: AsJson = False, jobs: Jobs = None, index: IndexPath = None) -> None:
     """Count over runs.
 
     Calls, tokens, cache, cost, tools, failures, retries and time, and all of that model by model.
@@ -22,9 +21,11 @@ def stats(paths: DefaultRuns = None, as_json: AsJson = False, jobs: Jobs = None)
     A run that cannot be read is reported and skipped; the exit code is then 1.
     """
     paths = paths_or_default(paths)
-    figures, runs = Stats(), runs_of(paths)
-    each, processes = EachRun(len(runs)), jobs_for(runs, jobs)
-    for one in each.over(in_order(count_run, runs, processes, batch_for(runs, processes))):
+    figures, runs = Stats(), [*planned_runs(paths, index=index, what="stats")]
+    if not runs:
+        fail(no_runs_message(paths))
+    each = EachRun(len(runs))
+    for one in each.over(results(runs, count_run, lambda _, kept: Stats.from_text(kept), jobs)):
         figures.merge(one)
     if as_json:
         print_json(figures.to_json() | {"unreadable": each.failed})

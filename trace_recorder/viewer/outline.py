@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from trace_recorder.catalog.run_summaries import origin_members
 from trace_recorder.clocks import seconds_between
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
 from trace_recorder.values.messages import ToolCall, ToolResult
@@ -17,7 +18,6 @@ from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.viewer.agents import Agents
 from trace_recorder.viewer.parts import CUT, Json, Limits, excerpt, first_argument, value_parts
 from trace_recorder.viewer.prompts import Prompt
-from trace_recorder.viewer.run_summaries import origin_members
 from trace_recorder.views.conversations.chained_call import agent_key
 from trace_recorder.views.cost import Price, cost_of
 from trace_recorder.views.incomplete_calls import incomplete_reason

@@ -9,19 +9,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trace_recorder.viewer.parts import Json
+from trace_recorder.catalog.run_summaries import Json, costs_json
 from trace_recorder.views.run_costs import run_costs_or_unknown
-
-NO_COSTS: Json = {"cost": None, "cost_estimated": None, "calls_without_price": None}
-
-
-def stated_costs(cost: float | None) -> Json:
-    """Return the costs of a run whose calls were not read: the sum that its providers stated."""
-    return {**NO_COSTS, "cost": cost, "cost_estimated": None if cost is None else False}
 
 
 def costs_of(path: Path) -> Json:
     """Return the costs of all calls of a run. They are unknown if the run cannot be read."""
-    costs = run_costs_or_unknown(path)
-    known = {"cost": costs.amount, "cost_estimated": costs.estimated}
-    return {**known, "calls_without_price": costs.calls_without_price}
+    return costs_json(run_costs_or_unknown(path))

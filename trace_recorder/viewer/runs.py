@@ -6,22 +6,24 @@ Of a file that cannot be read the list says why. A link that leads out of the di
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePath
 from secrets import token_hex
 
+from trace_recorder.catalog.planning import known_runs
+from trace_recorder.catalog.run_summaries import summary_of
 from trace_recorder.errors import TraceRecorderError
 from trace_recorder.guard import try_call
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.storage.run_files import NO_FILE, FileState, run_files
 from trace_recorder.viewer.parts import Json
 from trace_recorder.viewer.run_costs import costs_of
-from trace_recorder.viewer.run_summaries import summary_of
 from trace_recorder.views.cost import table_name
 from trace_recorder.views.run_costs import may_have_price
 
@@ -117,6 +119,8 @@ class RunList:
         """Look at the directory again. Raises OSError where it cannot be read."""
         with self._lock:
             found = dict(self._files())
+            if self._version == 0 and self.only is None:
+                self._take_from_index(found)
             read = {name: self._read(name, state) for name, state in found.items() if self._is_outdated(name, state)}
             changed = {name: one for name, one in read.items() if one != self._known.get(name)}
             gone = self._known.keys() - found.keys()
@@ -128,6 +132,16 @@ class RunList:
                 self._known[name] = one
                 one.version = self._version
                 self._removed.pop(name, None)
+
+    def _take_from_index(self, found: Mapping[str, State]) -> None:
+        """Take the rows of runs that did not change since the directory was indexed."""
+        for encoded, (state, summary) in known_runs(self.directory, what="summary").items():
+            name = PurePath(os.fsdecode(encoded)).as_posix()
+            if summary is not None and found.get(name) == state:
+                row, costs = json.loads(summary)
+                entry = {**row, "id": name, **_size(state)}
+                self._known[name] = _Known(state, entry, is_readable=True, version=1, costs=costs)
+        self._version = 1 if self._known else 0
 
     def _is_outdated(self, name: str, state: State) -> bool:
         """Whether a run has to be read: a run without an end may have lost its writer while its files stayed."""

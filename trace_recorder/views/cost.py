@@ -101,11 +101,19 @@ class Costs:
 
     def merge(self, other: Costs) -> None:
         """Take the sums of others."""
-        self.stated += other.stated
-        self.estimated += other.estimated
-        self.stated_calls += other.stated_calls
-        self.estimated_calls += other.estimated_calls
-        self.unknown_calls += other.unknown_calls
+        self.add_sums(*other.sums())
+
+    def sums(self) -> tuple[float, float, int, int, int]:
+        """Return the stated and the estimated costs, and the calls whose cost is stated, estimated, and unknown."""
+        return self.stated, self.estimated, self.stated_calls, self.estimated_calls, self.unknown_calls
+
+    def add_sums(self, stated: float, estimated: float, stated_calls: int, estimated_calls: int, unknown: int) -> None:
+        """Add what `sums` returned."""
+        self.stated += stated
+        self.estimated += estimated
+        self.stated_calls += stated_calls
+        self.estimated_calls += estimated_calls
+        self.unknown_calls += unknown
 
     def to_json(self) -> dict[str, Payload]:
         """Return the sums, without unknown members."""

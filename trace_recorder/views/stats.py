@@ -198,6 +198,41 @@ class Stats:
             self.rewards.setdefault(name, Spread()).merge(spread)
         self.time.update(other.time)
 
+    def to_text(self) -> str:
+        """Return the sums as JSON, from which `from_text` makes equal ones."""
+        models = [
+            [
+                *served,
+                calls.counted,
+                calls.tokens,
+                calls.cacheable,
+                calls.seconds,
+                calls.first_token_seconds,
+                *calls.costs.sums(),
+            ]
+            for served, calls in self.models.items()
+        ]
+        rewards = {name: [one.runs, one.total, one.least, one.most] for name, one in self.rewards.items()}
+        return json.dumps([self.runs, models, self.tools, rewards, self.time, self.replayed_calls])
+
+    @classmethod
+    def from_text(cls, text: str) -> Stats:
+        """Return the sums that were written as JSON."""
+        runs, models, tools, rewards, time, replayed_calls = json.loads(text)
+        stats = cls(
+            runs=Counter(runs),
+            tools={name: Counter(tool) for name, tool in tools.items()},
+            rewards={name: Spread(*spread) for name, spread in rewards.items()},
+            time=Counter(time),
+            replayed_calls=replayed_calls,
+        )
+        for provider, model, counted, tokens, cacheable, seconds, first_token_seconds, *sums in models:
+            calls = stats.models[provider, model] = Calls(
+                None, Counter(counted), Counter(tokens), cacheable, seconds, first_token_seconds
+            )
+            calls.costs.add_sums(*sums)
+        return stats
+
     def _calls_of(self, provider: Payload, model: Payload) -> Calls:
         served = _name(provider), _name(model)
         found = self.models.get(served)

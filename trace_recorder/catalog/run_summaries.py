@@ -1,4 +1,4 @@
-"""What the list of runs says of one run, from the beginning and the end of its files.
+"""What the viewer's list of runs says of one run, from the beginning and the end of its files.
 
 Of a document, the members before its calls and after its steps are read (`imports/document_ends.py`). A journal has its
 start in the first line and its end in the last ones. Documents in another form, which other tools wrote, are loaded
@@ -21,8 +21,10 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import are_of_older_version, metrics_of
 from trace_recorder.values.origins import run_origin_of
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.viewer.parts import Json
-from trace_recorder.viewer.run_costs import stated_costs
+from trace_recorder.views.run_costs import RunCosts
+
+Json = dict[str, Payload]
+NO_COSTS: Json = {"cost": None, "cost_estimated": None, "calls_without_price": None}
 
 TAIL_BYTES = 8192
 """How much of the beginning and the end of a journal is read first."""
@@ -43,6 +45,17 @@ def summary_of(path: Path, name: str) -> Json:
     if found.get("status") == "running":
         found = {**found, **_end_of_running(journal)}
     return _row(found, name)
+
+
+def stated_costs(cost: float | None) -> Json:
+    """Return the costs of a run whose calls were not read: the sum that its providers stated."""
+    return {**NO_COSTS, "cost": cost, "cost_estimated": None if cost is None else False}
+
+
+def costs_json(costs: RunCosts) -> Json:
+    """Return the costs of all calls of a run, as its row has them."""
+    known = {"cost": costs.amount, "cost_estimated": costs.estimated}
+    return {**known, "calls_without_price": costs.calls_without_price}
 
 
 # ── the journal ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,0 +1,93 @@
+"""Commands and the viewer's list answer with an index as they do without one, also if it is out of date."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.catalog.many_runs import make_runs, record_run
+from tests.cli.invoking import invoke
+from trace_recorder import load, open_index
+from trace_recorder.viewer.runs import RunList
+from trace_recorder.views.stats import Stats
+
+COMMANDS = (
+    ["stats", "--json"],
+    ["list", "--json"],
+    ["list", "--errors", "--sort", "cost"],
+    ["grep", "-F", "alpha"],
+    ["grep", "foo-bar_baz"],
+    ["grep", "-l", "exit code 1"],
+    ["grep", "-F", "code 1\nx"],
+    ["grep", "a.pha", "--json"],
+    ["grep", "-i", "ALPHA"],
+    ["grep", "nowhere at all"],
+)
+
+
+@pytest.fixture(scope="module", params=["as it is now", "out of date"])
+def directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs with an index in a file beside the directory, as the runs are, or as they were before some changed."""
+    place = tmp_path_factory.mktemp("many")
+    make_runs(place / "runs", 14)
+    open_index(place / "runs", place / "index").update()
+    if request.param == "out of date":
+        record_run(place / "runs" / "new.json", 60)
+        record_run(place / "runs" / "run3.json", 61)
+        (place / "runs" / "below" / "run1.json").unlink()
+        (place / "runs" / "below" / "run1.jsonl").unlink()
+    return place / "runs"
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_command_answers_as_without(directory: Path, command: list[str]) -> None:
+    """The same output, the same sentences and the same exit code."""
+    name, *options = command
+    without = (
+        invoke(name, *options[-1:], directory, *options[:-1]) if name == "grep" else invoke(name, directory, *options)
+    )
+    index = ["--index", directory.parent / "index"]
+    given = [name, *options[-1:], directory, *options[:-1]] if name == "grep" else [name, directory, *options]
+    with_index = invoke(*given, *index)
+
+    assert (with_index.stdout, with_index.stderr, with_index.exit_code) == (
+        without.stdout,
+        without.stderr,
+        without.exit_code,
+    )
+
+
+def test_the_viewers_list_is_the_same(directory: Path) -> None:
+    """With every cost, whose calls it need not read then."""
+    without = RunList(directory)
+    without.work_out_costs(60)
+    expected = without.to_json()
+    index = directory / ".trace-recorder.sqlite3"
+    index.write_bytes((directory.parent / "index").read_bytes())
+    index.unlink()
+    open_index(directory).update()
+    found = RunList(directory)
+    first = found.to_json()
+    found.work_out_costs(60)
+    last = found.to_json()
+    index.unlink()
+
+    assert first["without_costs"] <= 3
+    for member in ("runs", "unreadable", "without_costs"):
+        assert last[member] == expected[member]
+
+
+def test_figures_as_text_are_the_same_figures(directory: Path) -> None:
+    """Whatever is merged into them afterwards."""
+    paths = [path for path in sorted(directory.rglob("run*.json")) if path.is_file()]
+    plain, read_back = Stats(), Stats()
+    for path in paths:
+        one = Stats()
+        one.add(load(path))
+        plain.merge(one)
+        read_back.merge(Stats.from_text(one.to_text()))
+
+    assert plain == read_back
+    assert json.dumps(plain.to_json()) == json.dumps(read_back.to_json())
