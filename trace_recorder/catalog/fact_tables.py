@@ -28,10 +28,11 @@ CREATE VIRTUAL TABLE words USING fts5 (text, content='texts', content_rowid='id'
 CREATE TABLE files (run INTEGER PRIMARY KEY, path BLOB UNIQUE NOT NULL, document_changed INTEGER NOT NULL,
                     document_size INTEGER NOT NULL, journal_changed INTEGER NOT NULL, journal_size INTEGER NOT NULL,
                     is_of_host INTEGER NOT NULL);
-CREATE TABLE kept (run INTEGER PRIMARY KEY, row TEXT NOT NULL, stats TEXT NOT NULL, summary TEXT NOT NULL);
+CREATE TABLE kept (run INTEGER PRIMARY KEY, row TEXT NOT NULL, stats TEXT NOT NULL, summary TEXT NOT NULL,
+                   counted TEXT NOT NULL);
 """
-Kept = Literal["row", "stats", "summary"]
-"""What is kept of a run as JSON: its row of `list`, its figures, and its entry in the list of the viewer."""
+Kept = Literal["row", "stats", "summary", "counted"]
+"""What is kept of a run as JSON: the row of `list`, the figures, the entry in the viewer's list, what searches count."""
 _PLACES = ", ".join("?" for _ in ("id", *SINGLE))
 _ADD_RUN = f"REPLACE INTO runs VALUES ({_PLACES})"  # noqa: S608 - question marks
 

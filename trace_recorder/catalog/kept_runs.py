@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from pathlib import Path
 
+from trace_recorder.catalog.counted import counted_of
 from trace_recorder.catalog.fact_tables import FactTables
 from trace_recorder.catalog.fact_values import Facts
 from trace_recorder.catalog.facts import facts_of
@@ -50,8 +51,8 @@ class KeptRun:
     name: bytes
     state: State
     facts: Facts
-    kept: tuple[str, str, str]
-    """Its row, its figures and its summary as JSON."""
+    kept: tuple[str, ...]
+    """What `Kept` names, in that order, as JSON."""
     is_of_host: bool
 
 
@@ -64,7 +65,7 @@ def keep(tables: FactTables, kept: KeptRun, run: int | None) -> bool:
         deleted = tables.change(run, kept.facts)
     values = run, kept.name, *kept.state, kept.is_of_host
     tables.connection.execute("REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?)", values)
-    tables.connection.execute("REPLACE INTO kept VALUES (?, ?, ?, ?)", (run, *kept.kept))
+    tables.connection.execute("REPLACE INTO kept VALUES (?, ?, ?, ?, ?)", (run, *kept.kept))
     return deleted
 
 
@@ -85,7 +86,8 @@ def kept_run(task: Task) -> KeptRun | NotKept:
             return NotKept.NEW
         if not facts.is_exact or not _is_listed_so(path, run):
             return NotKept.UNCLEAR
-        kept = json.dumps(asdict(row)), _stats(run), json.dumps(_summary(path, run))
+        others = map(json.dumps, (_summary(path, run), counted_of(run, facts)))
+        kept = json.dumps(asdict(row)), _stats(run), *others
         return KeptRun(name, state, facts, kept, run.end_time is None)
 
     return try_call(read, lambda _: NotKept.UNREADABLE)

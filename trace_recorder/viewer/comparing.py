@@ -15,7 +15,7 @@ class Comparison:
 
     def __init__(self, a: Trajectory, b: Trajectory) -> None:
         self._diff: TrajectoryDiff = diff(a, b)
-        self._numbers = _Numbers(a), _Numbers(b)
+        self._numbers = StepNumbers(a), StepNumbers(b)
 
     def to_json(self) -> Json:
         """Return which steps belong together, and the kinds of their differences."""
@@ -46,7 +46,7 @@ class Comparison:
         return {"pair": number, "differences": [one.to_dict() for one in self._diff.steps[number].differences]}
 
 
-class _Numbers:
+class StepNumbers:
     """The numbers that the steps and interactions of a run have in the interface."""
 
     def __init__(self, run: Trajectory) -> None:
@@ -54,6 +54,7 @@ class _Numbers:
         self._calls = {one.interaction_id: number for number, one in enumerate(run.llm_interactions, start=1)}
 
     def of(self, side: DiffSide | None) -> Json | None:
+        """Return the numbers of a step and its interaction; None for no step."""
         if side is None:
             return None
         step, call = side.source.step, side.source.call

@@ -17,7 +17,9 @@ from pathlib import Path, PurePath
 from secrets import token_hex
 
 from trace_recorder.catalog.planning import known_runs
+from trace_recorder.catalog.query import parse_query
 from trace_recorder.catalog.run_summaries import summary_of
+from trace_recorder.catalog.searching import search
 from trace_recorder.errors import TraceRecorderError
 from trace_recorder.guard import try_call
 from trace_recorder.storage.paths import journal_path_for
@@ -185,6 +187,19 @@ class RunList:
             if version:
                 answer["removed"] = [name for name, removed in self._removed.items() if removed > version]
             return answer
+
+    def find(self, query: str) -> Json:
+        """Return the ids of the runs that match a query, and how many of them have each status, model, tool, reward.
+
+        Raises QueryError.
+        """
+        terms = parse_query(query)
+        with self._lock:
+            self.refresh()
+            served = {self.directory / name for name in self._known}
+        found = search(self.directory, terms, served.__contains__)
+        names = [path.relative_to(self.directory).as_posix() for path in found.paths]
+        return {"runs": names, "counts": found.counts_json()}
 
     def _version_of(self, since: str | None) -> int:
         epoch, _, number = (since or "").partition(".")

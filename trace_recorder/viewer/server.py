@@ -20,9 +20,10 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from trace_recorder.errors import RecorderStateError, TraceRecorderError
+from trace_recorder.errors import QueryError, RecorderStateError, TraceRecorderError
 from trace_recorder.guard import logger, try_call
 from trace_recorder.recording.amend import append_annotation, append_rewards
+from trace_recorder.viewer.aligned import MAX_RUNS, aligned
 from trace_recorder.viewer.asked import (
     BadRequestError,
     NotFoundError,
@@ -53,6 +54,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 Result = TypeVar("Result")
 _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (BadRequestError, 400),
+    (QueryError, 400),
     (NotFoundError, 404),
     (RecorderStateError, 409),
     (TraceRecorderError, 422),
@@ -75,6 +77,8 @@ class ViewerServer:
         routes = [
             Route("/", self._page),
             Route("/api/runs", _answering(self._list)),
+            Route("/api/find", _answering(self._find)),
+            Route("/api/table", _answering(self._table)),
             Route("/api/compare", _answering(lambda request: self._compared(request).to_json())),
             Route("/api/compare/pairs/{number}", _answering(self._pair)),
             Route(run, self._of_run(lambda run, _: self._outline(run))),
@@ -104,6 +108,16 @@ class ViewerServer:
         if since is not None:
             self._runs.work_out_costs(COSTS_SECONDS)
         return self._runs.to_json(since)
+
+    def _find(self, request: Request) -> Json:
+        """Answer with the ids of the runs that match a query, and with counts over them."""
+        return self._runs.find(request.query_params.get("query", ""))
+
+    def _table(self, request: Request) -> Json:
+        names = request.query_params.getlist("run")
+        if not 2 <= len(names) <= MAX_RUNS:
+            raise BadRequestError(f"a table has two to {MAX_RUNS} runs.")
+        return aligned([self._opened_as(name).answers.trajectory for name in names])
 
     # ── one run ──────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -2,6 +2,7 @@
 import { render } from "preact";
 import { useMemo } from "preact/hooks";
 import { CompareView } from "./compare/compare_view";
+import { TableView } from "./compare/table_view";
 import { go, route, type Route, startRouting } from "./data/route";
 import { pageData, type Source, sourceOf } from "./data/source";
 import type { PageData } from "./data/types";
@@ -31,9 +32,10 @@ function App({ source, first }: { source: Source; first: Route | null }) {
   return (
     <>
       <TopBar source={source} at={at} />
-      {at.page === "list" && <RunListView store={runs} />}
+      {at.page === "list" && <RunListView store={runs} source={source} />}
       {at.page === "run" && <RunView key={at.run} source={source} id={at.run} />}
       {at.page === "compare" && <CompareView key={`${at.a} ${at.b}`} source={source} a={at.a} b={at.b} />}
+      {at.page === "table" && <TableView key={at.runs.join(" ")} source={source} runs={at.runs} />}
       <Notice />
       {helpOpen.value && <Help />}
     </>

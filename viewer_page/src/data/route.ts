@@ -1,6 +1,6 @@
 /**
  * Where the reader is, as the part of the address behind `#`, so that every place has a link:
- * `#/`, `#/run/ID`, `#/run/ID/step/3`, `#/run/ID/call/4/prompt`, `#/compare/A/B`. A link from another run names a call by its
+ * `#/`, `#/run/ID`, `#/run/ID/step/3`, `#/run/ID/call/4/prompt`, `#/compare/A/B`, `#/table/A/B/C`. A link from another run names a call by its
  * id, `#/run/ID/call/llm_4`. The filters, or the search, are behind a
  * `?`. So they stay after a reload, and come back with the browser's way back.
  */
@@ -13,7 +13,8 @@ export const PANEL_TABS: PanelTab[] = ["changes", "prompt", "answer", "raw", "st
 export type Route =
   | { page: "list" }
   | { page: "run"; run: string; step?: number | undefined; call?: number | string | undefined; tab?: PanelTab | undefined }
-  | { page: "compare"; a: string; b: string };
+  | { page: "compare"; a: string; b: string }
+  | { page: "table"; runs: string[] };
 
 export const route = signal<Route>({ page: "list" });
 
@@ -27,6 +28,7 @@ export function parsed(hash: string): Route {
   const [page, ...rest] = place.split("/").map(decoded);
   const [first, word, number, tab] = rest;
   if (page === "compare" && first && word) return { page, a: first, b: word };
+  if (page === "table" && rest.length >= 2 && rest.every(Boolean)) return { page, runs: rest };
   if (page !== "run" || !first) return { page: "list" };
   const n = Number(number);
   const isNumber = Number.isInteger(n) && n >= 1;
@@ -46,6 +48,7 @@ function decoded(text: string): string {
 export function hashOf(to: Route): string {
   if (to.page === "list") return "#/";
   if (to.page === "compare") return `#/compare/${encodeURIComponent(to.a)}/${encodeURIComponent(to.b)}`;
+  if (to.page === "table") return `#/table/${to.runs.map(encodeURIComponent).join("/")}`;
   const run = `#/run/${encodeURIComponent(to.run)}`;
   if (to.call !== undefined) return `${run}/call/${encodeURIComponent(to.call)}/${to.tab ?? "changes"}`;
   return to.step === undefined ? run : `${run}/step/${to.step}`;

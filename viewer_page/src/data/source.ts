@@ -1,7 +1,8 @@
 /** Where the data come from: the server's JSON addresses, or the run that is inside this one file. */
 import { PackedData } from "./packed";
 import type {
-  Answer, Changes, Comparison, FileData, Item, Message, Outline, PageData, PairDifferences, Ranges, Raw, RunData, RunList, StepDetail,
+  Answer, Changes, Comparison, FileData, FoundRuns, Item, Message, Outline, PageData, PairDifferences, Ranges, Raw, RunData, RunList, RunTable,
+  StepDetail,
 } from "./types";
 
 export class RefusedError extends Error {
@@ -29,6 +30,9 @@ export interface Source {
   items(run: string, from: number, to: number): Promise<Item[]>;
   add(run: string, what: "rewards" | "annotations", body: object): Promise<Changes>;
   compare(a: string, b: string): Promise<Comparison>;
+  /** Only a server has several runs. */
+  find?(query: string): Promise<FoundRuns>;
+  table?(runs: string[]): Promise<RunTable>;
   differences(a: string, b: string, pair: number): Promise<PairDifferences>;
   /** Where the run is one self-contained file; only a server has that. */
   saveAddress?(run: string): string;
@@ -51,6 +55,14 @@ class Server implements Source {
 
   runs(since?: string) {
     return this.ask<RunList>(since ? `runs?since=${encodeURIComponent(since)}` : "runs");
+  }
+
+  find(query: string) {
+    return this.ask<FoundRuns>(`find?query=${encodeURIComponent(query)}`);
+  }
+
+  table(runs: string[]) {
+    return this.ask<RunTable>(`table?${runs.map((run) => `run=${encodeURIComponent(run)}`).join("&")}`);
   }
 
   saveAddress(run: string) {

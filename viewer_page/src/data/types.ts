@@ -64,6 +64,26 @@ export interface RunSummary {
   modified: string | null;
 }
 
+/** The runs that match a search, and of each kind of fact how many of them have each value. */
+export interface FoundRuns {
+  runs: string[];
+  counts: Record<"status" | "success" | "model" | "tool" | "reward", [string, number][]>;
+}
+
+/** A step of a run in the table of several runs. `differs` is in what it differs from the first run's step. */
+export interface TableCell {
+  step?: number | null;
+  interaction?: number | null;
+  text: string | null;
+  tools: { name: string; failed: boolean }[];
+  error: string | null;
+  differs: string[];
+}
+
+export interface RunTable {
+  rows: (TableCell | null)[][];
+}
+
 export interface RunList {
   version: string;
   directory: string;

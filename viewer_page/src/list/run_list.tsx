@@ -2,6 +2,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { visible } from "../content/visible";
 import { go, hashOf, query, setQuery } from "../data/route";
+import type { Source } from "../data/source";
 import type { RunSummary } from "../data/types";
 import { StatusBadge } from "../ui/elements";
 import { ForkedFrom, ReplayOf } from "../ui/relations";
@@ -10,7 +11,11 @@ import { useShortcuts } from "../ui/shortcuts";
 import { useVirtualizer } from "../ui/use_virtualizer";
 import { FilterBar } from "./filter_bar";
 import { type Column, errorsOf, type Filters, filtersAsQuery, filtersIn, listed, type Order, orderAsQuery, orderIn } from "./filters";
+import { RunSearchBar, useRunSearch } from "./run_search";
 import type { RunsStore } from "./runs_store";
+
+/** How many runs one table has at most. */
+const MOST_MARKED = 10;
 
 const COLUMNS: [Column, string, boolean][] = [
   ["status", "Status", false],
@@ -25,7 +30,7 @@ const COLUMNS: [Column, string, boolean][] = [
   ["rewards", "Rewards", false],
 ];
 
-export function RunListView({ store }: { store: RunsStore }) {
+export function RunListView({ store, source }: { store: RunsStore; source: Source }) {
   const runs = store.runs.value;
   const filters = useMemo(() => filtersIn(query.value), [query.value]);
   const order = useMemo(() => orderIn(query.value), [query.value]);
@@ -33,15 +38,17 @@ export function RunListView({ store }: { store: RunsStore }) {
   const setOrder = (changed: Order) => setQuery(orderAsQuery(changed));
   const [chosen, setChosen] = useState<string | null>(null);
   const [marked, setMarked] = useState<string[]>([]);
-  const shown = useMemo(() => listed(runs ?? [], filters, order), [runs, filters, order]);
+  const search = useRunSearch(source, query.value.get("q") ?? "");
+  const searched = useMemo(() => (search.found ? (runs ?? []).filter((run) => search.found?.has(run.id)) : (runs ?? [])), [runs, search.found]);
+  const shown = useMemo(() => listed(searched, filters, order), [searched, filters, order]);
   const identities = useMemo(() => new Map((runs ?? []).map((run) => [run.trajectory_id, run.id])), [runs]);
   useEffect(() => {
     void store.open();
     return () => store.close();
   }, [store]);
-  const mark = (id: string) => setMarked(marked.includes(id) ? marked.filter((one) => one !== id) : [...marked.slice(-1), id]);
+  const mark = (id: string) => setMarked(marked.includes(id) ? marked.filter((one) => one !== id) : [...marked.slice(1 - MOST_MARKED), id]);
   const compare = () => {
-    const [a, b] = marked;
+    const [a, b] = marked.slice(-2);
     if (a && b) go({ page: "compare", a, b });
   };
   useListKeys(shown, chosen, setChosen, mark, compare);
@@ -54,10 +61,19 @@ export function RunListView({ store }: { store: RunsStore }) {
         </span>
         {store.withoutCosts.value > 0 && <span class="muted">reading what {plural(store.withoutCosts.value, "run")} cost…</span>}
         <span class="spacer" />
-        <button type="button" disabled={marked.length < 2} onClick={compare} title="Mark two runs with their boxes, or with x">
+        <button type="button" disabled={marked.length !== 2} onClick={compare} title="Mark two runs with their boxes, or with x">
           Compare {marked.length > 0 ? `(${marked.length} of 2)` : ""}
         </button>
+        <button
+          type="button"
+          disabled={marked.length < 2}
+          onClick={() => go({ page: "table", runs: marked })}
+          title={`Mark two to ${MOST_MARKED} runs: one table, aligned by step`}
+        >
+          Table
+        </button>
       </div>
+      <RunSearchBar search={search} />
       <FilterBar filters={filters} setFilters={setFilters} runs={runs ?? []} />
       {store.error.value && <p class="warn">{store.error.value}</p>}
       {runs === null ? (

@@ -1,0 +1,104 @@
+"""The viewer's search over all runs, with counts, and the table of several runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.catalog.many_runs import make_runs
+from tests.viewer.serving import serving
+from trace_recorder import TrajectoryRecorder, load, load_all, open_index
+
+
+@pytest.fixture(params=[False, True], ids=["no index", "index"])
+def directory(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Runs of many kinds."""
+    make_runs(tmp_path / "runs", 8)
+    if request.param:
+        open_index(tmp_path / "runs").update()
+    return tmp_path / "runs"
+
+
+def found(client: httpx.Client, query: str) -> dict[str, object]:
+    """The answer to a search."""
+    answer: dict[str, object] = client.get("/api/find", params={"query": query}).json()
+    return answer
+
+
+@pytest.mark.parametrize("query", ["", "alpha", "is:failed", "-status:completed", 'tool:"read file">1'])
+def test_a_search_finds_what_the_language_says(directory: Path, query: str) -> None:
+    """The ids are those of the list."""
+    expected = [run.path for run in load_all(directory, where=query, strict=False) if run.path]
+    with serving(directory) as client:
+        listed = {one["id"] for one in client.get("/api/runs").json()["runs"]}
+        answer = found(client, query)
+
+    assert answer["runs"] == [path.relative_to(directory).as_posix() for path in expected]
+    assert {*expected} <= {directory / name for name in listed}
+
+
+def test_counts_are_those_of_the_runs_that_match(directory: Path) -> None:
+    """By status, judgement, model, tool and reward; the most frequent first."""
+    runs = [*load_all(directory, where="tool:bash", strict=False)]
+    with serving(directory) as client:
+        counts = found(client, "tool:bash")["counts"]
+
+    assert isinstance(counts, dict)
+    statuses = [run.status for run in runs]
+    assert dict(counts["status"]) == {one: statuses.count(one) for one in statuses}
+    assert counts["tool"][0] == ["bash", len(runs)]
+    assert sum(number for _, number in counts["model"]) == len(runs)
+    assert sum(number for _, number in counts["reward"]) == sum(bool(run.rewards) for run in runs)
+
+
+def test_a_query_that_is_wrong_is_refused_with_a_sentence(directory: Path) -> None:
+    """The page shows it."""
+    with serving(directory) as client:
+        answer = client.get("/api/find", params={"query": "nofield:x"})
+
+    assert (answer.status_code, "nofield" in answer.json()["error"]) == (400, True)
+
+
+def test_a_link_out_of_the_directory_is_not_searched(directory: Path) -> None:
+    """What it leads to is neither found nor counted."""
+    secret = directory.parent / "secret.json"
+    with TrajectoryRecorder(secret, task="secretly") as recorder:
+        recorder.record_llm_interaction([{"role": "user", "content": "hidden"}], {"content": "x"}, "openai", "m")
+    (directory / "link.json").symlink_to(secret)
+    with serving(directory) as client:
+        answer = found(client, "task:secretly")
+
+    assert (answer["runs"], [*answer["counts"].values()]) == ([], [[]] * 5)  # type: ignore[attr-defined]
+
+
+def record(path: Path, *answers: str) -> Path:
+    """Record a run with these answers."""
+    with TrajectoryRecorder(path, task="ask") as recorder:
+        messages: list[object] = [{"role": "user", "content": "q"}]
+        for answer in answers:
+            recorder.record_llm_interaction(messages, {"content": answer}, "openai", "m")
+            messages = [*messages, {"role": "assistant", "content": answer}, {"role": "user", "content": "go on"}]
+    return path
+
+
+def test_a_table_has_a_row_for_the_steps_that_belong_together(tmp_path: Path) -> None:
+    """And rows of their own for steps that the first run does not have."""
+    record(tmp_path / "a.json", "one", "two")
+    record(tmp_path / "b.json", "one", "two", "three")
+    record(tmp_path / "c.json", "one")
+    with serving(tmp_path) as client:
+        rows = client.get("/api/table", params={"run": ["a.json", "b.json", "c.json"]}).json()["rows"]
+        alone = client.get("/api/table", params={"run": ["a.json"]})
+        unknown = client.get("/api/table", params={"run": ["a.json", "no.json"]})
+
+    assert [[cell and cell["text"] for cell in row] for row in rows] == [
+        ["one", "one", "one"],
+        ["two", "two", None],
+        [None, "three", None],
+    ]
+    assert [cell["interaction"] for cell in rows[1][:2]] == [2, 2]
+    assert [[cell and cell["differs"] for cell in row] for row in rows][0] == [[], [], []]
+    assert (alone.status_code, unknown.status_code) == (400, 404)
+    assert len(load(tmp_path / "a.json").llm_interactions) == 2
