@@ -5,6 +5,7 @@ import { findingTests } from "./finding.mjs";
 import { liveTests } from "./live.mjs";
 import { readingTests } from "./reading.mjs";
 import { safetyTests } from "./safety.mjs";
+import { searchingTests } from "./searching.mjs";
 import { Setup } from "./setup.mjs";
 import { unusualTests } from "./unusual.mjs";
 
@@ -18,6 +19,7 @@ const setup = () => shared;
 readingTests(test, setup);
 findingTests(test, setup);
 safetyTests(test, setup);
+searchingTests(test, setup);
 accessibilityTests(test, setup);
 liveTests(test, setup);
 unusualTests(test, setup);

@@ -8,6 +8,9 @@ import { firstLine } from "../ui/format";
 import { useVirtualizer } from "../ui/use_virtualizer";
 
 const ROW_PIXELS = 64;
+const NUMBER_PIXELS = 40;
+/** The least width of a run's column. */
+const COLUMN_PIXELS = 200;
 
 export function TableView({ source, runs }: { source: Source; runs: string[] }) {
   const [table, setTable] = useState<RunTable | null>(null);
@@ -36,7 +39,10 @@ function Rows({ table, runs }: { table: RunTable; runs: string[] }) {
     getItemKey: (index) => index,
     overscan: 12,
   });
-  const columns = { gridTemplateColumns: `40px repeat(${runs.length}, minmax(180px, 1fr))` };
+  const columns = {
+    gridTemplateColumns: `${NUMBER_PIXELS}px repeat(${runs.length}, minmax(0, 1fr))`,
+    minWidth: `${NUMBER_PIXELS + runs.length * COLUMN_PIXELS}px`,
+  };
   return (
     <main class="table-page" aria-label={`${runs.length} runs in one table`}>
       <div class="table-scroll" ref={scroller} tabIndex={0} role="table" aria-label="Runs, step by step" aria-rowcount={table.rows.length + 1}>
