@@ -26,7 +26,7 @@ from trace_recorder.version import __version__
 
 INDEX_NAME = ".trace-recorder.sqlite3"
 _SECOND = 1_000_000_000
-_FORM = 1
+_FORM = 2
 """The version of the tables, and of the facts in them."""
 _WAIT_SECONDS = 0.05
 _ATTEMPTS = 10

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, replace
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from trace_recorder.catalog.kept_runs import row_of_run
-from trace_recorder.catalog.matching import Matcher
 from trace_recorder.catalog.query import Term, parse_query
 from trace_recorder.catalog.rows import Row, row_of_json
 from trace_recorder.cli.arguments import AsJson, DefaultRuns, IndexPath, Jobs, no_runs_message, paths_or_default
@@ -22,7 +20,6 @@ from trace_recorder.cli.output import console, fail, print_json, print_lines, ta
 from trace_recorder.cli.planned_runs import planned_runs, results
 from trace_recorder.cli.read_files import UnreadableError, is_directory, process_or_error
 from trace_recorder.cli.text_layout import pluralize
-from trace_recorder.imports.loader import load_each
 
 Query = Annotated[
     str, typer.Argument(metavar="QUERY", help="Such as 'status:failed tool:bash>10 since:7d \"exit code 1\"'.")
@@ -62,15 +59,9 @@ def find(  # noqa: PLR0913, PLR0917 - one argument an option
 
 def _rows_in(path: Path, terms: tuple[Term, ...]) -> tuple[Path, list[Row]] | UnreadableError:
     """Return the rows of the runs in a file that match, or why it cannot be read."""
-    matches = _matcher(terms)
-    return process_or_error(
-        path, lambda: (path, [row_of_run(run, path) for run in load_each(path) if matches(run)]), "searched"
-    )
+    from trace_recorder.cli import find_run  # noqa: PLC0415 - runs that an index knows are found without it
 
-
-@lru_cache(maxsize=1)
-def _matcher(terms: tuple[Term, ...]) -> Matcher:
-    return Matcher(terms)
+    return process_or_error(path, partial(find_run.matching_rows, path, terms), "searched")
 
 
 def _named(row: Row, path: Path, root: Path | None) -> Row:

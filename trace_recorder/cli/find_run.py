@@ -1,0 +1,23 @@
+"""The runs of one file that match a query, which are read for that; a process of its own may do it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from trace_recorder.catalog.kept_runs import row_of_run
+from trace_recorder.catalog.matching import Matcher
+from trace_recorder.catalog.query import Term
+from trace_recorder.catalog.rows import Row
+from trace_recorder.imports.loader import load_each
+
+
+def matching_rows(path: Path, terms: tuple[Term, ...]) -> tuple[Path, list[Row]]:
+    """Return a file, and the rows of the runs in it that match. Raises as `load` does."""
+    matches = _matcher(terms)
+    return path, [row_of_run(run, path) for run in load_each(path) if matches(run)]
+
+
+@lru_cache(maxsize=1)
+def _matcher(terms: tuple[Term, ...]) -> Matcher:
+    return Matcher(terms)
