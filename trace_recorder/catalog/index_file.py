@@ -16,7 +16,6 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from urllib.parse import quote
 
@@ -207,6 +206,8 @@ def _expected(path: Path, directory: Path) -> dict[str, str]:
 
     An index in its own directory may be moved with it.
     """
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - a list without an index needs none
+
     place = directory.resolve()
     try:
         prices = version("genai-prices")

@@ -12,6 +12,7 @@ from trace_recorder.catalog.conditions import condition_of
 from trace_recorder.catalog.fact_tables import Kept
 from trace_recorder.catalog.file_states import State, kept_files, states_of
 from trace_recorder.catalog.query import Term
+from trace_recorder.storage.run_files import runs_in_directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,9 @@ def plan(
     first run if the directory cannot be read.
     """
     known = known_runs(directory, terms, index, what)
+    if not known:  # then no file need be looked at
+        yield from map(Planned, runs_in_directory(directory))
+        return
     for name, path, state in states_of(directory):
         kept = known.get(name)
         if kept is None or kept[0] != state:
