@@ -18,7 +18,6 @@ import pytest
 from tests.catalog.many_runs import make_runs, record_run, settle
 from tests.cli.invoking import invoke, recorded
 from trace_recorder import load_all, open_index
-from trace_recorder.catalog import index as index_module
 from trace_recorder.catalog.index_file import INDEX_NAME, reading
 from trace_recorder.catalog.kept_runs import KeptRun, NotKept, Task
 
@@ -88,8 +87,7 @@ def test_a_damaged_file_gives_no_wrong_answer(
 
 def write_often(directory: Path, path: Path) -> None:
     """Bring an index up to date, with a transaction for each run: a process that is killed is often inside one."""
-    index_module._TRANSACTION_RUNS = 1
-    open_index(directory, path).update()
+    open_index(directory, path).update(transaction_runs=1)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are forked")

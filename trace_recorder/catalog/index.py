@@ -48,14 +48,15 @@ class RunIndex:
     def __repr__(self) -> str:
         return f"RunIndex({str(self.directory)!r}, {str(self.path)!r})"
 
-    def update(self, read_all: ReadAll = map) -> Update:
+    def update(self, read_all: ReadAll = map, *, transaction_runs: int = _TRANSACTION_RUNS) -> Update:
         """Read the runs that changed, and remove those that are gone, with their texts.
 
         The index is made if there is none, or if it is damaged. Another process that does the same is waited for.
-        `read_all` calls a function for each of many tasks, as `map` does. Raises OSError.
+        `read_all` calls a function for each of many tasks, as `map` does. After `transaction_runs` runs, or many
+        texts, what was read is on file. Raises OSError.
         """
         with index_file.writing(self.path, self.directory) as writer:
-            return _Updating(writer).run(self.directory, read_all)
+            return _Updating(writer, transaction_runs).run(self.directory, read_all)
 
     def find(self, query: str) -> Iterator[Path]:
         """Yield the files of the runs that match a query, in the order of `load_all`.
@@ -88,8 +89,9 @@ def open_index(directory: str | Path, path: str | Path | None = None) -> RunInde
 class _Updating:
     """One pass over a directory."""
 
-    def __init__(self, writer: IndexWriter) -> None:
+    def __init__(self, writer: IndexWriter, transaction_runs: int) -> None:
         self._writer = writer
+        self._transaction_runs = transaction_runs
         self._update = Update()
         self._known: dict[bytes, tuple[int, State]] = {
             name: (run, state) for run, name, state, _ in kept_files(writer.tables)
@@ -125,7 +127,7 @@ class _Updating:
         self._writer.has_deleted_words |= keep(self._writer.tables, kept, None if known is None else known[0])
         self._runs += 1
         self._characters += sum(len(text) for *_, text in kept.facts.texts)
-        if self._characters > _TRANSACTION_CHARACTERS or self._runs >= _TRANSACTION_RUNS:
+        if self._characters > _TRANSACTION_CHARACTERS or self._runs >= self._transaction_runs:
             self._writer.commit()
             self._characters = self._runs = 0
 
