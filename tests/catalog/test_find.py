@@ -13,7 +13,7 @@ from tests.catalog.many_runs import make_runs, matches, random_query, record_run
 from tests.cli.invoking import invoke
 from trace_recorder import QueryError, UnreadableRunsError, load, load_all, open_index
 
-QUERIES = 150
+QUERIES = 90
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from trace_recorder.catalog.index_file import INDEX_NAME, reading
 from trace_recorder.catalog.kept_runs import KeptRun, NotKept, Task
 
 QUERIES = ("alpha", "tool:bash", "-success:yes", 'text~"code 1"')
-KILLS = int(os.environ.get("TRACE_RECORDER_INDEX_KILLS", "6"))
+KILLS = int(os.environ.get("TRACE_RECORDER_INDEX_KILLS", "4"))
 CODE = "import sys; from trace_recorder import open_index; open_index(sys.argv[1], sys.argv[2]).update()"
 
 
@@ -182,6 +182,17 @@ def test_the_file_is_of_its_owner_alone_and_readers_do_not_write_it(tmp_path: Pa
     assert stat.S_IMODE(state.st_mode) == 0o600
     assert (path.stat().st_mtime_ns, path.stat().st_size) == (state.st_mtime_ns, state.st_size)
     assert sorted(one.name for one in tmp_path.iterdir()) == sorted([*before, INDEX_NAME])
+
+
+def test_an_index_that_cannot_be_written_is_a_sentence(directory: Path, tmp_path: Path) -> None:
+    """Where its directory is missing, and where another program keeps the file from being written."""
+    missing = invoke("index", directory, "--index", tmp_path / "none" / "index")
+    (tmp_path / "index").mkdir()
+    taken = invoke("index", directory, "--index", tmp_path / "index")
+
+    assert [result.exit_code for result in (missing, taken)] == [1, 1]
+    assert "No such file or directory" in missing.stderr
+    assert "Is a directory" in taken.stderr
 
 
 def test_an_index_moves_with_its_directory(tmp_path: Path) -> None:

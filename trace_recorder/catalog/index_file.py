@@ -10,6 +10,7 @@ shared lock while they read, and a file that they cannot use is for them as if t
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import sqlite3
@@ -59,6 +60,7 @@ def _opened_intact(path: Path, directory: Path) -> sqlite3.Connection | None:
             connection = sqlite3.connect(
                 f"file:{quote(os.fspath(path.absolute()))}?mode=ro", uri=True, isolation_level=None, timeout=1.0
             )
+            connection.execute("PRAGMA trusted_schema=OFF")
             connection.execute("BEGIN")
             about = _about(connection)  # takes the lock, so that nothing is written from here on
             if about.get("time") == str(path.stat().st_mtime_ns):
@@ -154,8 +156,11 @@ class IndexWriter:
 @contextmanager
 def writing(path: Path, directory: Path) -> Iterator[IndexWriter]:
     """Give the writer of an index. Another process that writes it is waited for. Raises OSError."""
-    with _locked(path.parent), closing(IndexWriter(path, directory)) as writer:
-        yield writer
+    try:
+        with _locked(path.parent), closing(IndexWriter(path, directory)) as writer:
+            yield writer
+    except sqlite3.Error as error:
+        raise OSError(errno.EIO, f"the index cannot be written ({error})", str(path)) from error
 
 
 @contextmanager
