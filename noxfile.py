@@ -11,6 +11,7 @@
     nox -s seams                           # HTTP libraries old and new, SDKs of other providers
     nox -s own_suites                      # the HTTP libraries' own test suites, without and with recording
     nox -s programs                        # coding agents and SDKs of Node through the proxy: docs/proxy.md
+    nox -s many_runs                       # 2,000 runs indexed and searched, 200 indexers killed; -- --runs 100000
     nox -s suite                           # every test, on each Python that is at hand: ten minutes each
 
 Each session of the matrix adds its line to `.venv-nox/results.md`, or to `frameworks.md` next to it; `docs/versions.md`
@@ -215,6 +216,16 @@ def readers(session: nox.Session) -> None:
     """Have the real readers of our views' formats read runs of every shape: tests/readers/ says how."""
     session.install("--quiet", "-e.[all,parquet]", "httpx", "httpx2", "hypothesis", "pytest>=9.0")
     session.run("python", "-m", "tests.readers", *session.posargs)
+
+
+@nox.session(venv_backend="venv")
+def many_runs(session: nox.Session) -> None:
+    """What many runs cost to index and to search, and indexers that are killed in the middle."""
+    session.install("--quiet", "-e.[cli]", "httpx", "hypothesis", "pytest>=9.0")
+    session.run("python", "-m", "benchmarks.many_runs", *(session.posargs or ["--runs", "2000"]))
+    kills = {"TRACE_RECORDER_INDEX_KILLS": "100"}
+    test = "tests/catalog/test_index_file.py"
+    session.run("pytest", "-n", "0", "-o", "faulthandler_timeout=0", test, "-k", "killed", env=kills)
 
 
 @nox.session(venv_backend="venv")
