@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_recorder import TrajectoryRecorder
-from trace_recorder.derive.live_document.writer import DocumentWriter
+from trace_recorder.derive.live_document.whole_document import WholeDocument
 
 KINDS = ("calls", "steps")
 HISTORIES = ("auto", "delta")
@@ -55,9 +55,7 @@ def measured(kind: str, history: str, turns: int) -> tuple[float, float, float, 
         path = recorder.trajectory_path
         size = path.stat().st_size + path.with_suffix(".jsonl").stat().st_size
         lines = path.with_suffix(".jsonl").read_bytes().splitlines()
-        writer = DocumentWriter(path.with_suffix(".jsonl"), path, history)
-        whole = seconds(writer.write)
-        writer.close()
+        whole = seconds(lambda: WholeDocument(path.with_suffix(".jsonl"), history).write(path))
         return end, whole, seconds(lambda: [*map(json.loads, lines)]), size / 1e6
 
 

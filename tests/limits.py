@@ -6,8 +6,8 @@ from trace_recorder import TrajectoryRecorder
 from trace_recorder.derive.live_document.limits import DocumentLimits
 from trace_recorder.recording.limits import Limits
 
-AT_ONCE = DocumentLimits(cost_multiple=0)
-"""A small document is written for each captured call before that returns, however fast the model is."""
+AT_ONCE = DocumentLimits(cost_multiple=0, min_pause_seconds=0)
+"""The thread writes the document of a captured call as soon as it can."""
 
 
 def limited(**limits: float | DocumentLimits) -> type[TrajectoryRecorder]:

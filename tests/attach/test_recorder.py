@@ -12,12 +12,15 @@ import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
+from types import CodeType
 
 import pytest
 
 import trace_recorder
-from tests.agreement import document
+from tests.agreement import agrees, document
+from tests.counting import watch
 from trace_recorder import AlreadyFinalizedError, TrajectoryPathError, TrajectoryRecorder, load
+from trace_recorder.derive.live_document.whole_document import WholeDocument
 
 ASK = [{"role": "user", "content": "hello"}]
 ROOT = Path(__file__).parents[2]
@@ -97,6 +100,25 @@ def test_a_with_block_that_ends_normally_is_completed(tmp_path: Path) -> None:
 
     trajectory = load(asyncio.run(run()).trajectory_path)
     assert (trajectory.status, trajectory.success) == ("completed", None)
+
+
+@pytest.mark.parametrize("length", [10, 100_000])
+def test_an_event_loop_does_not_write_a_long_document(tmp_path: Path, length: int) -> None:
+    """At the end of an `async with` block, a thread writes it, and the document is complete after the block."""
+
+    async def run() -> TrajectoryRecorder:
+        async with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
+            recorder.record_agent_step(1, "completed", reflection="x" * length)
+            called.clear()
+        return recorder
+
+    called: list[CodeType] = []
+    recorders: list[TrajectoryRecorder] = []
+    watch(lambda: recorders.append(asyncio.run(run())), lambda frame: called.append(frame.f_code))
+
+    assert (WholeDocument.write.__code__ in called) == (length == 10)
+    assert agrees(recorders[0])
+    assert document(recorders[0])["status"] == "completed"
 
 
 def test_finalize_in_a_with_block_stands(tmp_path: Path) -> None:

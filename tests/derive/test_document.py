@@ -27,6 +27,7 @@ ROOT = (
 ROOT_ADDED = (
     *("schema_version", "trajectory_id", "status", "error", "metadata", "annotations", "metrics", "rewards", "gaps"),
     "history",
+    "journal_records",
 )
 INTERACTION = ("timestamp", "provider", "model", "input_messages", "response", "tools_available")
 INTERACTION_ADDED = (

@@ -17,7 +17,6 @@ from tests.faults.answering import PIECES, answer_to
 from tests.faults.killing import SIGNAL, Death, Kill
 from tests.faults.zygote import EXIT_CODE
 from trace_recorder import LLMInteraction, Trajectory, load
-from trace_recorder.derive.live_document.limits import DEFAULT_LIMITS
 from trace_recorder.derive.validate import validate
 from trace_recorder.storage.redaction.partial_secrets import unfinished
 
@@ -25,8 +24,11 @@ EXIT = {"SIGKILL": -9, "SIGTERM": -15, "exception": 1, "exception in a block": 1
 STREAM_DELAY = 1.5
 """What came of a stream earlier than this many seconds before a kill has to be on file; the contract says one."""
 DOCUMENT_DELAY = 3.0
-"""The document of a hot loop shows a call when a hundred times the cost of its last writing has passed: for a small one
-within half a second, on a busy machine within some."""
+"""The document shows a call a fifth of a second later, or when twenty times the cost of the next write has passed. For
+a small one that is within half a second, on a busy machine within some."""
+
+LARGE = 256 * 1024
+"""The document of a larger run becomes rarer."""
 
 Interactions = dict[str, LLMInteraction]
 """Those on file, by what was asked."""
@@ -96,7 +98,7 @@ def _documents(directory: Path, verdict: Verdict) -> dict[str, Any]:
     for path in directory.iterdir():
         verdict.in_snapshot = verdict.in_snapshot or path.suffix == ".tmp"
         if path.suffix == ".json":
-            verdict.large = verdict.large or path.stat().st_size > DEFAULT_LIMITS.small_bytes
+            verdict.large = verdict.large or path.stat().st_size > LARGE
             try:
                 documents[path.name] = json.loads(path.read_bytes())
             except ValueError as error:

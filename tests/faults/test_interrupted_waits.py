@@ -30,7 +30,13 @@ from trace_recorder.views.otlp.span import Span
 
 WAITING = tuple(
     str(ROOT / "trace_recorder" / name)
-    for name in ("background_work.py", "derive/live_document/writer.py", "exporters/live.py", "recording/run.py")
+    for name in (
+        "background_work.py",
+        "derive/live_document/writer.py",
+        "derive/live_document/document_thread.py",
+        "exporters/live.py",
+        "recording/run.py",
+    )
 )
 QUICK = 3.0
 """Whatever waits in vain, waits for longer than so many seconds."""

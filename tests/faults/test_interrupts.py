@@ -30,6 +30,7 @@ LASTING = (
     "storage/items/encoder.py",
     "storage/redaction/redactor.py",
     "derive/live_document/writer.py",
+    "derive/live_document/document_thread.py",
     "storage/atomic_write.py",
     "attach/lifecycle.py",
     "attach/recorder.py",

@@ -90,9 +90,9 @@ def test_a_failing_close_takes_the_place_of_nothing(
     raised, told = agent(refusing, path, f"close:{error}:{file}", CLOSING)
 
     trajectory = load(path)
-    assert (raised, told > 0) == ("AgentsError('its own')", file != ".tmp")
+    assert (raised, told > 0) == ("AgentsError('its own')", file != ".json")
     assert (trajectory.status, len(trajectory.llm_interactions), errors(path)) == ("failed", 1, [])
-    expected = {".jsonl": {"close the journal"}, ".json": {"write the document"}, ".tmp": set()}
+    expected = {".jsonl": {"close the journal"}, ".tmp": {"write the document"}, ".json": set()}
     assert {gap.what for gap in trajectory.gaps} == expected.get(file, {"close the journal", "write the document"})
 
 

@@ -26,7 +26,7 @@ def errors(path: Path) -> list[str]:
 @pytest.mark.parametrize("durability", ["process", "disk"])
 @pytest.mark.parametrize("removed", ["journal", "document", "directory", "parents"])
 def test_what_was_removed_is_made_again(removed: str, durability: str, tmp_path: Path) -> None:
-    """Whatever of a run is removed, it is there again with the next record, from the first record on."""
+    """Whatever of a run is removed is there again: the journal with the next record, from the first record on."""
     path = tmp_path / "a" / "b" / "run.json"
     recorder = limited(document=AT_ONCE)(path, durability=durability, task="endure")  # type: ignore[arg-type]
     call(recorder, asked("before"), said("x" * 5000))
@@ -37,7 +37,7 @@ def test_what_was_removed_is_made_again(removed: str, durability: str, tmp_path:
 
     call(recorder, asked("before", "after"), said("y"))
 
-    seen = [one.response and one.response.content for one in load(path).llm_interactions]
+    seen = [one.response and one.response.content for one in load(path.with_suffix(".jsonl")).llm_interactions]
     recorder.finalize(success=True)
     trajectory = load(path)
     assert (seen, errors(path)) == (["x" * 5000, "y"], [])

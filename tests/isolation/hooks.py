@@ -18,12 +18,13 @@ from typing import Any
 import pytest
 
 from tests.isolation.outcomes import KINDS
-from tests.limits import AT_ONCE, limited
+from tests.limits import limited
 from trace_recorder import TrajectoryRecorder, guard
 from trace_recorder.attach.lifecycle import Lifecycle
 from trace_recorder.capture import exchange, seam, stream_flusher, transport
 from trace_recorder.derive.call_records import CallRecords
-from trace_recorder.derive.live_document.writer import DocumentWriter
+from trace_recorder.derive.live_document.document_thread import process_thread
+from trace_recorder.derive.live_document.whole_document import WholeDocument
 from trace_recorder.guard import Guard
 from trace_recorder.recording.limits import Limits
 from trace_recorder.recording.run import Run
@@ -86,6 +87,13 @@ def no_threads_of_ours(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(threading.Thread, "start", refuse)
     patch.setattr(stream_flusher.process_flusher, "_thread", None)
+    process_thread.after_fork()  # in a process whose thread has not been started
+
+
+def thread_is_quick(patch: pytest.MonkeyPatch) -> None:
+    """Have the thread write a document before the call returns."""
+    patch.setattr(process_thread, "wake", lambda: [one.write_in_thread() for one in [*process_thread.waiting]])
+    patch.setattr(process_thread, "is_idle", True)
 
 
 def fresh_guard(patch: pytest.MonkeyPatch) -> None:
@@ -106,8 +114,8 @@ class Hook:
     """Whether the run has begun before; if not, the call would begin it."""
 
     def recorder(self, path: Path, *, strict: bool = False) -> TrajectoryRecorder:
-        """A recorder that writes parts of a response as the place needs it, and its document while the caller waits."""
-        return limited(flush_bytes=self.flush_bytes, document=AT_ONCE)(path, strict=strict)
+        """A recorder that writes parts of a response as the place needs it."""
+        return limited(flush_bytes=self.flush_bytes)(path, strict=strict)
 
 
 def always(*gaps: str) -> Mapping[str, frozenset[str]]:
@@ -169,6 +177,8 @@ HOOKS: dict[str, Hook] = {
     "mask the response": Hook(once_asked(failing(Redaction, "mask")), streamed(END, whole=END)),
     "write the response": Hook(once_asked(failing(Journal, "append_all")), streamed(END, whole=END)),
     "describe an error": Hook(failing(exchange, "describe_error"), {"cut": frozenset({END})}),
-    "write the document": Hook(failing(DocumentWriter, "write"), always(DOCUMENT)),
+    "write the document": Hook(
+        together(failing(WholeDocument, "write"), thread_is_quick), always(DOCUMENT), raises=False
+    ),
     "read for the document": Hook(failing(CallRecords, "read_response"), raises=False),
 }

@@ -20,6 +20,7 @@ from pathlib import Path
 from random import Random
 from types import FrameType
 
+from tests.journals import folded
 from tests.limits import limited
 from tests.processes import ROOT
 from tests.schedules.acting import Act, Agents, Schedule, parts_of, schedule_of
@@ -28,6 +29,7 @@ from trace_recorder.derive.document import expanded
 from trace_recorder.derive.document_agreement import first_difference
 from trace_recorder.derive.live_document.limits import DEFAULT_LIMITS, DocumentLimits
 from trace_recorder.derive.validate import validate
+from trace_recorder.storage.journal import Journal
 
 PAUSE = 4000
 """At most so many moments within the package pass between two interruptions,"""
@@ -112,6 +114,51 @@ def problems(
         agents.end()
 
 
+def problems_at_every_record(schedule: Schedule, directory: Path) -> list[str]:
+    """Do what a schedule says, and look at the document after each record; return what was wrong with it.
+
+    It has to be the document of a part of the journal that is there, valid, and never one of fewer records than before.
+    The thread waits for nothing, so that it writes at any moment.
+    """
+    looked = EveryRecord(directory / "run.json")
+    before = sys.getprofile()
+    sys.setprofile(looked)
+    try:
+        found = problems(schedule, directory, limits=DocumentLimits(cost_multiple=0, min_pause_seconds=0.001))
+    finally:
+        sys.setprofile(before)
+    return found + looked.problems()
+
+
+class EveryRecord:
+    """Takes the document that is there each time that a record has been written."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen: list[bytes] = []
+
+    def __call__(self, frame: FrameType, event: str, _: object) -> None:
+        if event == "return" and frame.f_code is Journal.append_all.__code__ and self._path.exists():
+            document = self._path.read_bytes()
+            if not self._seen or self._seen[-1] != document:
+                self._seen.append(document)
+
+    def problems(self) -> list[str]:
+        """Return what is wrong with the documents that were seen, in their order."""
+        lines = self._path.with_suffix(".jsonl").read_bytes().splitlines(keepends=True)
+        found, last = [], 0
+        for data in self._seen:
+            document = json.loads(data)
+            covered = document["journal_records"]
+            whole = folded(b"".join(lines[:covered]), document["status"]).to_document("inline")
+            if json.dumps(expanded(document)) != json.dumps(whole | {"history": document["history"]}):
+                found.append(f"the document of {covered} records is another one")
+            if not last <= covered <= len(lines):
+                found.append(f"it covered {last} records, and then {covered}")
+            last = covered
+        return found if self._seen else ["no document was seen"]
+
+
 def disagreement(path: Path) -> str | None:
     """Where the document that is there differs from what the whole journal says."""
     written, run = json.loads(path.read_bytes()), load(path)
@@ -130,18 +177,18 @@ def disagreement_so_far(recorder: TrajectoryRecorder) -> str | None:
             return wrong
 
 
-def tried(schedule: Schedule, way: Way = one_by_one) -> list[str]:
-    """The same, in a directory that is removed; what is raised is a problem too."""
+def tried(schedule: Schedule, way: Way | None = one_by_one) -> list[str]:
+    """The same, in a directory that is removed; what is raised is a problem too. Without a way, at every record."""
     directory = Path(tempfile.mkdtemp(prefix="schedule-"))
     try:
-        return problems(schedule, directory, way)
+        return problems(schedule, directory, way) if way else problems_at_every_record(schedule, directory)
     except Exception as error:  # noqa: BLE001 - whatever is found
         return [f"{type(error).__name__}: {error}"]
     finally:
         shutil.rmtree(directory)
 
 
-def shrunk(schedule: Schedule, way: Way = one_by_one) -> Schedule:
+def shrunk(schedule: Schedule, way: Way | None = one_by_one) -> Schedule:
     """A part of a schedule that fails as well, without any act that it does not need."""
     size = len(schedule.acts) // 2
     while size:
@@ -163,17 +210,19 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="the first one")
     parser.add_argument("--count", type=int, default=sys.maxsize, help="so many at most")
     parser.add_argument("--way", choices=sorted(WAYS), default="one by one")
+    parser.add_argument("--every-record", action="store_true", help="look at the document after each record")
     parser.add_argument("--shrink", action="store_true", help="cut down what fails, and tell of it act by act")
     options = parser.parse_args()
+    way = None if options.every_record else WAYS[options.way]
     until, seed, failed = time.monotonic() + options.seconds, options.seed, 0
     while time.monotonic() < until and seed < options.seed + options.count:
         schedule = schedule_of(seed)
-        if found := tried(schedule, WAYS[options.way]):
+        if found := tried(schedule, way):
             failed += 1
             print(f"{seed}: {len(schedule.acts)} acts", *(line[:300] for line in found[:3]), sep="\n    ", flush=True)
             if options.shrink:
-                small = shrunk(schedule, WAYS[options.way])
-                print(f"{seed}, cut down:", *small.acts, *tried(small, WAYS[options.way]), sep="\n    ", flush=True)
+                small = shrunk(schedule, way)
+                print(f"{seed}, cut down:", *small.acts, *tried(small, way), sep="\n    ", flush=True)
         seed += 1
     print(f"{seed - options.seed} schedules, {failed} with problems")
     sys.exit(failed > 0)

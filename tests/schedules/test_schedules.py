@@ -11,10 +11,10 @@ import pytest
 from tests.chat_calls import CHAT, Answer, Wire, asked, call, said
 from tests.journals import folded, journal_of
 from tests.schedules.acting import schedule_of
-from tests.schedules.judging import WAYS, disagreement, disagreement_so_far, problems
+from tests.schedules.judging import WAYS, disagreement, disagreement_so_far, problems, problems_at_every_record
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.derive.live_document import writer as snapshot
-from trace_recorder.derive.live_document.limits import DEFAULT_LIMITS, DocumentLimits
+from trace_recorder.derive.live_document.limits import DocumentLimits
+from trace_recorder.derive.live_document.whole_document import WholeDocument
 from trace_recorder.values.messages import Payload
 
 USER = [{"role": "user", "content": "go"}]
@@ -29,9 +29,15 @@ def test_a_document_says_what_its_journal_says(tmp_path: Path, seed: int) -> Non
 
 
 @pytest.mark.parametrize("seed", [1000, 1001, 329, 389])
-def test_it_does_where_nearly_everything_is_settled(tmp_path: Path, seed: int) -> None:
-    """The same with only the newest interaction and step kept as values."""
-    assert problems(schedule_of(seed), tmp_path, limits=DocumentLimits(min_open=1)) == []
+def test_it_does_where_everything_is_read_a_second_time(tmp_path: Path, seed: int) -> None:
+    """The same with no call's records kept in memory."""
+    assert problems(schedule_of(seed), tmp_path, limits=DocumentLimits(kept_bytes=0)) == []
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_at_every_record_the_document_is_that_of_an_earlier_one(tmp_path: Path, seed: int) -> None:
+    """A valid one, which says how far it goes, and never goes back. `scripts/schedules --every-record` tries more."""
+    assert problems_at_every_record(schedule_of(seed), tmp_path) == []
 
 
 @pytest.mark.parametrize("way", ["in threads", "interrupted"])
@@ -66,7 +72,7 @@ def test_a_call_that_was_told_of_twice_while_its_stream_was_open_stands_once(tmp
     with recorder.tool_call("bash", {}):
         pass
     _hand(recorder, "r1")
-    for number in range(2 * DEFAULT_LIMITS.min_open):
+    for number in range(16):
         call(recorder, asked(str(number)), said("fine", identity=f"s{number}"))
     assert disagreement_so_far(recorder) is None
     response.read()
@@ -74,7 +80,7 @@ def test_a_call_that_was_told_of_twice_while_its_stream_was_open_stands_once(tmp
 
     assert disagreement(recorder.trajectory_path) is None
     ids = [one.response.id for one in load(recorder.trajectory_path).llm_interactions]
-    assert ids == ["r1", *(f"s{number}" for number in range(2 * DEFAULT_LIMITS.min_open))]
+    assert ids == ["r1", *(f"s{number}" for number in range(16))]
 
 
 def test_a_call_that_is_found_at_the_end_of_a_stream_is_shown_in_its_step(tmp_path: Path) -> None:
@@ -114,11 +120,10 @@ def test_an_answer_that_is_tried_again_is_read_as_it_came(tmp_path: Path) -> Non
         ("llm_request", {**about, "attempt": 1, "body": asked("go")}),
         answered(1),
     )
-    live = snapshot.DocumentWriter(tmp_path / "run.jsonl", tmp_path / "run.json", "inline")
     with (tmp_path / "run.jsonl").open("ab", buffering=0) as file:
         for line in data.splitlines(keepends=True):
             file.write(line)
-            live.write()
+            WholeDocument(tmp_path / "run.jsonl", "inline").write(tmp_path / "run.json")
 
     calls = [call.call_id for step in folded(data).agent_steps for call in step.tool_calls]
     written = json.loads((tmp_path / "run.json").read_bytes())

@@ -151,6 +151,11 @@ class Lifecycle:
             self._exporting.end()
             self._finalizer.detach()  # it holds the run for as long as this lives, which may begin others
 
+    def end_locked(self, ending: FinalStatus) -> None:
+        """End the run, in a thread that holds no lock yet."""
+        with self.lock:
+            self.end(ending)
+
     def _report_unseen_clients(self, run: Run) -> None:
         """Warn if a run lacks calls: a model was reached by a client that is not recorded, and nothing by hand."""
         if not run.has_calls_by_hand and self._path is not None:

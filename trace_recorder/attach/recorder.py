@@ -24,7 +24,7 @@ from trace_recorder.attach.settings import check_bool, check_choice, check_path,
 from trace_recorder.capture import sdk_clients as clients
 from trace_recorder.derive.fold import Fold
 from trace_recorder.errors import TrajectoryPathError
-from trace_recorder.guard import Guard
+from trace_recorder.guard import Guard, try_call
 from trace_recorder.imports.loader import load
 from trace_recorder.recording import context as steps
 from trace_recorder.recording import manual_records, process, tools
@@ -173,7 +173,18 @@ class TrajectoryRecorder:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        self.__exit__(kind, error, at)
+        run = self._lifecycle.run_in_progress()
+        if run is None or not run.is_long:
+            self.__exit__(kind, error, at)
+            return
+        from trace_recorder.capture.event_loops import run_in_thread  # noqa: PLC0415 - few programs need it
+
+        raised: list[Exception] = []
+        self._deactivate()
+        end = partial(self._lifecycle.end_locked, status_from_exception(error))
+        await run_in_thread(lambda: try_call(end, raised.append), "end")
+        if raised:
+            raise raised[0]
 
     def _begin(self) -> None:
         self._lifecycle.begin()
@@ -185,10 +196,13 @@ class TrajectoryRecorder:
             self._outer = None if outer is None else ref(outer)
         current.set(self)
 
-    def _end(self, ending: FinalStatus, final_result: object = None) -> None:
+    def _deactivate(self) -> None:
         running.discard(self)
         if current.get() is self:
             current.set(not_ended(self._outer() if self._outer else None))
+
+    def _end(self, ending: FinalStatus, final_result: object = None) -> None:
+        self._deactivate()
         self._lifecycle.end(ending, final_result)
 
     # ── what the agent records itself ────────────────────────────────────────────────────────────────────────────

@@ -25,7 +25,6 @@ from trace_recorder.capture.background_responses import BackgroundCall
 from trace_recorder.capture.decoding import decoder_of
 from trace_recorder.capture.event_loops import run_in_thread, start_or_run
 from trace_recorder.capture.response_parts import LARGE_BODY, PART, SHORT, ResponseParts
-from trace_recorder.derive.live_document.writer import When
 from trace_recorder.dialects.background import answers_in_background
 from trace_recorder.dialects.dialect import join_stream, why_incomplete
 from trace_recorder.dialects.endpoints import asks_for_stream, is_stream_type
@@ -318,8 +317,7 @@ class Exchange(ResponseParts):
         if (ended_by := about.pop("ended_by", None)) is not None:
             more["ended_by"] = ended_by  # an exception's message, which may hold a secret
         about = self._about | {"status": self._status, "duration_seconds": self._seconds(self._ended_at), **about}
-        when: When | None = "later" if self._parts else None  # there is much to read for the document
-        self.run.append("llm_response", about, ",".join(filter(None, (dump_members(more), said))), when=when)
+        self.run.append("llm_response", about, ",".join(filter(None, (dump_members(more), said))))
         if answers_in_background(self._sent.endpoint.api):
             with self.run.guard.protect("find out whether a response is final"):
                 identity = background_responses.response_id(said or b"".join(self._written).decode("utf-8", "replace"))

@@ -6,7 +6,6 @@ A run that cannot be read or converted is reported in the outcome. Existing file
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -168,7 +167,7 @@ def _text(conversion: Conversion, content: Payload) -> Iterable[str | bytes]:
 def write_text(target: Path, text: Iterable[str | bytes], *, force: bool) -> None:
     """Write a file, or replace it at once. Raises FileExistsError where it exists, and is not to be replaced."""
     check_overwrite(target, force=force)
-    os.close(replace_file(target, map(_bytes, text)))
+    replace_file(target, map(_bytes, text))
 
 
 def _bytes(part: str | bytes) -> bytes:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Iterable, Mapping
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
 
 from trace_recorder.background_work import yield_to_others
-from trace_recorder.derive.message_prefix import IncrementalReading, newest_results
+from trace_recorder.derive.newest_results import newest_results
 from trace_recorder.derive.record_bodies import raw_body, read_body
+from trace_recorder.derive.table_prompts import IncrementalReading
 from trace_recorder.dialects.call_ids import count_made_up
 from trace_recorder.dialects.dialect import MANUAL, dialect_of, join_stream
 from trace_recorder.dialects.event_stream import EXCEPTION_HEADER, FRAMING
@@ -58,8 +60,10 @@ class CallRecords:
         "is_manual",
         "items",
         "newest",
+        "places",
         "request_data",
         "requests",
+        "size",
         "status",
         "streams",
     )
@@ -84,6 +88,10 @@ class CallRecords:
     """Whether the agent recorded it by hand, so that it was not captured."""
     dialect: str | None
     """The dialect of its request."""
+    size: int
+    """How many bytes its records have in the journal."""
+    places: Sequence[int] | None
+    """Where its records begin in the journal, if they were put away: then only its id, place and dialect are here."""
 
     def __init__(
         self, interaction_id: str, items: ItemTable, first_seq: int = 0, *, keeps_request: bool = False
@@ -102,7 +110,8 @@ class CallRecords:
         self._request: RequestReading | None = None
         self.is_damaged = self.is_manual = False
         self.incremental = self.dialect = None
-        self.status = 0
+        self.status = self.size = 0
+        self.places = None
         self.request_data = {}
         self.ending = None
         self._joined: JoinedStream | None = _NOT_READ
@@ -112,6 +121,7 @@ class CallRecords:
         """Add one more record."""
         self._joined, self._body_in_parts, self._whole = _NOT_READ, None, None
         self._records.append(record)
+        self.size += record.length
         self.newest, kind = record, record.kind
         if kind in ENDINGS:
             attempt = record.data.get("attempt", 0)
@@ -142,6 +152,23 @@ class CallRecords:
         for one in self._records[: self._records.index(record) + 1]:
             earlier.add(one)
         return earlier
+
+    def put_away(self) -> None:
+        """Keep only the places of its records in the journal, and what its request has in common with others."""
+        self.places = array("q", [record.offset for record in self._records])
+        if self.incremental is not None:
+            self.incremental = replace(self.incremental, results=())
+        self._records, self.requests, self.streams, self.endings = [], [], [], {}
+        self.request_data, self._body_in_parts, self._joined, self.ending = {}, None, _NOT_READ, None
+        del self.first, self.newest
+
+    def again(self) -> CallRecords:
+        """Return it with its records, which are read from the journal again. Raises KeyError if one is not there."""
+        again = CallRecords(self.interaction_id, self.items, self.first_seq, keeps_request=self._keeps_request)
+        for place in self.places or ():
+            again.add(self.items.record_at(place))
+        again.incremental = self.incremental
+        return again
 
     @property
     def last_part(self) -> Mapping[str, Payload]:
@@ -182,7 +209,7 @@ class CallRecords:
         """The request as its dialect's reader reads it. Its parts may be shared with others: do not change them."""
         if self._request is not None:
             return self._request
-        if self.incremental is not None and self.incremental.messages is not None:
+        if self.incremental is not None:
             reading = replace(self.incremental.offer, messages=self.incremental.messages)
         else:
             reading = self._read_whole()

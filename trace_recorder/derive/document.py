@@ -91,6 +91,7 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
         llm_interactions=interactions,
         agent_steps=list(_steps(document.get("agent_steps") or (), by_id, _Messages(table))),
         gaps=tuple(check_types(Gap(**gap | _texts(gap, ("what", "why")))) for gap in document.get("gaps") or ()),
+        journal_records=records if isinstance(records := document.get("journal_records"), int) else None,
     )
     return check_types(trajectory)
 

@@ -5,59 +5,66 @@ so. Records of one interaction are joined by `interaction_id`; interactions are 
 went over the wire is interpreted by the readers in `dialects/`, so a corrected reader also improves old runs.
 
 `add_all` only files records; `read_pending` reads what was added since, in the order of the records, and `match_tools`
-finds the calls of the tools in what was read. It makes no difference whether records are read one by one or together.
+finds the calls of the tools in what was read. It makes no difference whether records are read one by one or together,
+but for a fold that `is_stale`.
+
+A fold of a `journal` that is open keeps no more than `max_kept_bytes` of the records of calls that have ended: after
+`put_away`, it reads the others again by their places in the file. So it needs little memory, however long the texts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from heapq import merge
 from itertools import count
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Any, TypeAlias
 
 from trace_recorder.background_work import yield_to_others
 from trace_recorder.derive.call_records import ENDINGS, CallRecords
-from trace_recorder.derive.interactions import Duplicates, asks_for_stream, interaction_of
-from trace_recorder.derive.message_prefix import Render
-from trace_recorder.derive.requests import MAX_PREFIXES, RequestReader
+from trace_recorder.derive.interactions import Duplicates, asks_for_stream, interaction_of, unreadable_gaps
+from trace_recorder.derive.requests import RequestReader
 from trace_recorder.derive.run_facts import RunFacts
-from trace_recorder.derive.step_messages import StepReader
 from trace_recorder.derive.tool_executions import ToolExecutions
 from trace_recorder.derive.tool_matching import RecordedStep, ToolStep, agent_key, is_step, step_of
-from trace_recorder.dialects.dialect import is_embedding
-from trace_recorder.dialects.manual import read_step
+from trace_recorder.dialects.dialect import MANUAL, is_embedding
+from trace_recorder.dialects.manual import message_of, read_step
 from trace_recorder.guard import try_call
+from trace_recorder.storage.items.disk_backed import DiskBackedItems, JournalFile
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal_reader import BadLine, Record
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_table import MessageTable
-from trace_recorder.values.messages import ToolResult
+from trace_recorder.values.messages import Message, ToolResult
 from trace_recorder.values.metrics import metrics_of
-from trace_recorder.values.trajectory import AgentStep, Gap, Status, Trajectory
+from trace_recorder.values.shared_sequence import SharedSequence
+from trace_recorder.values.trajectory import AgentStep, Status, Trajectory
 
-Value = TypeVar("Value")
+MAX_READINGS = 256
+"""How many elements of requests a fold of an open journal keeps as they were read."""
+_Begun: TypeAlias = tuple[int, RecordedStep | ToolStep | LLMInteraction]
 
 
 @dataclass(slots=True)
 class Fold:
     """Takes records one after another; `trajectory()` returns what they say so far.
 
-    - `render`: writes a message of a request as JSON; then only these texts are kept, and not the messages
     - `run`: the facts of the run itself
     - `calls`: the records of each interaction, by its id
     - `tools`: the tool executions, and the tool results that later requests carry
     - `steps`: the steps that the agent recorded; `steps_by_id`: those of them that are blocks with a `step_id`
     - `duplicates`: which interactions were recorded by hand and captured too
     - `unreadable_ids`: the ids of interactions that cannot be read; each has a gap
-    - `max_prefixes`: how many conversations are remembered for reading requests
-    - `changed`, `changed_steps`: the ids of the interactions and steps that changed since these were last cleared
-    - `hidden`: the ids of interactions that the document leaves out, so that no other can be a delta to them
+    - `is_stale`: whether tools were matched before the agent recorded its first step: those that ran earlier are shown
+      elsewhere then. Another fold, whose `tools.has_recorded_steps` is True from the beginning on, has to be made.
     """
 
-    items: ItemTable = field(default_factory=ItemTable)
-    render: Render | None = None
+    journal: JournalFile | None = None
+    max_kept_bytes: int = 0
+    items: ItemTable = field(init=False)
     run: RunFacts = field(default_factory=RunFacts)
     calls: dict[str, CallRecords] = field(default_factory=dict)
     tools: ToolExecutions = field(default_factory=ToolExecutions)
@@ -65,22 +72,24 @@ class Fold:
     steps_by_id: dict[str, RecordedStep] = field(default_factory=dict)
     unreadable_ids: set[str] = field(default_factory=set)
     duplicates: Duplicates = field(default_factory=Duplicates)
-    max_prefixes: int = MAX_PREFIXES
-    hidden: Collection[str] = ()
-    changed: dict[str, None] = field(init=False)
-    changed_steps: dict[str, None] = field(init=False)
     _request_reader: RequestReader = field(init=False)
-    _step_reader: StepReader = field(init=False)
+    _step_reader: RequestReader = field(init=False)
     _adding: Record | None = None
     _pending: list[tuple[CallRecords | None, Record]] = field(default_factory=list)
     _unmatched: list[tuple[Any, ...]] = field(default_factory=list)
     _interactions: dict[str, LLMInteraction] = field(default_factory=dict)
+    is_stale: bool = False
+    _has_matched: bool = False
+    _kept_bytes: int = 0
+    _newly_read: dict[str, CallRecords] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.changed, self.changed_steps = self.tools.changed, self.tools.changed_steps
-        keep = self.render or MessageTable()
-        self._request_reader = RequestReader(self.items, keep, max_prefixes=self.max_prefixes)
-        self._step_reader = StepReader(self.items, keep, self._request_reader.readings)
+        is_open = self.journal is not None
+        self.items = ItemTable() if self.journal is None else DiskBackedItems(self.journal)
+        table = MessageTable(puts_away=is_open)
+        limit = MAX_READINGS if is_open else math.inf
+        self._request_reader = RequestReader(self.items, table, max_readings=limit)
+        self._step_reader = RequestReader(self.items, table, readings=self._request_reader.readings)
 
     # ── adding records ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -126,7 +135,7 @@ class Fold:
         identity = record.data["interaction_id"]
         call = self.calls.get(identity)
         if call is None:
-            call = CallRecords(identity, self.items, record.seq, keeps_request=self.render is None)
+            call = CallRecords(identity, self.items, record.seq, keeps_request=self.journal is None)
             self.calls[identity] = call
             if self.tools.steps.has_started and not is_embedding(record.data.get("api")):
                 self.tools.steps.close(agent_key(record.data))
@@ -134,9 +143,10 @@ class Fold:
             if step is not None and step.identity is not None:
                 step.interactions.append(identity)
                 self.tools.step_of_interaction[identity] = step.identity
+        elif call.places is not None:
+            call = self.calls[identity] = call.again()
         call.add(record)
         self._interactions.pop(identity, None)
-        self.changed[identity] = None
         self._pending.append((call, record))
         if "items" in record.data:
             self.items.add_base(record.seq, record.data["items"])
@@ -149,35 +159,35 @@ class Fold:
         if identity not in self.steps_by_id:
             self.steps_by_id[identity] = RecordedStep.begin(record)
             self._begin_step(record, self.steps_by_id[identity])
-        self.changed_steps[identity] = None
         return self.steps_by_id[identity]
 
     def _begin_step(self, record: Record, step: RecordedStep) -> None:
         self.steps.append(step)
+        self.is_stale = self.is_stale or (self._has_matched and not self.tools.has_recorded_steps)
         self.tools.has_recorded_steps = True
         self.tools.steps.close(agent_key(record.data))
 
     def _add_step(self, record: Record) -> None:
         self.items.add_base(record.seq, record.data["items"])
-        begun = self.steps_by_id.get(record.data.get("step_id", ""))
-        reading, messages = self._step_reader.read(record, begun.first_seq if begun else record.seq)
-        stated = read_step(messages, record.data, record.time)
+        stated = read_step(self._messages_of_step(record), record.data, record.time)
         step = self._recorded_step(record)
         if step is None:
-            self._begin_step(record, RecordedStep(stated, record.seq, messages=reading))
+            self._begin_step(record, RecordedStep(stated, record.seq))
             self._pending.append((None, record))
         else:
             step.update(stated)
-            self._step_reader.took(step, reading, messages)
+
+    def _messages_of_step(self, record: Record) -> Sequence[Message] | None:
+        """Read the messages of an `agent_step` record; None if it has none. Raises KeyError if an item is missing."""
+        reading = self._step_reader.read(MANUAL, record.data, "llm_messages")
+        if reading is not None:
+            return reading.messages
+        messages = self.items.expand(record.data).get("llm_messages")
+        return None if messages is None else SharedSequence([message_of(message) for message in messages])
 
     def _add_tool(self, record: Record) -> None:
         self.tools.start(record, self._recorded_step(record))
         self._pending.append((None, record))
-
-    def render_only_new(self) -> None:
-        """From now on, only the messages that a request or a step adds are rendered: the document is one of deltas."""
-        self._request_reader.needs_all_texts = False
-        self._step_reader.render_only_new()
 
     # ── reading what was added ───────────────────────────────────────────────────────────────────────────────────
 
@@ -193,14 +203,17 @@ class Fold:
                 self._read_request(call, record)
             if call.is_manual or record.kind in ENDINGS:
                 self._read_response(call, record)
-            yield_to_others()
+                yield_to_others()
+            if self.journal is not None:
+                self._newly_read[call.interaction_id] = call
 
     def match_tools(self) -> None:
         """Find the call of each tool, and of each tool result, in what was read since the last call of this method.
 
-        Only steps, their figures and the live document need that.
+        Only steps and their figures need that.
         """
         unmatched, self._unmatched = self._unmatched, []
+        self._has_matched = self._has_matched or self.tools.steps.has_started
         for record, match, *arguments in unmatched:
             try_call(match, partial(self.run.add_unusable, record), self, *arguments)
 
@@ -208,9 +221,7 @@ class Fold:
         """Read what is new in a request; the tool results that it carries are left to `match_tools`."""
         call = whole if whole.request_data is record.data else whole.as_of(record)
         data = call.request_data
-        call.incremental = try_call(self._request_reader.read, _ignore, call.interaction_id, call.dialect, data)
-        if call.interaction_id in self.hidden:
-            self._request_reader.forget(call.interaction_id)
+        call.incremental = try_call(self._request_reader.read, _ignore, call.dialect, data)
         if call.incremental is not None:
             results: Sequence[ToolResult] = call.incremental.results
         else:
@@ -229,11 +240,9 @@ class Fold:
         call = whole if whole.newest is record else whole.as_of(record)
         one = self.interaction(call)
         if one is not None and one.api is None and self.duplicates.has(one):
-            self._request_reader.forget(one.interaction_id)
             one = None
         answered = one if one is not None and one.answered else None
         duplicates = self.duplicates.add(answered) if answered is not None and answered.response.id else {}
-        self.changed.update(duplicates)
         self._unmatched.append((record, Fold._match_response, call, answered, duplicates))
 
     def _match_response(self, call: CallRecords, one: LLMInteraction | None, duplicates: Iterable[str]) -> None:
@@ -260,16 +269,25 @@ class Fold:
 
     # ── interactions ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def forget(self, identity: str, one: LLMInteraction | None) -> None:
-        """Drop the records of an interaction that is complete. `one` is its value, if it was read."""
-        del self.calls[identity]
-        self._interactions.pop(identity, None)
-        self.tools.forget(identity, one)
+    def put_away(self) -> None:
+        """Drop the records of the calls that have ended, beyond `max_kept_bytes`: they are read again if needed.
 
-    def interactions(self) -> list[LLMInteraction]:
-        """Return the interactions in the order in which they began, without duplicates."""
-        made = [self._interactions.get(name) or self.interaction(call) for name, call in self.calls.items()]
-        return [one for one in made if one is not None and (one.api is not None or not self.duplicates.has(one))]
+        What was read before this call is complete: `read_pending` and `match_tools` have been called.
+        """
+        for identity, call in [*self._newly_read.items()]:
+            if call.is_manual or call.ending is not None:
+                del self._newly_read[identity]
+                self._kept_bytes += call.size
+                if self._kept_bytes > self.max_kept_bytes:
+                    call.put_away()
+                    self._interactions.pop(identity, None)
+
+    def interactions(self) -> Iterator[LLMInteraction]:
+        """Yield the interactions in the order in which they began, without duplicates."""
+        for identity, call in [*self.calls.items()]:
+            one = self._interactions.get(identity) or self.interaction(call)
+            if one is not None and (one.api is not None or not self.duplicates.has(one)):
+                yield one
 
     def interaction(self, call: CallRecords) -> LLMInteraction | None:
         """Return the value of an interaction, built once. None, with a gap, if its records cannot be read."""
@@ -277,6 +295,7 @@ class Fold:
         made = self._interactions.get(identity)
         if identity in self.unreadable_ids or (made is not None and made.source is call):
             return made
+        call = call if call.places is None else call.again()
         made = try_call(interaction_of, partial(self._note_unreadable, call), call)
         if made is not None and self.calls.get(identity) is call:  # not one as it was before its newest record
             self._interactions[identity] = made
@@ -284,7 +303,6 @@ class Fold:
 
     def _note_unreadable(self, call: CallRecords, error: Exception) -> None:
         self.unreadable_ids.add(call.interaction_id)
-        self._request_reader.forget(call.interaction_id)
         self.match_tools()
         self.tools.detach(call.interaction_id)
         self.run.add_unusable(call.first, error)
@@ -298,41 +316,40 @@ class Fold:
     def interaction_fields(self) -> dict[str, Any]:
         """Return the fields of the trajectory that need its interactions, but not which tool ran for which call."""
         self.read_pending()
-        interactions = self.interactions()
+        interactions = [*self.interactions()]
         outline = self.run.outline("unknown", interactions[0] if interactions else None)
         return {"llm_interactions": interactions, "provider": outline.provider, "model": outline.model}
 
     def step_fields(self) -> dict[str, Any]:
         """Return the fields of the trajectory that need its steps, or all of its records."""
         self.read_pending()
-        interactions = self.interactions()
         self.match_tools()
-        steps = [*self._steps(interactions)]
+        interactions = [*self.interactions()]
+        steps = [*self.agent_steps()]
         return {
-            "agent_steps": [self.with_summary(step) for step in steps] if self.run.summaries else steps,
+            "agent_steps": steps,
             "metrics": metrics_of(interactions, steps, self.run.redactions),
             "gaps": (*self.run.all_gaps(), *unreadable_gaps(interactions)),
         }
 
-    def _steps(self, interactions: Iterable[LLMInteraction]) -> Iterator[AgentStep]:
+    def agent_steps(self) -> Iterator[AgentStep]:
         """Yield the steps in the order in which they began: those that the agent recorded, or else one for each call.
 
         Tools that ran outside of these have steps of their own among them.
         """
-        found: list[tuple[int, RecordedStep | ToolStep | LLMInteraction]]
-        if self.steps:
-            found = [(step.first_seq, step) for step in self.steps]
-        else:
-            found = [(self.calls[one.interaction_id].first_seq, one) for one in interactions if is_step(one)]
-        found += [(step.first_seq, step) for step in self.tools.steps.steps]
+        calls = () if self.steps else filter(is_step, self.interactions())
+        of_calls: Iterator[_Begun] = ((self.calls[one.interaction_id].first_seq, one) for one in calls)
+        shown: list[RecordedStep | ToolStep] = [*self.steps, *self.tools.steps.steps]
+        recorded: list[_Begun] = [(step.first_seq, step) for step in shown]
         numbers = count(1)
-        for _, one in sorted(found, key=itemgetter(0)):
+        for _, one in merge(sorted(recorded, key=itemgetter(0)), of_calls, key=itemgetter(0)):
             if isinstance(one, RecordedStep):
-                yield self.recorded_step(one)
+                step = self.recorded_step(one)
             elif isinstance(one, ToolStep):
-                yield one.step(next(numbers), self.tools.answers)
+                step = one.step(next(numbers), self.tools.answers)
             else:
-                yield self.derived_step(next(numbers), one)
+                step = self.derived_step(next(numbers), one)
+            yield self.with_summary(step) if self.run.summaries else step
 
     def derived_step(self, number: int, one: LLMInteraction) -> AgentStep:
         """Make the step that is derived from an interaction."""
@@ -359,25 +376,6 @@ class Fold:
 
 def _ignore(_: Exception) -> None:
     """Leave a request that cannot be read as it is: `CallRecords.has_request` says so."""
-
-
-def drain(changed: dict[Value, None]) -> list[Value]:
-    """Return the keys of a dict and clear it."""
-    keys = [*changed]
-    changed.clear()
-    return keys
-
-
-def unreadable_gaps(interactions: Iterable[LLMInteraction]) -> list[Gap]:
-    """Return a gap for each request that cannot be put together and each stream that cannot be unpacked."""
-    gaps = []
-    for one in interactions:
-        if not one.source.has_request():
-            why = "a record that it needs is damaged or missing"
-            gaps.append(Gap(one.timestamp, f"the request of {one.interaction_id}", why))
-        if isinstance(one.source, CallRecords) and one.source.is_damaged:
-            gaps.append(Gap(one.timestamp, f"the stream of {one.interaction_id}", "it cannot be unpacked"))
-    return gaps
 
 
 _HANDLERS: Mapping[str, Callable[[Fold, Record], object]] = {

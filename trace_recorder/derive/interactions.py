@@ -9,9 +9,8 @@ recognised by the id of the response. Which came first makes no difference.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from trace_recorder.derive.call_records import CallRecords
 from trace_recorder.derive.record_bodies import read_body
@@ -22,9 +21,7 @@ from trace_recorder.values.checked_types import MAX_SECONDS, text_of_member, tex
 from trace_recorder.values.llm_interaction import Attempt, ErrorInfo, LLMInteraction, call_seconds
 from trace_recorder.values.messages import JoinedStream, Payload
 from trace_recorder.values.origins import ReplayedFrom
-
-MAX_REMEMBERED_IDS = 4096
-"""The live document remembers the ids of this many captured responses."""
+from trace_recorder.values.trajectory import Gap
 
 
 def interaction_of(call: CallRecords) -> LLMInteraction:
@@ -168,16 +165,26 @@ def _seconds(value: Payload) -> float | None:
     return value if type(value) in _NUMBERS and abs(value) < MAX_SECONDS else None
 
 
+def unreadable_gaps(interactions: Iterable[LLMInteraction]) -> list[Gap]:
+    """Return a gap for each request that cannot be put together and each stream that cannot be unpacked."""
+    gaps = []
+    for one in interactions:
+        if not one.source.has_request():
+            why = "a record that it needs is damaged or missing"
+            gaps.append(Gap(one.timestamp, f"the request of {one.interaction_id}", why))
+        if isinstance(one.source, CallRecords) and one.source.is_damaged:
+            gaps.append(Gap(one.timestamp, f"the stream of {one.interaction_id}", "it cannot be unpacked"))
+    return gaps
+
+
 @dataclass(slots=True)
 class Duplicates:
     """Takes the responses of a run in the order of their records.
 
-    - `found`: the ids of the interactions recorded by hand that turned out to be captured too
     - `_captured`: the response ids of captured interactions
     - `_manual`: the response ids of interactions recorded by hand, each with the ids of these interactions
     """
 
-    found: dict[str, None] = field(default_factory=dict)
     _captured: dict[str, None] = field(default_factory=dict)
     _manual: dict[str, dict[str, None]] = field(default_factory=dict)
 
@@ -189,25 +196,10 @@ class Duplicates:
         """Add a response with an id; return the interactions recorded by hand of which it is the captured one."""
         identity = one.response.id or ""
         if one.api is None:
-            same = self._manual.setdefault(identity, {})
-            same[one.interaction_id] = None
-            _keep_newest(same)
+            self._manual.setdefault(identity, {})[one.interaction_id] = None
             return {}
         self._captured[identity] = None
-        duplicates = self._manual.pop(identity, {})
-        self.found |= duplicates
-        return duplicates
-
-    def forget_oldest(self) -> None:
-        """Keep the newest of the ids by which duplicates are recognised."""
-        if len(self._captured) + len(self._manual) > MAX_REMEMBERED_IDS:
-            for ids in (self._captured, self._manual, self.found):
-                _keep_newest(ids)
-
-
-def _keep_newest(ids: dict[str, Any]) -> None:
-    while len(ids) > MAX_REMEMBERED_IDS:
-        del ids[next(iter(ids))]
+        return self._manual.pop(identity, {})
 
 
 _NUMBERS = (int, float)

@@ -7,7 +7,7 @@ from itertools import islice
 
 from trace_recorder.values.messages import Payload
 
-_COMPUTED = {"metrics", "gaps", "schema_version", "history"}
+_COMPUTED = {"metrics", "gaps", "schema_version", "history", "journal_records"}
 """Members that say something of the document or the journal, and nothing of the run that is not elsewhere."""
 _NAMED_BY = ("interaction_id", "call_id", "name", "key")
 _EMPTY: tuple[Payload, ...] = (None, "", [], {})

@@ -13,16 +13,13 @@ the newest response with made-up ids.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from trace_recorder.derive.tool_matching import ToolExecution, agent_key
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import ToolCall, ToolResult
 from trace_recorder.values.structs import replace
-
-MAX_FORGOTTEN_CALLS = 4096
-"""The ids of this many forgotten calls are remembered."""
 
 
 @dataclass(slots=True, eq=False)
@@ -54,7 +51,6 @@ class OpenCalls:
         self._without_tool: dict[Hashable, dict[str, _Response]] = {}
         self._without_id: dict[Hashable, dict[str, _Response]] = {}
         self._latest: dict[Hashable, str] = {}
-        self._forgotten: dict[tuple[Hashable, str], str | None] = {}
 
     def add(self, one: LLMInteraction, first_seq: int, step: str | None) -> None:
         """Add the calls of an interaction's response. `first_seq` is the number of the interaction's first record."""
@@ -76,7 +72,6 @@ class OpenCalls:
         for call in calls:
             for key in ((agent, call.call_id), (None, call.call_id)):
                 self._by_id[key] = response, call
-                self._forgotten.pop(key, None)
 
     # ── tools that run ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -139,15 +134,11 @@ class OpenCalls:
     def match_results(self, agent: Hashable, results: Iterable[ToolResult]) -> Iterator[tuple[str | None, ToolResult]]:
         """Yield each result that an agent's request carries, with the id of the interaction that asked for it.
 
-        The id is None if no known call matches. Results for forgotten calls that were answered are skipped.
+        The id is None if no known call matches.
         """
         for result in results:
             keys = (agent, result.call_id), (None, result.call_id)
-            key = next((key for key in keys if key in self._by_id or key in self._forgotten), None)
-            if key in self._forgotten:
-                if (unanswered := self._forgotten[key]) is not None:
-                    yield unanswered, result
-                continue
+            key = next((key for key in keys if key in self._by_id), None)
             found = self._match_id_of_agent(agent, result) if key is None else self._by_id[key]
             if found is None:
                 yield None, result
@@ -175,35 +166,6 @@ class OpenCalls:
     def _answer_without_id(self, response: _Response, call_id: str) -> None:
         if response.without_id.pop(call_id, None) is not None and not response.without_id:
             _remove(self._without_id, response)
-
-    # ── calls that are dropped ───────────────────────────────────────────────────────────────────────────────────────
-
-    def unanswered(self) -> set[str]:
-        """Return the ids of the interactions that were forgotten before each of their calls was answered."""
-        return {identity for identity in self._forgotten.values() if identity is not None}
-
-    def forget(self, interaction_id: str, answered: Collection[str] = ()) -> None:
-        """Drop an interaction's calls. A result that is sent again is not matched with another call.
-
-        `answered` are the ids of those that have been answered.
-        """
-        response = self._responses.pop(interaction_id, None)
-        if response is None:
-            return
-        _remove(self._without_tool, response)
-        _remove(self._without_id, response)
-        named = response.agent_ids.values()
-        for call_id in (*named, *(call.call_id for call in response.calls)):
-            waiting = None if call_id in answered or call_id in named else interaction_id
-            self._forget_id((response.agent, call_id), interaction_id, waiting)
-            self._forget_id((None, call_id), interaction_id, waiting)
-        while len(self._forgotten) > MAX_FORGOTTEN_CALLS:
-            del self._forgotten[next(iter(self._forgotten))]
-
-    def _forget_id(self, key: tuple[Hashable, str], interaction_id: str, waiting: str | None) -> None:
-        if key in self._by_id and self._by_id[key][0].interaction_id == interaction_id:
-            del self._by_id[key]
-            self._forgotten[key] = waiting
 
 
 def _remove(responses: dict[Hashable, dict[str, _Response]], response: _Response) -> None:

@@ -64,6 +64,11 @@ class RunFacts:
     _unreported_bytes: int = 0
 
     @property
+    def damage(self) -> int:
+        """How many gaps the reader of the file found: damaged and missing lines."""
+        return self._reported_lines + self._unreported_lines + sum(gap.what == MISSING_LINES for gap in self.gaps)
+
+    @property
     def ends_in_damage(self) -> bool:
         """Whether the newest line is damaged and not merely torn: a gap reports it already."""
         return self.damaged_since > 0 and self.torn is None
@@ -74,7 +79,7 @@ class RunFacts:
         A record that follows the last one, with nothing masked in it, need not be passed to this.
         """
         if "redacted" in record.data and (redacted := as_int(record.data["redacted"])):
-            self.redactions.exchange({}, {"redactions": redacted})
+            self.redactions.add({"redactions": redacted})
         if isinstance(record.seq, int):
             if record.seq > self.last_seq + 1:
                 self._report_missing(record)
@@ -215,4 +220,5 @@ class RunFacts:
             rewards=tuple(self.rewards),
             metrics=metrics or {},
             gaps=(*self.all_gaps(), *gaps),
+            journal_records=self.records,
         )

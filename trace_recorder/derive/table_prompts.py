@@ -8,64 +8,116 @@ depends on all calls before it.
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
-from trace_recorder.derive.message_prefix import PREAMBLE, IncrementalReading, newest_results, result_of
+from trace_recorder.derive.newest_results import newest_results, result_of
 from trace_recorder.dialects.call_ids import CallNumbering, count_made_up
 from trace_recorder.dialects.split_messages import MergeRule, read_groups
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.values.message_table import MessageTable, NumberedMessages
 from trace_recorder.values.messages import Message, Payload, RequestReading, ToolResult
 from trace_recorder.values.prompt_changes import Numbers, changes_between
-from trace_recorder.values.structs import replace
+from trace_recorder.values.structs import Struct, replace
 
+PREAMBLE = -1
+"""The number of everything before the history, such as a system prompt."""
 MAX_PROMPTS = 64
 """How many conversations are remembered. Agents that take turns need one each."""
 MIN_ELEMENTS = 16
 """A shorter prompt is remembered only for the next request: to read it again costs no more than to look for it."""
 _Group: TypeAlias = "tuple[int, list[Message]]"
+Key = TypeVar("Key", int, tuple[int, ...])
+
+
+class IncrementalReading(Struct, frozen=True, gc=False):
+    """A request that was read together with earlier ones.
+
+    `offer` is all of it but its messages. `results` are the tool results since the model last spoke, `made_up` is how
+    many calls of the request have made-up ids.
+    """
+
+    offer: RequestReading
+    messages: NumberedMessages
+    results: tuple[ToolResult, ...]
+    made_up: int
 
 
 class ElementReadings:
-    """Reads the elements of a dialect's histories. Each distinct element is read once, and merged once.
+    """Reads the elements of a dialect's histories, which are numbers of items. Each distinct one is read once.
 
-    The elements are those of an `ItemTable`, which are kept: the same object is the same element.
+    `max_kept` elements stay in memory as they were read. The messages of older ones are read again if they are needed.
     """
 
     def __init__(
-        self, read: Callable[[Payload], list[Message]], merge_rule: MergeRule | None, *, makes_up_ids: bool
+        self,
+        items: ItemTable,
+        table: MessageTable,
+        read: Callable[[Payload], list[Message]],
+        merge_rule: MergeRule | None,
+        *,
+        makes_up_ids: bool,
+        max_kept: float = math.inf,
     ) -> None:
         self.makes_up_ids = makes_up_ids
+        self._items = items
+        self._table = table
         self._read_element = read
-        self._readings: dict[int, tuple[Payload, list[Message]]] = {}
-        self._merged: dict[tuple[int, ...], tuple[Sequence[Payload], Message]] = {}
-        self.merge_rule = merge_rule and MergeRule(merge_rule.continues, partial(self._merge, merge_rule))
+        self._max_kept = max_kept
+        self._readings: dict[int, list[Message]] = {}
+        self._merged: dict[tuple[int, ...], list[Message]] = {}
+        self.merge_rule = merge_rule
 
-    def read(self, element: Payload) -> list[Message]:
+    def read(self, number: int) -> list[Message]:
         """Return the messages of an element. The list is shared: do not change it."""
-        found = self._readings.get(id(element))
+        found = self._readings.get(number)
         if found is None:
-            found = self._readings[id(element)] = element, self._read_element(element)
-        return found[1]
+            found = self._readings[number] = self._read_element(self._items.element(number))
+            if len(self._readings) > self._max_kept:
+                self._put_away(self._readings, partial(_read_again, self._read_element, self._items))
+        return found
 
-    def groups(self, items: ItemTable, elements: Numbers) -> list[_Group]:
+    def groups(self, elements: Numbers) -> Iterable[_Group]:
         """Return the messages of elements in groups, and for each group the number of its elements."""
-        values = map(items.element, elements)
         if self.merge_rule is None:
-            return [*zip(repeat(1), map(self.read, values))]
-        return [(group.size, group.messages) for group in read_groups(values, self.read, self.merge_rule)]
+            return zip(repeat(1), map(self.read, elements))
+        rule = MergeRule(self.merge_rule.continues, partial(self._merge, self.merge_rule))
+        return ((group.size, group.messages) for group in read_groups(elements, self.read, rule))
 
-    def _merge(self, rule: MergeRule, elements: Sequence[Payload], messages: Sequence[Message]) -> Message:
-        key = tuple(map(id, elements))
+    def _merge(self, rule: MergeRule, elements: Sequence[int], messages: Sequence[Message]) -> Message:
+        key = tuple(elements)
         found = self._merged.get(key)
         if found is None:
-            found = self._merged[key] = elements, rule.merge(elements, messages)
-        return found[1]
+            found = self._merged[key] = [rule.merge([*map(self._items.element, key)], messages)]
+            if len(self._merged) > self._max_kept:
+                self._put_away(self._merged, partial(_merge_again, self._read_element, self._items, rule))
+        return found[0]
+
+    def _put_away(self, kept: dict[Key, list[Message]], again: Callable[[Key], list[Message]]) -> None:
+        """Drop the messages that were read first; the table reads them again. It must not refer to these readings."""
+        key = next(iter(kept))
+        for place, message in enumerate(kept.pop(key)):
+            self._table.put_away(message, partial(_at, again, key, place))
+
+
+def _at(again: Callable[[Key], list[Message]], key: Key, place: int) -> Message:
+    return again(key)[place]
+
+
+def _read_again(read: Callable[[Payload], list[Message]], items: ItemTable, number: int) -> list[Message]:
+    return read(items.element(number))
+
+
+def _merge_again(
+    read: Callable[[Payload], list[Message]], items: ItemTable, rule: MergeRule, numbers: Sequence[int]
+) -> list[Message]:
+    elements = [*map(items.element, numbers)]
+    return [rule.merge(elements, [message for element in elements for message in read(element)])]
 
 
 @dataclass(slots=True, eq=False)
@@ -97,8 +149,7 @@ class TablePrompt:
 class TablePrompts:
     """Reads the requests of one run into its table of messages."""
 
-    def __init__(self, items: ItemTable, table: MessageTable) -> None:
-        self._items = items
+    def __init__(self, table: MessageTable) -> None:
         self._table = table
         self._beginnings: dict[str, TablePrompt] = {}
         self._prompts: list[TablePrompt] = []
@@ -106,7 +157,6 @@ class TablePrompts:
 
     def read(
         self,
-        interaction_id: str,
         key: str,
         elements: Numbers,
         readings: ElementReadings,
@@ -128,10 +178,7 @@ class TablePrompts:
         if not self._prompts or prompt is not self._prompts[0]:
             self._remember(prompt)
         messages = NumberedMessages(self._table, prompt.messages)
-        results = tuple(prompt.results)
-        return IncrementalReading(
-            interaction_id, prompt.offer, messages, (), len(elements), None, (), 0, results, prompt.made_up
-        )
+        return IncrementalReading(prompt.offer, messages, tuple(prompt.results), prompt.made_up)
 
     def _whole(
         self,
@@ -160,15 +207,15 @@ class TablePrompts:
             return True
         if readings.merge_rule is not None and self._merges(prompt, new, readings):
             return False
-        self._append(prompt, readings.groups(self._items, new), readings)
+        self._append(prompt, readings.groups(new), readings)
         prompt.elements += new
         return True
 
     def _merges(self, prompt: TablePrompt, new: Numbers, readings: ElementReadings) -> bool:
         """Whether the first message of new elements is one message with the last of a prompt."""
         read = readings.read
-        before = next(filter(None, map(read, map(self._items.element, reversed(prompt.elements[1:])))), None)
-        after = next(filter(None, map(read, map(self._items.element, new))), None)
+        before = next(filter(None, map(read, reversed(prompt.elements[1:]))), None)
+        after = next(filter(None, map(read, new)), None)
         rule = readings.merge_rule
         return rule is not None and before is not None and after is not None and rule.continues(before[-1], after[0])
 
@@ -217,7 +264,7 @@ class TablePrompts:
             prompt.keep(before, at, edit.begin)
             new = elements[edit.first : edit.last]
             prompt.elements += new
-            self._append(prompt, readings.groups(self._items, new), readings)
+            self._append(prompt, readings.groups(new), readings)
             at = edit.end
         if prompt.numbering is not None or prompt.made_up:
             return None

@@ -7,7 +7,7 @@ ran, and which results came back meanwhile, is matched again at its end.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from trace_recorder.derive.open_calls import OpenCalls
@@ -36,7 +36,6 @@ class ToolExecutions:
     - `executions`: the executions that are attached to each interaction
     - `answers`: the results that the model got for each interaction's calls
     - `steps`: the executions that no other step shows
-    - `changed`, `changed_steps`: the interactions and recorded steps that changed since these were last cleared
     """
 
     step_of_interaction: dict[str, str] = field(default_factory=dict)
@@ -44,8 +43,6 @@ class ToolExecutions:
     executions: dict[str, list[ToolExecution]] = field(default_factory=dict)
     answers: dict[str, dict[str, ToolResult]] = field(default_factory=dict)
     steps: ToolSteps = field(default_factory=ToolSteps)
-    changed: dict[str, None] = field(default_factory=dict)
-    changed_steps: dict[str, None] = field(default_factory=dict)
     _open_calls: OpenCalls = field(default_factory=OpenCalls)
     _running: dict[str, ToolExecution] = field(default_factory=dict)
     _open_streams: dict[str, DuringStream] = field(default_factory=dict)
@@ -108,7 +105,6 @@ class ToolExecutions:
             del self._running[identity]
             if execution.failed:
                 self._open_calls.reopen(execution)
-        self._mark_changed(execution)
 
     def claim(self, calls: Iterable[ToolCall]) -> None:
         """Take the calls that a recorded step without a block names."""
@@ -122,38 +118,9 @@ class ToolExecutions:
         self._open_calls.close(identity)
         executions = {execution.identity: execution for execution in self.executions.pop(identity, ())}
         for execution in executions.values():
-            self._mark_changed(execution)
             execution.requested_by = execution.requested_call = execution.attached_to = None
             self._place_in_tool_step(execution)
         return DuringStream(executions, [(agent, result) for result in self.answers.pop(identity, {}).values()])
-
-    def forget(self, identity: str, one: LLMInteraction | None) -> None:
-        """Drop an interaction that is complete. `one` is its value, if it was read."""
-        answered = self.answers.get(identity, {}).keys()
-        for held in (self.answers, self.executions, self.step_of_interaction, self._open_streams):
-            held.pop(identity, None)
-        if one is not None:
-            self._open_calls.forget(identity, answered)
-        else:
-            self._open_calls.close(identity)
-
-    def unanswered(self) -> set[str]:
-        """Return the ids of the interactions that were forgotten before each of their calls was answered."""
-        return self._open_calls.unanswered()
-
-    def steps_showing(self, identity: str) -> Mapping[object, None]:
-        """Return the steps that show a part of an interaction: its own step, and those in which its tools ran.
-
-        A recorded step is given by its id, a tool step as the object.
-        """
-        own = self.step_of_interaction.get(identity)
-        asked = [execution for execution in self.executions.get(identity, ()) if execution.requested_by]
-        where = {execution.call_data.get("step_id") or execution.tool_step: None for execution in asked}
-        return {own: None, **where} if own else where
-
-    def may_be_reassigned(self, execution: ToolExecution) -> bool:
-        """Whether an open stream may turn out to have asked for a tool."""
-        return any(execution.identity in during.executions for during in self._open_streams.values())
 
     def _assign_results(self, agent: Hashable, results: Iterable[ToolResult]) -> list[ToolResult]:
         """Assign tool results to the interactions that asked for them; return those that match no known call."""
@@ -166,8 +133,6 @@ class ToolExecutions:
             if result.call_id not in answers:
                 answers[result.call_id] = result
                 self._open_calls.close(requested_by, result.call_id)
-                self.steps.mark_changed(self.executions.get(requested_by, ()))
-                self.changed[requested_by] = None
         return unclaimed
 
     def _find_late(self, execution: ToolExecution, identity: str) -> None:
@@ -175,23 +140,12 @@ class ToolExecutions:
         if execution.requested_by is None:
             self._open_calls.match(execution)
             self._attach(execution, identity if self._latest_before(execution) == identity else execution.attached_to)
-            self._mark_changed(execution)
-
-    def _mark_changed(self, execution: ToolExecution) -> None:
-        """Mark everything that shows a tool as changed."""
-        self.steps.mark_changed([execution])
-        for shown in filter(None, (execution.requested_by, execution.attached_to)):
-            self.changed[shown] = None
-        if "step_id" in execution.call_data:
-            self.changed_steps[execution.call_data["step_id"]] = None
 
     def _attach(self, execution: ToolExecution, last: str | None) -> None:
         """Attach a tool to the interaction that asked for it, or else to the last one of its agent."""
         before, execution.attached_to = execution.attached_to, execution.requested_by or last
-        if before is not None and before != execution.attached_to:
-            self.changed[before] = None  # even a forgotten one: it is shown with the tool
-            if before in self.executions:
-                self.executions[before].remove(execution)
+        if before is not None and before != execution.attached_to and before in self.executions:
+            self.executions[before].remove(execution)
         if before != execution.attached_to and execution.attached_to is not None:
             self.executions.setdefault(execution.attached_to, []).append(execution)
         self._place_in_tool_step(execution)

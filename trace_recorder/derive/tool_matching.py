@@ -12,7 +12,6 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
-from trace_recorder.derive.message_prefix import IncrementalReading
 from trace_recorder.dialects.background import goes_on
 from trace_recorder.dialects.dialect import is_embedding
 from trace_recorder.dialects.json_access import as_dict, as_text
@@ -166,7 +165,7 @@ class RecordedStep:
     """A step that the agent recorded: what it stated, and, for a step with a block, what ran inside.
 
     `identity` is the `step_id`, or None for a step that was recorded as a whole, without a block. `first_seq` is the
-    number of the step's first record. `messages` are its messages, if they were read with those of other steps.
+    number of the step's first record.
     """
 
     stated: AgentStep
@@ -175,7 +174,6 @@ class RecordedStep:
     closed: bool = True
     interactions: list[str] = field(default_factory=list)
     executions: list[ToolExecution] = field(default_factory=list)
-    messages: IncrementalReading | None = None
 
     @classmethod
     def begin(cls, record: Record) -> RecordedStep:
@@ -191,17 +189,6 @@ class RecordedStep:
         members = {name: getattr(given, name) for name in (*said, "duration_seconds")}
         self.stated = replace(self.stated, **{name: value for name, value in members.items() if _is_stated(value)})
         self.closed = self.closed or given.duration_seconds is not None
-
-    def is_pending(self) -> bool:
-        """Whether its block is open, or a tool of it still runs."""
-        return not self.closed or any(execution.result_data is None for execution in self.executions)
-
-    def interaction_ids(self) -> set[str]:
-        """Return the ids of the interactions of which it shows something."""
-        return {
-            *self.interactions,
-            *(execution.requested_by for execution in self.executions if execution.requested_by),
-        }
 
     def step(
         self, inside: Sequence[LLMInteraction], answers: Mapping[str, Answers], executions: Iterable[ToolExecution]
@@ -249,7 +236,6 @@ class ToolStep:
     - `first_seq`: its place among the steps: the first record of a tool that had no other place when it ran
     - `placed`: how many tools ran there, wherever they are shown now
     - `closed`: whether no other tool can join it
-    - `settled`: whether the live document has settled it
     """
 
     opening_seq: int
@@ -258,20 +244,6 @@ class ToolStep:
     executions: dict[str, ToolExecution] = field(default_factory=dict)
     placed: int = 0
     closed: bool = False
-    settled: bool = False
-
-    @property
-    def identity(self) -> str:
-        """Its name within the run."""
-        return f"tools {self.opening_seq}"
-
-    def is_pending(self) -> bool:
-        """Whether more may be added to it."""
-        return not self.closed or any(execution.result_data is None for execution in self.executions.values())
-
-    def interaction_ids(self) -> set[str]:
-        """Return the ids of the interactions of which it shows something."""
-        return {execution.requested_by for execution in self.executions.values() if execution.requested_by}
 
     def step(self, number: int, answers: Mapping[str, Answers]) -> AgentStep:
         """Make the step; it holds at least one tool. Its state is "error" if the last tool failed."""

@@ -24,14 +24,13 @@ MAX_WAITING_CLAIMS = 256
 class ToolSteps:
     """The tool steps of a run. Methods are called in the order of the records.
 
-    `steps` are those that hold at least one tool, `changed` those that changed since it was last cleared. `has_started`
-    says whether any tool ran outside of every step with a block.
+    `steps` are those that hold at least one tool. `has_started` says whether any tool ran outside of every step with a
+    block.
     """
 
     def __init__(self, *, max_tools: int = MAX_TOOLS_PER_STEP) -> None:
         self._max_tools = max_tools
         self.steps: dict[ToolStep, None] = {}
-        self.changed: dict[ToolStep, None] = {}
         self.has_started = False
         self._open: dict[Hashable, ToolStep] = {}
         self._step_of: dict[str, ToolStep] = {}
@@ -73,24 +72,15 @@ class ToolSteps:
         if not elsewhere:
             step.executions[execution.identity] = execution
             step.first_seq = step.first_seq or execution.first_seq
-            self.steps[step] = self.changed[step] = None
+            self.steps[step] = None
         elif execution.identity in step.executions:
             del step.executions[execution.identity]
-            self.changed[step] = None
             if not step.executions:
                 del self.steps[step]
 
     def contains(self, execution: ToolExecution) -> bool:
         """Whether a tool is shown in a tool step."""
         return execution.tool_step is not None and execution.identity in execution.tool_step.executions
-
-    def mark_changed(self, executions: Iterable[ToolExecution]) -> None:
-        """Mark the tool steps that show some executions as changed."""
-        self.changed |= {
-            execution.tool_step: None
-            for execution in executions
-            if execution.tool_step is not None and self.contains(execution)
-        }
 
     def claim(self, calls: Iterable[ToolCall]) -> None:
         """Take the calls that a recorded step without a block names; the tools that ran for them are shown there."""

@@ -12,7 +12,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -74,7 +74,7 @@ def validate(path: str | Path) -> Report:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     journal_path = paths.journal_path_for(path)
     if not journal_path.is_file():
-        return Report(path, tuple(_document(path.read_bytes(), None)))
+        return Report(path, tuple(_Document().findings(path.read_bytes())))
     data = journal_path.read_bytes()
     lines = list(journal_reader.read(data))
     records = [line for line in lines if isinstance(line, Record)]
@@ -84,7 +84,7 @@ def validate(path: str | Path) -> Report:
     fold = Fold()
     findings = [
         *_journal(lines, records, fold),
-        *_document_beside(paths.document_path_for(journal_path), fold, records),
+        *_document_beside(paths.document_path_for(journal_path), fold, lines),
     ]
     return Report(path, tuple(findings), len(records), len(fold.calls))
 
@@ -225,42 +225,76 @@ def _at(record: Record) -> str:
 # ── the document ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _document_beside(path: Path, fold: Fold, records: Sequence[Record]) -> Iterator[Finding]:
-    """Validate the document of a journal. That of a finished run must be what the journal folds to."""
+def _document_beside(path: Path, fold: Fold, lines: Sequence[Record | BadLine]) -> Iterator[Finding]:
+    """Validate the document of a journal. It must be what the records fold to that it says it covers."""
     try:
         trajectory = fold.trajectory("unknown")
     except _UNREADABLE as error:
         yield Finding("error", "journal", f"it cannot be read as a trajectory: {type(error).__name__}: {error}")
         return
-    if path.is_file():
-        yield from _document(path.read_bytes(), trajectory if records and records[-1] is fold.run.end else None)
-    else:
+    if not path.is_file():
         yield Finding("note", "document", f"there is no {path.name} next to the journal")
+        return
+    document = _Document()
+    yield from document.findings(path.read_bytes())
+    if document.is_sound:
+        yield from _agreeing(document.value, trajectory, fold, lines)
 
 
-def _document(data: bytes, trajectory: Trajectory | None) -> Iterator[Finding]:
-    if not data:
-        yield Finding("error", "document", "it is empty: nothing is on file")
-        return
-    try:
-        document = parse(data.decode(), MAX_DOCUMENT_DEPTH)
-        from_document(document, "it")
-    except TrajectoryFormatError as error:
-        yield Finding("error", "document", str(error))
-        return
-    except ours(ValueError) as error:
-        yield Finding("error", "document", f"it is not JSON: {error}")
-        return
-    if "schema_version" not in document:
-        yield Finding("note", "document", "it has no schema_version: it was not written by this package")
-        return
-    found = violations(Document, document)
-    yield from (Finding("error", "document", what) for what in found)
-    if trajectory is not None and not found:
-        yield from _agreeing(document, trajectory)
+@dataclass(slots=True)
+class _Document:
+    """A document by itself: its JSON, and whether that is a document of this package without any error."""
+
+    value: Payload = None
+    is_sound: bool = False
+
+    def findings(self, data: bytes) -> Iterator[Finding]:
+        if not data:
+            yield Finding("error", "document", "it is empty: nothing is on file")
+            return
+        try:
+            self.value = parse(data.decode(), MAX_DOCUMENT_DEPTH)
+            from_document(self.value, "it")
+        except TrajectoryFormatError as error:
+            yield Finding("error", "document", str(error))
+            return
+        except ours(ValueError) as error:
+            yield Finding("error", "document", f"it is not JSON: {error}")
+            return
+        if "schema_version" not in self.value:
+            yield Finding("note", "document", "it has no schema_version: it was not written by this package")
+            return
+        found = violations(Document, self.value)
+        self.is_sound = not found
+        yield from (Finding("error", "document", what) for what in found)
 
 
-def _agreeing(document: Payload, trajectory: Trajectory) -> Iterator[Finding]:
+def _agreeing(
+    document: Mapping[str, Payload], trajectory: Trajectory, fold: Fold, lines: Sequence[Record | BadLine]
+) -> Iterator[Finding]:
+    """Compare a document with the journal, or with the part of the journal that it covers."""
+    covered, records = document.get("journal_records", trajectory.journal_records), fold.run.records
+    last = next((line for line in reversed(lines) if isinstance(line, Record)), None)
+    if covered > records:
+        yield Finding("error", "document", f"it covers {covered} records, and the journal has {records}")
+        return
+    if covered < records:
+        yield Finding("note", "document", f"it covers {covered} of {records} records; `recover` completes it")
+        trajectory = _beginning(lines, covered)
+    elif "journal_records" not in document and last is not fold.run.end:  # a version that did not count wrote it
+        return
+    if trajectory.end_time is None:
+        trajectory = replace(trajectory, status=document["status"])
     place = first_difference(document, trajectory)
     if place is not None:
         yield Finding("error", "document", f"it is not what the journal says: {place}")
+
+
+def _beginning(lines: Sequence[Record | BadLine], count: int) -> Trajectory:
+    """Return the run as the first records of its journal say it."""
+    fold = Fold()
+    for line in lines:
+        if isinstance(line, Record) and fold.run.records == count:
+            break
+        fold.add(line)
+    return fold.trajectory("unknown")

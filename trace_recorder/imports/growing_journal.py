@@ -78,6 +78,11 @@ class GrowingJournal:
         end = len(data) if is_final else data.rfind(b"\n") + 1
         records = [*journal_reader.read(data[:end], self._offset)]
         self.fold.add_all(records)
+        if self.fold.is_stale:
+            self.fold = Fold()
+            self.fold.tools.has_recorded_steps = True
+            with self.path.open("rb") as file:
+                self.fold.add_all(journal_reader.read(file.read(self._offset + end)))
         if records:
             last = records[-1]
             self._is_torn = isinstance(last, journal_reader.BadLine) and last.torn

@@ -217,15 +217,15 @@ def _append_execution(run: Run, execution: ToolRun, of: LLMInteraction, call: Me
     agent = without_none(agent=of.agent, agent_id=of.agent_id, parent_agent_id=of.parent_agent_id)
     which = {"execution_id": run.next_id("tool"), "name": call.get("name"), "call_id": call.get("call_id"), **agent}
     began = {"interaction_id": of.interaction_id, **without_none(began=execution.time or None)}
-    run.append("tool_call", which | began, members_to_json({"arguments": call.get("arguments")}), when="later")
+    run.append("tool_call", which | began, members_to_json({"arguments": call.get("arguments")}), at_once=False)
     seconds = execution.duration_seconds
     if seconds is None:
         seconds = seconds_between(execution.time, execution.ended or "")
     failed: Payload = None if execution.error is None else {"type": "", "message": execution.error}
     result = {"result": execution.result, **without_none(error=failed)}
     ended: Mapping[str, object] = {**which, "success": execution.success, **without_none(duration_seconds=seconds)}
-    run.append("tool_result", ended, members_to_json(result), when="later")
+    run.append("tool_result", ended, members_to_json(result), at_once=False)
 
 
 def _append_gap(run: Run, what: str, why: str) -> None:
-    run.append("gap", {"time": now()}, members_to_json({"what": what, "why": why}), when="later")
+    run.append("gap", {"time": now()}, members_to_json({"what": what, "why": why}), at_once=False)

@@ -8,18 +8,15 @@ it would have less than the one that is there, as where a line of the journal is
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 from trace_recorder.clocks import now
-from trace_recorder.derive.live_document.writer import DocumentWriter
-from trace_recorder.derive.losses import describe_losses
+from trace_recorder.derive.live_document.whole_document import PoorerDocumentError, WholeDocument, json_of
 from trace_recorder.errors import RecorderStateError
 from trace_recorder.imports.loader import fold_journal
-from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.file_system import BINARY, lock
 from trace_recorder.storage.journal import Journal
 from trace_recorder.storage.journal_reader import Record, read
@@ -119,33 +116,19 @@ def _write_document(
     journal_path: Path, document: Path, status: Status, replaced: Iterable[str] = (), *, force: bool = False
 ) -> str | None:
     """Replace the document by one of the whole journal. Leave it where that has less, and return what it lacks."""
-    old = _json_of(document)
-    history = "delta" if old.get("history") == "delta" else "auto"
-    made = temporary_path(document)
-    snapshot = DocumentWriter(journal_path, made, history, status=status)
+    history = "delta" if json_of(document).get("history") == "delta" else "auto"
+    whole = WholeDocument(journal_path, history, status=status)
+    if force:
+        whole.write(document)
+        return None
     try:
-        snapshot.write()
-        compared = {name: value for name, value in old.items() if name not in {*replaced}}
-        lost = None if force else describe_losses(compared, _json_of(made))
-        if lost is None:
-            made.replace(document)
-            return None
-    finally:
-        snapshot.close()
-        made.unlink(missing_ok=True)
-    return (
-        f"{document} is left as it is, because its journal has less than it: {lost}. `trace-recorder validate` says "
-        "what is damaged; `trace-recorder recover --force` writes the document without it."
-    )
-
-
-def _json_of(document: Path) -> dict[str, Payload]:
-    """Return the value of a document; {} where there is none that can be read."""
-    try:
-        value: Payload = json.loads(document.read_bytes())
-    except ours(OSError, ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
+        whole.write_unless_poorer(document, temporary_path(document), replaced=replaced)
+    except PoorerDocumentError as error:
+        return (
+            f"{document} is left as it is, because its journal has less than it: {error}. `trace-recorder validate` "
+            "says what is damaged; `trace-recorder recover --force` writes the document without it."
+        )
+    return None
 
 
 def _files_of(path: Path) -> tuple[Path, Path]:

@@ -17,7 +17,7 @@ from itertools import count
 from pathlib import Path
 from typing import Literal
 
-from trace_recorder.derive.live_document.writer import DocumentWriter
+from trace_recorder.derive.live_document.whole_document import WholeDocument
 from trace_recorder.guard import try_call
 from trace_recorder.imports.foreign.any_file import runs_in
 from trace_recorder.imports.foreign.formats import masked_name
@@ -29,7 +29,6 @@ from trace_recorder.imports.services.paging import Progress
 from trace_recorder.imports.services.traces import ListedTrace, TraceService
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.atomic_write import replace_file
-from trace_recorder.storage.file_descriptor import close_ignoring_errors
 from trace_recorder.storage.journal_reader import Record, read
 from trace_recorder.storage.paths import create_whole_journal, journal_path_for
 from trace_recorder.storage.redaction.text_masking import default_redactor
@@ -135,7 +134,7 @@ def _import(run: ForeignRun, directory: Path) -> Imported:
             _write_document(candidate, run)
             return Imported(candidate, "written")
         if _ends_as_imported(journal):
-            close_ignoring_errors(replace_file(journal, journal_lines(run)))
+            replace_file(journal, journal_lines(run))
             _write_document(candidate, run)
             return Imported(candidate, "replaced")
     path = create_whole_journal(candidate.absolute(), journal_lines(run))
@@ -164,9 +163,7 @@ def _candidates(directory: Path, format_name: str, file: str, identity: str) -> 
 
 
 def _write_document(document: Path, run: ForeignRun) -> None:
-    writer = DocumentWriter(journal_path_for(document), document, "auto", status=run.status)
-    writer.write()
-    writer.close()
+    WholeDocument(journal_path_for(document), "auto", status=run.status).write(document)
 
 
 def _origin_of(journal: Path) -> Members | None:

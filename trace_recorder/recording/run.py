@@ -20,7 +20,6 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Literal, NoReturn
@@ -28,7 +27,7 @@ from zlib import crc32
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS
 from trace_recorder.clocks import now
-from trace_recorder.derive.live_document.writer import DocumentWriter, When, WriteScheduler
+from trace_recorder.derive.live_document.writer import DocumentWriter
 from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard, try_call
 from trace_recorder.recording.limits import Limits
@@ -51,13 +50,9 @@ from trace_recorder.values.messages import Payload, without_none
 
 __records__ = True  # `guard.is_recording` looks for this name
 
-DOCUMENT_TIMING: Mapping[str, When] = {
-    "llm_request": "later",
-    "llm_stream": "later",
-    "llm_response": "when cheap",
-    "llm_error": "when cheap",
-}
-"""When the document is updated for a record of a captured call; for records that the agent makes itself, at once."""
+OF_CAPTURED_CALLS = frozenset({"llm_request", "llm_stream", "llm_response", "llm_error"})
+"""The kinds of records that the document's thread shows. Those that the agent makes itself are shown at once."""
+_INSIDE_CALLS = frozenset({"llm_request", "llm_stream"})
 
 _OF_THE_RUN = ("start", "annotation")
 RECREATE_RETRY_SECONDS = 1.0
@@ -92,12 +87,14 @@ class Run:
         self.unfinished = UnfinishedWork()
         self._document = document
         self._closing_thread = 0
-        self._snapshot = partial(
-            DocumentWriter, journal.path, history=history, sync=journal.sync, limits=limits.document
-        )
-        self._writer = WriteScheduler(
-            self._snapshot(document, in_place=journal.is_in_place),
+        self._writer = DocumentWriter(
+            journal.path,
+            document,
+            history,
             guard.protect("write the document", costs_record=False),
+            sync=journal.sync,
+            in_place=journal.is_in_place,
+            limits=limits.document,
         )
 
     def __reduce__(self) -> NoReturn:
@@ -119,23 +116,23 @@ class Run:
         said: str = "",
         written: Callable[[], None] | None = None,
         *,
-        when: When | None = None,
+        at_once: bool = True,
     ) -> None:
         """Write one record, then the document.
 
         `about` has the recorder's own members: ids, times, counts, and as `redacted` the number of secrets that are
         masked already. `said` has the members with foreign content, in which secrets are masked, as JSON text without
-        braces. `written` is called when the record is on file, even if Ctrl-C interrupts the write's return. `when`
-        says when the document is updated, if not as for all records of this kind.
+        braces. `written` is called when the record is on file, even if Ctrl-C interrupts the write's return. Without
+        `at_once`, and for the record of a captured call, the document is left to its thread.
         """
         if self.abandoned:
             return  # asked before the lock, which a thread of the parent's may have held at the fork
         data: Data | None = None
-        if len(said) > MAX_UNINTERRUPTED_CHARS and kind in DOCUMENT_TIMING:  # done while others record
+        if len(said) > MAX_UNINTERRUPTED_CHARS and kind in OF_CAPTURED_CALLS:  # done while others record
             said, count = self._redaction.mask(said)
             data = encode_data(record_data(about, said, count))
         with self._lock:
-            self._prepare(looks=kind not in DOCUMENT_TIMING)  # that of a call has been asked when it was begun
+            self._prepare(looks=kind not in OF_CAPTURED_CALLS)  # that of a call has been asked when it was begun
             if data is None:
                 said, count = self._redaction.mask(said) if said else ("", 0)
                 data = record_data(about, said, count)
@@ -148,7 +145,7 @@ class Run:
             if kind in _OF_THE_RUN and said:
                 self._texts.keep(seq, said)
         self.unfinished.settle()
-        self._update_document(kind, when)
+        self._update_document(kind, at_once=at_once)
 
     def append_body(self, kind: str, about: Mapping[str, object], said: str, body: bytes) -> None:
         """Write one record with a JSON `body`, taken apart into items. Raises NotJsonError if it is no object."""
@@ -195,10 +192,12 @@ class Run:
         """How many bytes of a request are likely to be new to this run."""
         return self._items.new_bytes(body)
 
-    def _update_document(self, kind: str, when: When | None = None) -> None:
-        when = when or DOCUMENT_TIMING.get(kind, "now")
-        is_due = self._writer.is_due(when, self._journal.end) if not self._exiting else when != "later"
-        if is_due:  # while the interpreter exits, no thread can be started any more that would write it
+    def _update_document(self, kind: str, *, at_once: bool = True) -> None:
+        if self._exiting:  # no thread can be started any more that would write it
+            is_due = kind not in _INSIDE_CALLS
+        else:
+            is_due = self._writer.is_due(self._journal.end, at_once=at_once and kind not in OF_CAPTURED_CALLS)
+        if is_due:
             self._write_document()
 
     def _write_document(self) -> None:
@@ -306,6 +305,11 @@ class Run:
         self.has_calls = self.has_calls or kind == "llm"
         return f"{kind}_{next(self._numbers[kind])}"
 
+    @property
+    def is_long(self) -> bool:
+        """Whether its document takes too long to be written while an event loop waits."""
+        return self._journal.end > self.limits.document.at_once_bytes
+
     def save(self) -> None:
         """Write the document now."""
         if not self.abandoned:
@@ -335,8 +339,7 @@ class Run:
         self._writer.close()
         self._document_complete = True
         with self.guard.protect("close the journal"):
-            self._journal.close()  # first: a thread that comes late must not open the files again
-        self._writer.release()
+            self._journal.close()
         if self.guard.failures:
             try_call(self._write_late_gaps, lambda _: None)
         self._items, self._elements = ItemEncoder(), RepeatedElements()  # an agent may keep its recorder for long
@@ -349,7 +352,6 @@ class Run:
             self._writer.save()
         finally:
             self._journal.close()
-            self._writer.release()
 
     def _write_separately(self) -> None:
         """Write the last document with another writer: this thread may have interrupted its own write for good.
@@ -357,11 +359,7 @@ class Run:
         Waiting for the other writer could block: it may wait for a lock of this thread.
         """
         with self.guard.protect("write the document", costs_record=False):
-            aside = self._document.with_name(f".{self.pid}.{crc32(b'aside'):08x}.tmp")
-            snapshot = self._snapshot(aside)
-            snapshot.write()
-            snapshot.close()
-            aside.replace(self._document)
+            self._writer.write_aside(self._document.with_name(f".{self.pid}.{crc32(b'aside'):08x}.tmp"))
 
     def exit(self, ending: FinalStatus) -> None:
         """Record that the interpreter exits, in a last record and a document, but stay open.
@@ -379,7 +377,7 @@ class Run:
         with self._lock:
             self._exiting = True
             self._end(ending)
-        self._writer.close()
+        self._writer.save()
 
     def _end(self, ending: FinalStatus, final_result: object = None) -> None:
         with self.guard.protect("record the end of the run"):

@@ -107,7 +107,7 @@ class RecordOrReplay:
         if b'"kind":"llm_request"' not in data and b'"kind":"tool_call"' not in data:
             return
         self.journal.parent.mkdir(parents=True, exist_ok=True)  # not by the recorder, which keeps it out of git
-        os.close(replace_file(self.journal, [data]))
+        replace_file(self.journal, [data])
         self.is_kept = True
 
 

@@ -166,8 +166,9 @@ class Journal:
         return Descriptor(fd)
 
     def is_in_place(self) -> bool:
-        """Whether `path` still names this file: it may have been moved, removed or replaced."""
-        return self._file is not None and self._file.has_name(self.path)
+        """Whether `path` still names this file, open or closed: it may have been moved, removed or replaced."""
+        file = self._file or self._closed
+        return file is not None and file.has_name(self.path)
 
     def is_removed(self) -> bool:
         """Whether the file has no name any more, and so is lost when it is closed."""

@@ -5,27 +5,33 @@ The deltas of streamed responses are another matter: `dialects/chat_deltas.py`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_equality import json_key
 from trace_recorder.values.message_table import EqualMessages
 from trace_recorder.values.messages import Message, Payload
+from trace_recorder.values.prompt_changes import Numbers
 from trace_recorder.values.prompt_relation import EarlierLists
 
 MAX_DELTA_CANDIDATES = 8
 """How many earlier interactions are compared with; sub-agents that take turns need more than one."""
 
 
+def _equal_numbers() -> Callable[[Sequence[Message]], Numbers | None]:
+    return EqualMessages(json_key).numbers_of
+
+
 @dataclass(slots=True)
 class MessageDeltas:
-    """Writes the messages of each interaction as a delta to the earlier one that shares the longest beginning with it.
+    """Writes the messages of each interaction as a delta to the earlier one of which it keeps most messages.
 
-    Interactions are given in their order, each once, so that no two can be deltas to each other.
+    Interactions are given in their order, each once, so that no two can be deltas to each other. `numbers_of` gives
+    equal messages equal numbers, or None for messages that are not compared with others.
     """
 
-    _messages: EqualMessages = field(default_factory=lambda: EqualMessages(json_key))
+    numbers_of: Callable[[Sequence[Message]], Numbers | None] = field(default_factory=_equal_numbers)
     _earlier: EarlierLists[str] = field(default_factory=lambda: EarlierLists(MAX_DELTA_CANDIDATES))
 
     def delta_of(self, one: LLMInteraction) -> dict[str, Payload] | None:
@@ -36,7 +42,15 @@ class MessageDeltas:
 
     def delta(self, identity: str, messages: Sequence[Message]) -> dict[str, Payload]:
         """Return the delta of the messages of an interaction or a step, by its id."""
-        numbers = self._messages.numbers_of(messages)
-        since, kept = self._earlier.longest_beginning(numbers)
+        since, kept, count = self.kept_of(identity, messages)
+        return {"since": since, "kept": kept, "messages": [message.to_document() for message in messages[count:]]}
+
+    def kept_of(self, identity: str, messages: Sequence[Message]) -> tuple[str | None, Payload, int]:
+        """Return the earlier interaction or step, what is kept of it as a delta says that, and how many messages."""
+        numbers = self.numbers_of(messages)
+        if numbers is None:
+            return None, 0, 0
+        since, kept = self._earlier.most_kept(numbers)
         self._earlier.add(identity, numbers)
-        return {"since": since, "kept": kept, "messages": [message.to_document() for message in messages[kept:]]}
+        count = sum(last + 1 - first for first, last in kept)
+        return since, kept if len(kept) > 1 or (kept and kept[0][0]) else count, count

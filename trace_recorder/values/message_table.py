@@ -13,7 +13,7 @@ import json
 from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
 from trace_recorder.values.messages import Message, Tool
 from trace_recorder.values.prompt_changes import Numbers
@@ -29,10 +29,13 @@ MAX_LISTS = 64
 
 
 class MessageTable:
-    """The messages of a run. The number of a message is its place in `messages`, which only grows."""
+    """The messages of a run. The number of a message is its place in `messages`, which only grows.
 
-    def __init__(self, messages: Iterable[Message] = ()) -> None:
-        self.messages: list[Message] = [*messages]
+    With `puts_away`, a message may be replaced by a function that reads it again.
+    """
+
+    def __init__(self, messages: Iterable[Message] = (), *, puts_away: bool = False) -> None:
+        self.messages: list[Message] = _Messages(messages) if puts_away else [*messages]
         self._numbers = {id(message): number for number, message in enumerate(self.messages)}
         self._keys: dict[Key, dict[int, bytes]] = {}
         self._with_ids: dict[Hashable, tuple[Message, Message]] = {}
@@ -49,6 +52,12 @@ class MessageTable:
             number = self._numbers[id(message)] = len(self.messages)
             self.messages.append(message)
         return number
+
+    def put_away(self, message: Message, again: Callable[[], Message]) -> None:
+        """Forget a message as an object: its number stays, and `again` reads it."""
+        number = self._numbers.pop(id(message), None)
+        if number is not None:
+            self.messages[number] = again  # type: ignore[call-overload]  # `_Messages` calls it
 
     def with_ids(self, message: Message, numbered: Message) -> Message:
         """Return a message with its made-up ids, the same object for each request in which it has these."""
@@ -76,6 +85,14 @@ class MessageTable:
         if message_key is None:
             message_key = keys[number] = key(self.messages[number])
         return message_key
+
+
+class _Messages(list[Message]):
+    """Messages, of which some are read again each time that they are asked for."""
+
+    def __getitem__(self, number: Any) -> Any:
+        message = super().__getitem__(number)
+        return message if isinstance(message, Message) else message()
 
 
 class NumberedMessages(ImmutableSequence[Message]):

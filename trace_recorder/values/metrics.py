@@ -6,7 +6,6 @@ counted in one way for all dialects. `cached_input_tokens` are those of them tha
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from trace_recorder.values.llm_interaction import LLMInteraction
@@ -45,9 +44,9 @@ def metrics_of(
     """
     tally = Tally()
     for one in interactions:
-        tally.exchange({}, interaction_counts(one))
+        tally.add(interaction_counts(one))
     for step in steps:
-        tally.exchange({}, step_counts(step))
+        tally.add(step_counts(step))
     return tally.metrics(*others)
 
 
@@ -87,25 +86,20 @@ def step_counts(step: AgentStep) -> Counts:
 
 
 class Tally:
-    """Sums of counts, from which earlier counts can be subtracted again."""
+    """Sums of counts. A metric that no counts state is absent."""
 
     def __init__(self, first: Counts | None = None) -> None:
-        self._sums: dict[str, int] = defaultdict(int)
-        self._times: dict[str, int] = defaultdict(int)
-        self.exchange({}, first or {})
+        self._sums: dict[str, int] = {**(first or {})}
 
-    def exchange(self, old: Counts, new: Counts) -> Counts:
-        """Subtract old counts, add new ones, and return the new ones."""
-        sums, stated = self._sums, self._times
-        for counts, times in ((old, -1), (new, 1)) if old != new else ():
-            for name, value in counts.items():
-                sums[name] += times * value
-                stated[name] += times
-        return new
+    def add(self, counts: Counts) -> None:
+        """Add counts."""
+        sums = self._sums
+        for name, value in counts.items():
+            sums[name] = sums.get(name, 0) + value
 
     def metrics(self, *others: Tally) -> dict[str, Payload]:
         """Return the sums, with those of other tallies, in the order of the document."""
         found: dict[str, int] = dict.fromkeys(_ALWAYS, 0)
         for tally in (self, *others):
-            found.update((name, tally._sums[name]) for name, times in tally._times.items() if times)
+            found |= tally._sums
         return {name: found[name] / _UNITS[name] if name in _UNITS else found[name] for name in _ORDER if name in found}

@@ -16,12 +16,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
-from trace_recorder.values.prompt_changes import Change, Numbers, changes_between, equal_length
+from trace_recorder.signal_handlers import ours
+from trace_recorder.values.prompt_changes import Change, Numbers, Ranges, changes_between, equal_length
 
 Name = TypeVar("Name")
 
 Relation = Literal["begins", "extends", "refers", "edits", "rewrites"]
 
+MAX_SEARCHES = 16
+"""In how many places the end of a list is searched for, if its first number is repeated."""
 MAX_EARLIER_PROMPTS = 8
 """How many earlier prompts of its agent a prompt is compared with."""
 
@@ -125,3 +128,36 @@ class EarlierLists(Generic[Name]):
                 length = equal_length(earlier, 0, numbers, 0)
                 longest = (name, length) if length >= max(longest[1], 1) else longest
         return longest
+
+    def most_kept(self, numbers: Numbers) -> tuple[Name | None, Ranges]:
+        """Return the list of which a list keeps most, and the ranges of positions that it keeps; of equals, the newest.
+
+        A list keeps the beginning of an earlier one, and all of its end if only the part between them is gone.
+        """
+        most: tuple[Name | None, Ranges] = None, []
+        count = 0
+        for name, earlier in reversed(self._lists.items()):
+            if min(len(earlier), len(numbers)) > count:
+                kept = _kept(earlier, numbers)
+                length = sum(last + 1 - first for first, last in kept)
+                if length > count:
+                    most, count = (name, kept), length
+            if count == len(numbers):
+                break
+        return most
+
+
+def _kept(earlier: Numbers, numbers: Numbers) -> Ranges:
+    """Return the ranges of an earlier list with which a list begins."""
+    same = equal_length(earlier, 0, numbers, 0)
+    begin = [[0, same - 1]] if same else []
+    at = same
+    for _ in range(MAX_SEARCHES if same < min(len(earlier), len(numbers)) else 0):
+        try:
+            at = earlier.index(numbers[same], at)
+        except ours(ValueError):
+            break
+        if earlier[at:] == numbers[same : same + len(earlier) - at]:
+            return [*begin, [at, len(earlier) - 1]]
+        at += 1
+    return begin

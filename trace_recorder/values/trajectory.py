@@ -217,6 +217,8 @@ class Trajectory(_ReadOnDemand):
     llm_interactions: Sequence[LLMInteraction] = ()
     agent_steps: Sequence[AgentStep] = ()
     gaps: tuple[Gap, ...] = ()
+    journal_records: int | None = field(default=None, compare=False)
+    """How many records of its journal this is; None for a document that does not say."""
     path: Path | None = field(default=None, compare=False)
     """The file that it was loaded from; None for one that was not loaded from a file."""
 
@@ -342,4 +344,5 @@ class Trajectory(_ReadOnDemand):
             "rewards": [reward.to_document() for reward in self.rewards],
             "gaps": [gap.to_document() for gap in self.gaps],
             "history": history,
+            **without_none(journal_records=self.journal_records),
         }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -105,8 +104,8 @@ ACTIONS = st.one_of(
 
 
 SOON_LONG = DocumentLimits(inline_bytes=6_000)
-SMALL_ALL = replace(SOON_LONG, min_open=1, max_waiting=2, read_bytes=700, memory_bytes=0, max_prefixes=2)
-"""Limits so small that everything is settled and read again."""
+SMALL_ALL = DocumentLimits(inline_bytes=6_000, kept_bytes=0)
+"""Limits so small that every call is read a second time."""
 
 
 @pytest.mark.parametrize("limits", [DocumentLimits(), SOON_LONG, SMALL_ALL], ids=["as they are", "soon long", "small"])

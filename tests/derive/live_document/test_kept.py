@@ -1,4 +1,4 @@
-"""What the live document keeps in memory and open: it does not grow with a run, and goes with it."""
+"""What a run and its document keep in memory and open: it does not grow with a run, and goes with it."""
 
 from __future__ import annotations
 
@@ -14,31 +14,26 @@ import pytest
 from tests.agreement import agrees
 from tests.chat_calls import asked, call, said
 from tests.counting import Kept, kept_by, watch
-from tests.limits import limited
 from trace_recorder import TrajectoryRecorder
-from trace_recorder.derive.live_document import writer as snapshot
-from trace_recorder.derive.live_document.limits import DocumentLimits
+from trace_recorder.derive.live_document.whole_document import WholeDocument
 from trace_recorder.recording.run import Run
-from trace_recorder.storage import atomic_write as replacing
 from trace_recorder.storage.journal import Journal
-from trace_recorder.values.messages import Payload
+from trace_recorder.values.messages import Message, Payload
 
 LISTS_FILES = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are listed by /proc")
 
 
 def _kept_at_rest(run: Run | None) -> Kept:
-    """What a run keeps while no thread writes its document: meanwhile the draft would be in a local variable there."""
+    """What a run keeps while no thread writes its document."""
     assert run is not None
-    with run._writer._document_writer._lock:
+    with run._writer._lock:
         gc.collect()
         return kept_by(run)
 
 
 def test_what_is_kept_does_not_grow_with_the_run(tmp_path: Path) -> None:
     """Ten times as many calls over a sliding history leave about as much behind, and a document of deltas."""
-    recorder = limited(document=DocumentLimits(cached_item_bytes=50_000))(
-        tmp_path / "run.json", history="delta", strict=True
-    )
+    recorder = TrajectoryRecorder(tmp_path / "run.json", history="delta", strict=True)
     recorder.start()
     talk: list[Payload] = [{"role": "system", "content": "s"}]
     kept = []
@@ -100,7 +95,7 @@ def test_a_finished_run_holds_no_file_open(tmp_path: Path) -> None:
     finally:
         gc.enable()
 
-    assert (len(before) > 1, after) == (True, [])
+    assert (len(before), after) == (1, [])
 
 
 @LISTS_FILES
@@ -146,23 +141,20 @@ def _held(place: Path) -> list[str]:
     return [name for name in names if name.startswith(str(place))]
 
 
-def test_a_long_prompt_is_in_memory_once_while_a_journal_is_read_anew(tmp_path: Path) -> None:
-    """What all interactions of an inline document begin with is copied for none of them."""
+def test_a_message_is_encoded_once_for_all_calls_that_repeat_it(tmp_path: Path) -> None:
     recorder = TrajectoryRecorder(tmp_path / "run.json", history="delta", strict=True)
-    talk: list[Payload] = [{"role": "system", "content": "s" * 100_000}]
-    for number in range(400):
+    talk: list[Payload] = [{"role": "system", "content": "s" * 10_000}]
+    for number in range(40):
         talk.append(str(number))
         call(recorder, asked(*talk), said("fine", identity=f"r{number}"))
     recorder.finalize()
-
-    prompts: dict[int, bytes] = {}
+    encoded: list[str] = []
 
     def look(frame: FrameType) -> None:
-        if frame.f_code is replacing._write_buffers.__code__:
-            texts = frame.f_locals["texts"]
-            prompts.update((id(text), text) for text in texts if text.startswith(b'{"role": "system"'))
+        if frame.f_code is Message.to_document.__code__:
+            encoded.append(frame.f_locals["self"].content)
 
-    watch(snapshot.DocumentWriter(tmp_path / "run.jsonl", tmp_path / "again.json", "inline").write, look)
+    watch(lambda: WholeDocument(tmp_path / "run.jsonl", "inline").write(tmp_path / "again.json"), look)
 
-    assert (tmp_path / "again.json").stat().st_size > 400 * 100_000
-    assert len(prompts) == 1
+    assert (tmp_path / "again.json").stat().st_size > 40 * 10_000
+    assert sorted(encoded) == sorted(["s" * 10_000, *map(str, range(40))])

@@ -1,4 +1,4 @@
-"""The live document of conversations that are larger than what is remembered of them: each call adds what is new."""
+"""The document of long conversations: each call adds what is new."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import pytest
 
 from tests.agreement import agrees, document
 from tests.chat_calls import asked, call, said
+from tests.limits import limited
 from trace_recorder import TrajectoryRecorder
-from trace_recorder.derive.requests import MAX_OTHER_PREFIX_BYTES, MAX_PREFIX_BYTES
+from trace_recorder.derive.live_document.limits import DocumentLimits
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import History
 
-LARGE = "x" * (MAX_PREFIX_BYTES + 1024)
+LARGE = "x" * 101_000
 CALLS = 6
+SOON_LONG = limited(document=DocumentLimits(inline_bytes=100_000, kept_bytes=0))
 HISTORIES: list[History] = ["auto", "delta"]
 
 
@@ -26,8 +28,8 @@ def whole_prompts(recorder: TrajectoryRecorder, array: str, delta: str) -> list[
 
 @pytest.mark.parametrize("history", HISTORIES)
 def test_a_captured_conversation(history: History, tmp_path: Path) -> None:
-    """With "auto", the document is written with deltas from the second call on, so that call has its messages too."""
-    recorder = TrajectoryRecorder(tmp_path / "run.json", history=history)
+    """A document that becomes too long is written with deltas from its first call on."""
+    recorder = SOON_LONG(tmp_path / "run.json", history=history)
     texts = [LARGE]
     for number in range(CALLS):
         call(recorder, asked(*texts), said(f"yes {number}"))
@@ -36,13 +38,12 @@ def test_a_captured_conversation(history: History, tmp_path: Path) -> None:
     recorder.finalize()
 
     assert agrees(recorder)
-    first = [True] * (1 if history == "delta" else 2)
-    assert whole_prompts(recorder, "llm_interactions", "input_messages_delta") == first + [False] * (CALLS - len(first))
+    assert whole_prompts(recorder, "llm_interactions", "input_messages_delta") == [True] + [False] * (CALLS - 1)
 
 
 @pytest.mark.parametrize("history", HISTORIES)
 def test_calls_and_steps_recorded_by_hand(history: History, tmp_path: Path) -> None:
-    recorder = TrajectoryRecorder(tmp_path / "run.json", history=history)
+    recorder = SOON_LONG(tmp_path / "run.json", history=history)
     messages = [{"role": "user", "content": LARGE}]
     for number in range(CALLS):
         recorder.record_llm_interaction(messages, {"content": f"yes {number}"}, "p", "m")
@@ -52,13 +53,12 @@ def test_calls_and_steps_recorded_by_hand(history: History, tmp_path: Path) -> N
 
     assert agrees(recorder)
     for array, delta in (("llm_interactions", "input_messages_delta"), ("agent_steps", "llm_messages_delta")):
-        assert sum(whole_prompts(recorder, array, delta)) <= 2
+        assert sum(whole_prompts(recorder, array, delta)) == 1
 
 
 def test_agents_that_take_turns(tmp_path: Path) -> None:
-    """Together their conversations are larger than what is remembered of those that are not the newest."""
-    recorder = TrajectoryRecorder(tmp_path / "run.json", history="delta")
-    agents = [[f"{number}: {'x' * (MAX_OTHER_PREFIX_BYTES // 2)}"] for number in range(4)]
+    recorder = SOON_LONG(tmp_path / "run.json", history="delta")
+    agents = [[f"{number}: {'x' * (50_000)}"] for number in range(4)]
     for turn in range(CALLS):
         for texts in agents:
             call(recorder, asked(*texts), said(f"yes {turn}"))
@@ -71,8 +71,7 @@ def test_agents_that_take_turns(tmp_path: Path) -> None:
 
 
 def test_another_conversation_with_the_same_beginning(tmp_path: Path) -> None:
-    """What it shares with one whose texts are not kept is read again, and is in the document as it was sent."""
-    recorder = TrajectoryRecorder(tmp_path / "run.json", history="delta")
+    recorder = SOON_LONG(tmp_path / "run.json", history="delta")
     for texts in (
         ["a", LARGE],
         ["a", LARGE, "b"],

@@ -1,4 +1,4 @@
-"""Results that come after the document listed a call as finished, since too many others waited."""
+"""Results that come long after their calls, of which nothing but places is kept in memory by then."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from tests.limits import limited
 from trace_recorder.derive.live_document.limits import DocumentLimits
 from trace_recorder.values.messages import Payload
 
-FEW = limited(document=DocumentLimits(min_open=1, max_waiting=4))
-FEW_IN_SMALL_BLOCKS = limited(document=DocumentLimits(min_open=1, max_waiting=4, read_bytes=4096))
+READ_TWICE = limited(document=DocumentLimits(kept_bytes=0))
 
 
 def conversation(number: int) -> list[Payload]:
@@ -32,7 +31,7 @@ def answered(number: int) -> list[Payload]:
 @pytest.mark.parametrize("order", ["the oldest first", "the newest first"])
 def test_results_of_many_open_calls(tmp_path: Path, order: str) -> None:
     """Each of many calls that waited at the same time has its result in the document, in whichever order they come."""
-    recorder = FEW(tmp_path / "run.json")
+    recorder = READ_TWICE(tmp_path / "run.json")
     recorder.start()
     for number in range(40):
         asks = said(None, identity=f"r{number}", calls=[(f"c{number}", "bash", "{}")])  # type: ignore[arg-type]
@@ -65,7 +64,7 @@ class _AtOnce(httpx.AsyncBaseTransport):
 
 def _cost_of_end(directory: Path, at_once: int) -> float:
     """How many functions the end of a run calls for each of so many calls that were open at once."""
-    recorder = FEW_IN_SMALL_BLOCKS(directory / f"{at_once}.json")
+    recorder = READ_TWICE(directory / f"{at_once}.json")
     recorder.start()
 
     async def ask() -> None:

@@ -12,15 +12,11 @@ import pytest
 
 from tests.agreement import document
 from tests.chat_calls import CHAT, Answer, Wire, asked, call, said
-from tests.journals import records_of
+from tests.journals import folded, records_of
 from tests.limits import limited
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.derive.document import expanded
-from trace_recorder.derive.fold import Fold
 from trace_recorder.derive.live_document.limits import DocumentLimits
-from trace_recorder.derive.tool_executions import ToolExecutions
-from trace_recorder.derive.tool_steps import ToolSteps
-from trace_recorder.storage.journal_reader import read
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 
@@ -129,15 +125,12 @@ class Loop:
         self.recorder.update_lakeview(self.chance.randint(1, 30), "s")
 
 
-LIMITS = DocumentLimits(min_open=2, max_tools_per_step=3)
+LIMITS = DocumentLimits(kept_bytes=0)
 
 
 def told(recorder: TrajectoryRecorder) -> Trajectory:
-    """What the whole journal says, with steps of as few tools as the document has."""
-    fold = Fold(tools=ToolExecutions(steps=ToolSteps(max_tools=LIMITS.max_tools_per_step)))
-    for record in read(recorder.trajectory_path.with_suffix(".jsonl").read_bytes()):
-        fold.add(record)
-    return fold.trajectory("running")
+    """What the whole journal says."""
+    return folded(recorder.trajectory_path.with_suffix(".jsonl").read_bytes(), "running")
 
 
 def agrees(recorder: TrajectoryRecorder) -> bool:

@@ -17,10 +17,10 @@ import pytest
 from tests.agreement import agrees, document, step_numbers
 from tests.chat_calls import CHAT, asked, call, said, streamed
 from tests.counting import watch
-from tests.limits import AT_ONCE, limited
+from tests.limits import limited
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.live_document.limits import DEFAULT_LIMITS, DocumentLimits
-from trace_recorder.derive.live_document.writer import DocumentWriter
+from trace_recorder.derive.live_document.whole_document import WholeDocument
 from trace_recorder.values.messages import Payload
 
 TEXT = "x" * 400
@@ -102,33 +102,66 @@ def test_what_is_under_way_is_shown_soon(tmp_path: Path) -> None:
     assert wire.seen == [False]
 
 
-@pytest.mark.parametrize(("length", "waits"), [(100, True), (DEFAULT_LIMITS.small_bytes, False)])
-def test_what_is_long_is_not_shown_while_the_caller_waits(tmp_path: Path, length: int, waits: bool) -> None:
-    """A call is in the document when it returns, if that costs little beside it and there is little to read."""
-    recorder = limited(document=AT_ONCE)(tmp_path / "run.json", strict=True)
-    recorder.start()
+def _writes(act: Callable[[], object]) -> bool:
+    """Whether this thread writes a document meanwhile."""
     called: list[CodeType] = []
+    watch(act, lambda frame: called.append(frame.f_code))
+    assert called
+    return WholeDocument.write.__code__ in called
 
-    watch(
-        lambda: call(recorder, asked("x" * length), said("fine")), lambda frame: called.append(frame.f_code)
-    )  # what this thread calls
 
-    assert (DocumentWriter.write.__code__ in called) == waits
+def test_what_the_agent_records_is_shown_at_once_while_the_journal_is_small(tmp_path: Path) -> None:
+    """Beyond 64 KB, the thread shows it."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    recorder.start()
+    at_once = []
+
+    for size in (10, 100, DEFAULT_LIMITS.at_once_bytes, 10):
+        at_once.append(_writes(lambda size=size: recorder.annotate("k", "x" * size)))  # type: ignore[misc]
+        if at_once[-1]:
+            assert agrees(recorder)
+
+    assert at_once == [True, True, False, False]
+    wait_until(lambda: agrees(recorder))
     recorder.finalize()
 
 
-def test_a_call_is_not_shown_at_any_price(tmp_path: Path) -> None:
-    """Where calls follow each other faster than a write is cheap, none waits for one: not even the first of a run."""
+def test_no_captured_call_waits_for_its_document(tmp_path: Path) -> None:
+    """However short the run is, and however long a model takes."""
+    recorder = limited(document=DocumentLimits(cost_multiple=0, min_pause_seconds=0))(
+        tmp_path / "run.json", strict=True
+    )
+    recorder.start()
+
+    assert [_writes(lambda: call(recorder, asked("x"), said("fine"))) for _ in range(3)] == [False] * 3
+    recorder.finalize()
+
+
+@pytest.mark.parametrize("end", ["save_trajectory", "finalize"])
+def test_a_document_is_complete_when_it_is_asked_for(tmp_path: Path, end: str) -> None:
+    """However large the journal is, and however long the thread would wait."""
     recorder = limited(document=DocumentLimits(cost_multiple=1e9))(tmp_path / "run.json", strict=True)
     recorder.start()
-    called: list[CodeType] = []
+    for number in range(3):
+        call(recorder, asked("x" * DEFAULT_LIMITS.at_once_bytes, str(number)), said("fine"))
 
-    for _ in range(3):
-        watch(lambda: call(recorder, asked("x"), said("fine")), lambda frame: called.append(frame.f_code))
+    getattr(recorder, end)()
 
-    assert called
-    assert DocumentWriter.write.__code__ not in called
+    assert agrees(recorder)
+    recorder.save_trajectory() if end == "finalize" else recorder.finalize()
+
+
+def test_a_document_says_how_many_records_it_covers(tmp_path: Path) -> None:
+    recorder = limited(document=DocumentLimits(min_pause_seconds=1e9))(tmp_path / "run.json", strict=True)
+    recorder.start()
+    recorder.annotate("k", 1)
+    call(recorder, asked("x"), said("fine"))
+    covered = document(recorder)["journal_records"]
+
     recorder.finalize()
+
+    lines = recorder.trajectory_path.with_suffix(".jsonl").read_bytes().count(b"\n")
+    assert (covered, document(recorder)["journal_records"], lines) == (2, 6, 6)
 
 
 READER = """
@@ -157,7 +190,9 @@ print(json.dumps([torn, last, reads > 1]))
 
 
 @pytest.mark.parametrize(
-    "limits", [DEFAULT_LIMITS, DocumentLimits(small_bytes=20_000, inline_bytes=60_000)], ids=["as it is", "soon large"]
+    "limits",
+    [DEFAULT_LIMITS, DocumentLimits(at_once_bytes=20_000, inline_bytes=60_000)],
+    ids=["as it is", "soon large"],
 )
 def test_no_reader_sees_half_a_document(tmp_path: Path, limits: DocumentLimits) -> None:
     """While a thousand records are written, across both sizes at which the writing changes, every read is whole."""

@@ -20,7 +20,8 @@ from tests.interrupts import interrupted
 from tests.isolation.hooks import no_threads_of_ours
 from tests.journals import records_of
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.derive.live_document.writer import MIN_FREE_FRAMES, DocumentWriter
+from trace_recorder.derive.live_document.whole_document import WholeDocument
+from trace_recorder.derive.live_document.writer import MIN_FREE_FRAMES
 from trace_recorder.storage.journal import Journal
 from trace_recorder.values.jsonable import to_json
 
@@ -178,19 +179,22 @@ def test_a_snapshot_that_failed_is_made_up_for_by_the_next(tmp_path: Path) -> No
     """Where one writing finds no room, the last good document stays, and the next has everything."""
     journal = Journal.create(tmp_path / "run.jsonl")
     journal.append("start", to_json({"version": 1}), "t")
-    writing = DocumentWriter(journal.path, tmp_path / "run.json", "auto")
-    writing.write()
+
+    def write() -> None:
+        WholeDocument(journal.path, "auto").write(tmp_path / "run.json")
+
+    write()
     before = (tmp_path / "run.json").read_bytes()
     journal.append("annotation", to_json({"key": "k", "value": 1}), "t")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
     with pytest.raises(OSError, match="too large"):
-        writing.write()
+        write()
     resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
     left = {one.name: one.read_bytes() for one in tmp_path.iterdir() if one != journal.path}
-    writing.write()
+    write()
     journal.close()
     assert left == {"run.json": before}
     assert json.loads((tmp_path / "run.json").read_text())["annotations"] == {"k": 1}

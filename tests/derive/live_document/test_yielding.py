@@ -1,4 +1,4 @@
-"""A background thread that writes the live document lets other threads run during a long text, wherever it is."""
+"""A background thread that writes a document lets other threads run during a long text, wherever it is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from tests.chat_calls import asked
 from tests.journals import journal_of
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, current_yield
-from trace_recorder.derive.live_document.writer import DocumentWriter
+from trace_recorder.derive.live_document.whole_document import WholeDocument
 from trace_recorder.values.messages import Payload
 
 Records = list[tuple[str, Payload]]
@@ -52,7 +52,7 @@ def test_a_long_text_is_written_in_steps(records: Callable[[int], Records], tmp_
         yielded = []
         token = current_yield.set(lambda: yielded.append(1))
         try:
-            DocumentWriter(journal, journal.with_suffix(".json"), "inline").write()
+            WholeDocument(journal, "inline").write(journal.with_suffix(".json"))
         finally:
             current_yield.reset(token)
         return len(yielded)

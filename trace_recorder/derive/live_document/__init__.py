@@ -1,1 +1,1 @@
-"""The live document: the journal so far as a JSON document, kept up to date while the run goes on."""
+"""The document of a run: written whole from its journal, during the run and at its end."""

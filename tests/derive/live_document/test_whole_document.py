@@ -1,4 +1,4 @@
-"""The draft: whatever a run does, in whichever order, the live document is what the whole journal folds to."""
+"""The whole document: it is what the journal folds to, in the form that its length allows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import base64
 import json
 import zlib
 from pathlib import Path
-from types import CodeType
 
 import httpx
 import pytest
@@ -18,9 +17,8 @@ from tests.journals import journal_of
 from tests.limits import limited
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.document import expanded
-from trace_recorder.derive.live_document import draft
-from trace_recorder.derive.live_document import writer as snapshot
 from trace_recorder.derive.live_document.limits import DocumentLimits
+from trace_recorder.derive.live_document.whole_document import WholeDocument
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import History
 
@@ -59,7 +57,7 @@ def test_half_a_character_leaves_the_document_readable(tmp_path: Path, history: 
         )
     )
 
-    snapshot.DocumentWriter(path, tmp_path / "run.json", history).write()
+    WholeDocument(path, history).write(tmp_path / "run.json")
 
     (shown,) = expanded(json.loads((tmp_path / "run.json").read_bytes()))["llm_interactions"]
     assert shown["input_messages"] == [{"role": "user", "content": "a"}]
@@ -96,8 +94,8 @@ def test_what_a_tool_brought_back_is_not_brought_back_by_a_request_that_leaves_i
 
 
 def test_a_result_that_comes_again_is_no_other_call_s(tmp_path: Path) -> None:
-    """Of calls without ids, what answered one that is settled is not taken for the answer of one that is open."""
-    recorder = limited(document=DocumentLimits(min_open=1))(tmp_path / "run.json", strict=True)
+    """Of calls without ids, what answered one is not taken for the answer of another."""
+    recorder = limited(document=DocumentLimits(kept_bytes=0))(tmp_path / "run.json", strict=True)
     gemini = "https://generativelanguage.googleapis.com/v1beta/models/g:generateContent"
     asks = {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]}
     answers = {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {"r": 1}}}]}
@@ -121,49 +119,44 @@ def test_a_result_that_comes_again_is_no_other_call_s(tmp_path: Path) -> None:
     assert [len(step.tool_results) for step in load(recorder.trajectory_path).agent_steps] == [1, 0, 0, 0, 0]
 
 
-@pytest.mark.parametrize("newest", [1, 12], ids=["some settled", "nothing settled"])
-@pytest.mark.parametrize("often", [1, 10, 1000], ids=lambda often: f"every {often} records")
-def test_a_document_that_grows_long_is_cut_down_to_deltas_as_it_stands(tmp_path: Path, newest: int, often: int) -> None:
-    """In the last file or in memory, settled or not: it is what deltas from the beginning are, with no second draft."""
+@pytest.mark.parametrize("kept_bytes", [0, 5_000, 10**6])
+def test_a_document_that_grows_long_is_what_deltas_from_the_beginning_are(tmp_path: Path, kept_bytes: int) -> None:
+    """Whatever is read a second time."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     for number in range(1, 13):
         call(recorder, asked("x" * 10_000, str(number)), said("fine", identity=f"r{number}"))
         recorder.record_llm_interaction([{"role": "user", "content": "by hand"}], {"content": "x"}, "p", "m")
         call(recorder, {"model": "m", "messages": "no list"}, said("what?", identity=f"q{number}"))
     recorder.finalize()
-    limits = DocumentLimits(inline_bytes=90_000, min_open=newest, read_bytes=1_000)
-    live = snapshot.DocumentWriter(tmp_path / "live.jsonl", tmp_path / "live.json", "auto", limits=limits)
-    begun: list[CodeType] = []
-    lines = (tmp_path / "run.jsonl").read_bytes().splitlines(keepends=True)
-    with (tmp_path / "live.jsonl").open("ab", buffering=0) as file:
-        for start in range(0, len(lines), often):
-            file.writelines(lines[start : start + often])
-            watch(live.write, lambda frame: begun.append(frame.f_code))
+    limits = DocumentLimits(inline_bytes=90_000, kept_bytes=kept_bytes)
 
-    assert begun.count(draft.Draft.__init__.__code__) == 1
-    snapshot.DocumentWriter(tmp_path / "run.jsonl", tmp_path / "delta.json", "delta", limits=limits).write()
-    assert (tmp_path / "live.json").read_bytes() == (tmp_path / "delta.json").read_bytes()
+    for name, history in (("long", "auto"), ("delta", "delta")):
+        WholeDocument(tmp_path / "run.jsonl", history, limits=limits).write(tmp_path / f"{name}.json")
+
+    assert (tmp_path / "long.json").read_bytes() == (tmp_path / "delta.json").read_bytes()
+    assert (tmp_path / "long.json").stat().st_size < 90_000
 
 
 def test_a_document_is_inline_as_long_as_it_may_be(tmp_path: Path) -> None:
-    """An interaction that is shown again, now with its response, counts once: only a longer document has deltas."""
+    """A document of just that length is inline."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", history="inline", strict=True)
     for number in range(5):
         call(recorder, asked("x" * 10_000, str(number)), said("fine", identity=f"r{number}"))
     recorder.finalize()
-    limits = DocumentLimits(inline_bytes=recorder.trajectory_path.stat().st_size)
+    size = recorder.trajectory_path.stat().st_size
+    histories = []
 
-    live = snapshot.DocumentWriter(tmp_path / "live.jsonl", tmp_path / "live.json", "auto", limits=limits)
-    with (tmp_path / "live.jsonl").open("ab", buffering=0) as file:
-        for line in (tmp_path / "run.jsonl").read_bytes().splitlines(keepends=True):
-            file.write(line)
-            live.write()
+    for limit in (size, 30_000):
+        WholeDocument(tmp_path / "run.jsonl", "auto", limits=DocumentLimits(inline_bytes=limit)).write(
+            tmp_path / "again.json"
+        )
+        histories.append(json.loads((tmp_path / "again.json").read_bytes())["history"])
 
-    assert (tmp_path / "live.json").read_bytes() == recorder.trajectory_path.read_bytes()
+    assert histories == ["inline", "delta"]
 
 
 def test_a_document_that_somebody_edits_is_written_anew(tmp_path: Path) -> None:
-    """What is copied from the last document is not what somebody has written into it meanwhile."""
+    """Nothing that somebody has written into it stays."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     for number in range(20):
         recorder.record_agent_step(number, "thinking")
@@ -188,21 +181,16 @@ def _streaming(parts: int) -> bytes:
     )
 
 
-@pytest.mark.parametrize("ends_with_a_block", [False, True])
-def test_a_stream_that_goes_on_is_joined_once_for_many_blocks(tmp_path: Path, *, ends_with_a_block: bool) -> None:
-    """A journal is read in blocks; what there is of a stream is shown after the last, also if the file ends with it."""
-    lines = _streaming(60).splitlines(keepends=True)
-    begin, rest = b"".join(lines[:5]), b"".join(lines[5:])
+def test_a_stream_that_goes_on_is_joined_once(tmp_path: Path) -> None:
+    """However many parts it has, and although its step shows it too."""
     path = tmp_path / "run.jsonl"
-    limits = DocumentLimits(read_bytes=len(rest) if ends_with_a_block else 3000)
-    writer = snapshot.DocumentWriter(path, tmp_path / "run.json", "inline", limits=limits)
-    path.write_bytes(begin)
-    writer.write()
-    path.write_bytes(begin + rest)
+    path.write_bytes(_streaming(60))
     names: list[str] = []
 
-    watch(writer.write, lambda frame: names.append(frame.f_code.co_name))
-    writer.close()
+    watch(
+        lambda: WholeDocument(path, "inline").write(tmp_path / "run.json"),
+        lambda frame: names.append(frame.f_code.co_name),
+    )
 
     [one] = json.loads((tmp_path / "run.json").read_bytes())["llm_interactions"]
     assert one["response"]["content"].endswith("word58 word59 ")

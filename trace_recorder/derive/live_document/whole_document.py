@@ -1,0 +1,165 @@
+"""The way from a journal to its document: fold, render, temporary file, rename. Nothing is kept for the next time.
+
+Calls are rendered one after another into the file, and items are read from the journal by their places. So the memory
+that a write needs does not grow with the texts of messages and responses. The whole records of the journal at that
+moment are in the document, which says how many they are.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
+from trace_recorder.derive.fold import Fold
+from trace_recorder.derive.interactions import unreadable_gaps
+from trace_recorder.derive.live_document.document_text import DocumentText
+from trace_recorder.derive.live_document.limits import DEFAULT_LIMITS, DocumentLimits
+from trace_recorder.signal_handlers import ours
+from trace_recorder.storage import journal_reader
+from trace_recorder.storage.atomic_write import replace_file
+from trace_recorder.storage.items.disk_backed import JournalFile
+from trace_recorder.values.messages import Payload
+from trace_recorder.values.metrics import Tally, interaction_counts, step_counts
+from trace_recorder.values.trajectory import Gap, History, Status
+
+
+class PoorerDocumentError(OSError):
+    """The document is left as it is, because the journal has less than it. The text says what."""
+
+
+class WholeDocument:
+    """Writes the document of one journal, as the file is now.
+
+    `history` is the form of the messages, or "auto". A document that becomes too long for complete messages has
+    `history == "delta"` afterwards, and `records` is how many records it covers. `look` is called between two calls
+    of the run; what it raises ends the write, and leaves the old document.
+    """
+
+    def __init__(
+        self,
+        journal: Path,
+        history: str,
+        *,
+        status: Status = "running",
+        limits: DocumentLimits = DEFAULT_LIMITS,
+        look: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.history: History = "delta" if history == "delta" else "inline"
+        self._max_bytes = limits.inline_bytes if history == "auto" else math.inf
+        self._limits = limits
+        self._status = status
+        self._look = look
+        self._has_long_strings = False
+        self._fold = self._read(JournalFile(journal))
+        self.records = self._fold.run.records
+        self.damage = self._fold.run.damage
+        """How many damaged and missing lines the journal has."""
+
+    def write(self, path: Path, *, sync: bool = False) -> None:
+        """Write the document, and give it its name. Raises OSError; the old document is unchanged then."""
+        try:
+            replace_file(path, self._content(), sync=sync)
+        except _TooLongError:
+            self.history, self._max_bytes = "delta", math.inf
+            replace_file(path, self._content(), sync=sync)
+
+    def write_unless_poorer(self, path: Path, aside: Path, *, sync: bool = False, replaced: Iterable[str] = ()) -> None:
+        """Write the document, unless it has less than the one that is there. `replaced` are members that may be gone.
+
+        Raises PoorerDocumentError then, and OSError. `aside` is the path of a temporary file.
+        """
+        from trace_recorder.derive.losses import describe_losses  # noqa: PLC0415 - a recorder rarely needs it
+
+        old = json_of(path)
+        try:
+            self.write(aside, sync=sync)
+            lost = describe_losses(
+                {name: value for name, value in old.items() if name not in {*replaced}}, json_of(aside)
+            )
+            if lost is not None:
+                raise PoorerDocumentError(lost)
+            aside.replace(path)
+        finally:
+            aside.unlink(missing_ok=True)
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _read(self, journal: JournalFile, *, has_recorded_steps: bool = False) -> Fold:
+        """Fold the whole records of the journal, block by block. Each block begins where a line does."""
+        fold = Fold(journal, max_kept_bytes=self._limits.kept_bytes)
+        fold.tools.has_recorded_steps = has_recorded_steps
+        offset, size = 0, MAX_UNINTERRUPTED_CHARS
+        while data := journal.read(size, offset):
+            whole = data.rfind(b"\n") + 1
+            if not whole or b'"kind":"llm_stream"' in data:  # the parts of a stream may make up a long text
+                self._has_long_strings = True
+            fold.add_all(journal_reader.read(data[:whole], base=offset))
+            if fold.is_stale:
+                return self._read(journal, has_recorded_steps=True)
+            fold.read_pending()
+            fold.match_tools()
+            fold.put_away()
+            if len(data) < size:
+                break
+            offset += whole
+            size = MAX_UNINTERRUPTED_CHARS if whole else size * 2
+            self._pause()
+        return fold
+
+    def _pause(self) -> None:
+        """Let other threads run, and ask whether the write is still wanted."""
+        yield_to_others()
+        self._look()
+
+    # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _content(self) -> Iterator[bytes]:
+        """Yield the text of the document. Raises _TooLongError if it becomes longer than it may be."""
+        fold, counts, gaps = self._fold, Tally(), list[Gap]()
+        text = DocumentText(self.history, has_long_strings=self._has_long_strings)
+        separator = b"\n"
+        outline = fold.run.outline(self._status, next(fold.interactions(), None))
+        part = b"{\n" + text.members(outline.head()) + b',\n"llm_interactions": ['
+        size = self._next_size(0, part)
+        yield part
+        for one in fold.interactions():
+            part = separator + text.interaction(one)
+            size, separator = self._next_size(size, part), b",\n"
+            yield part
+            counts.add(interaction_counts(one))
+            gaps += unreadable_gaps([one])
+        yield b'],\n"agent_steps": ['
+        separator = b"\n"
+        for number, step in enumerate(fold.agent_steps()):
+            part = separator + text.step(step, number)
+            size, separator = self._next_size(size, part), b",\n"
+            yield part
+            counts.add(step_counts(step))
+        outline = fold.run.outline(self._status, None, metrics=counts.metrics(fold.run.redactions), gaps=gaps)
+        part = b"],\n" + text.members(outline.tail(self.history)) + b"\n}\n"
+        self._next_size(size, part)
+        yield part
+
+    def _next_size(self, size: int, part: bytes) -> int:
+        """Return the size of the document with one more call or step. Others may run before the next one."""
+        self._pause()
+        size += len(part)
+        if size > self._max_bytes:
+            raise _TooLongError
+        return size
+
+
+class _TooLongError(Exception):
+    """The document would be longer with complete messages than it may be."""
+
+
+def json_of(document: Path) -> dict[str, Payload]:
+    """Return the value of a document; {} where there is none that can be read."""
+    try:
+        value: Payload = json.loads(document.read_bytes())
+    except ours(OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
