@@ -187,7 +187,7 @@ def test_hostile_texts_take_steps_in_proportion(unit: str, act: Callable[[str], 
     assert steps_of(20_000) <= 4.2 * steps_of(5_000) + 100
 
 
-def steps(act: Callable[[str], object], text: str) -> int:
+def steps(act: Callable[..., object], *given: object, **named: object) -> int:
     """How many calls are made, of our own functions and of Python's."""
     count = 0
 
@@ -196,7 +196,7 @@ def steps(act: Callable[[str], object], text: str) -> int:
         count += event in ("call", "c_call")
 
     sys.setprofile(profile)
-    act(text)
+    act(*given, **named)
     sys.setprofile(None)
     return count
 

@@ -197,12 +197,15 @@ class KnownSecrets:
     def begins_at_end(self, text: str) -> int:
         """How many characters at the end of a text are the beginning of a value, at most."""
         longest = 0
+        last = text[-TELLING:]
         for one in self.all:
             for spelled in one.spellings:
-                for length in range(min(len(spelled) - 1, len(text)), max(longest, TELLING - 1), -1):
-                    if text.endswith(spelled[:length]):
-                        longest = length
+                at = spelled.rfind(last, 0, -1) if len(last) == TELLING else -1
+                while at >= 0 and at + TELLING > longest:
+                    if text.endswith(spelled[: at + TELLING]):
+                        longest = at + TELLING
                         break
+                    at = spelled.rfind(last, 0, at + TELLING - 1)
         return longest
 
     def mask(self, text: str, *, names: bool = False) -> str:

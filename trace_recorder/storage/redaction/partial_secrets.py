@@ -9,6 +9,7 @@ a key that is longer than any secret is written.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 
 from trace_recorder.storage.redaction.json_members import open_field
 from trace_recorder.storage.redaction.name_kinds import SCHEMES
@@ -18,7 +19,7 @@ LONGEST = PEM_LONGEST + 100
 """This many characters at the end of a text are examined."""
 LONGEST_WORD = 4096
 
-_LAST_WORD = re.compile(rf"[!#-&*+\-./0-:<=?-_a-~]{{1,{LONGEST_WORD}}}\Z")
+_WORD_BACKWARDS = re.compile(rf"[!#-&*+\-./0-:<=?-_a-~]{{1,{LONGEST_WORD}}}+")
 _LINE_BEFORE = re.compile(r"[^\n]{0,100}\Z")
 _QUOTES = r"(?:\\{0,7}[\"'`\])]){0,3}"
 _NAMED = re.compile(
@@ -35,8 +36,9 @@ _ALONE = re.compile(
 )
 """A value that may be alone in its line, or in its element of XML."""
 _LINE = re.compile(
-    r"(?:curl|sshpass|mysql|redis-cli|docker|podman|login|[Cc]ookie|setx?|setenv|ENV)"
-    r"(?:[^\n]|(?<=\\)\n){0,500}\Z|login\s{1,4}\S{1,64}\s{1,20}(?:p[a-z]{0,7}(?:\s{1,4}\S{0,200})?)?\Z"
+    r"(?:curl|sshpass|mysql|redis-cli|docker|podman|login|[Cc]ookie)"
+    r"(?:[^\n]|(?<=\\)\n){0,500}\Z|(?:setx?|setenv|ENV)(?:[ \t]{1,20}-g?x)?(?:[ \t]{1,20}[A-Za-z0-9_-]{0,60})?\Z"
+    r"|login\s{1,4}\S{1,64}\s{1,20}(?:p[a-z]{0,7}(?:\s{1,4}\S{0,200})?)?\Z"
     r"|[A-Za-z_]{1,40}\(\\{0,7}[\"'`]?\Z"
 )
 _KEYS = (
@@ -51,19 +53,24 @@ _KEYS = (
 _BEARER = re.compile(rf"[Bb]earer {{1,3}}[A-Za-z0-9._~+/%=-]{{0,{LONGEST_WORD}}}\Z")
 _HASH = re.compile(r"\$(?:argon2|pbkdf2|scrypt|bcrypt)[!#-~]{0,400}\Z")
 """The hash of a password whose parameters have a comma between them."""
+_STEMS = ("pass", "pw", "secret", "token", "key", "auth", "cred", "cookie", "sig", "bearer")
+_LINE_WORDS = ("curl", "sshpass", "mysql", "redis-cli", "docker", "podman", "login", "cookie", "set", "env", "(")
+_PATTERNS = ((_STEMS, _NAMED), (_STEMS, _ALONE), (_LINE_WORDS, _LINE), (("bearer ",), _BEARER), (("$",), _HASH))
+"""The patterns, each with the words of which it needs one: a pattern is slow to find nothing."""
 _SHOWN = 600
 """The name of a value is searched for in this many characters at the end of a text."""
 
 
 def unfinished(text: str) -> int:
     """Return how many characters at the end of a text may belong to a secret that only what follows shows."""
-    word = _LAST_WORD.search(text, max(0, len(text) - LONGEST_WORD - 1))
+    word = _WORD_BACKWARDS.match(text[: -LONGEST_WORD - 1 : -1])
     start = len(text)
-    if word is not None and len(word[0]) < LONGEST_WORD and not _is_harmless(word[0]):
-        start = word.start()
-    shown = max(0, len(text) - _SHOWN, 0)
-    for pattern in (_NAMED, _ALONE, _LINE, _BEARER, _HASH):
-        found = pattern.search(text, min(shown, max(0, start - _SHOWN)))
+    if word is not None and word.end() < LONGEST_WORD and not _is_harmless(word[0][::-1]):
+        start -= word.end()
+    first = max(0, start - _SHOWN)
+    low = text[first:].lower()
+    for words, pattern in _PATTERNS:
+        found = pattern.search(text, first) if any(map(low.__contains__, words)) else None
         if found is not None:
             before = _LINE_BEFORE.search(text, max(0, found.start() - 100), found.start())
             start = min(start, before.start() if before else found.start())
@@ -77,8 +84,8 @@ def unfinished(text: str) -> int:
     return len(text) - start
 
 
-_STEMS = ("pass", "pw", "secret", "token", "key", "auth", "cred", "cookie", "sig", "bearer")
 _OPENERS = ("curl", "mysql", "sshpass", "redis", "docker", "podman", "login", "set", "define", "machine", "is", "was")
+_BEGINNINGS = sorted((*BEGINNINGS, *_OPENERS))
 _WORD = re.compile(r"([A-Z]?[a-z]+)([.,;!?)]{0,3})")
 
 
@@ -88,7 +95,8 @@ def _is_harmless(word: str) -> bool:
     word = whole[1] if whole is not None else ""
     if len(word) < 3 or word.startswith(BEGINNINGS):
         return False
-    if any(one.startswith(word) for one in (*BEGINNINGS, *_OPENERS)) or word.startswith(_OPENERS):
+    at = bisect_left(_BEGINNINGS, word)
+    if "".join(_BEGINNINGS[at : at + 1]).startswith(word) or word.startswith(_OPENERS):
         return False
     low = word.lower()
     if any(stem in low for stem in _STEMS):

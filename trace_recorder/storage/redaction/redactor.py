@@ -116,7 +116,7 @@ class Redaction:
             masked = self._mask_own(text, kinds) if own else redactor(text)
             if not isinstance(masked, str):
                 raise TypeError(f"the redactor {redactor!r} returned {type(masked).__name__}, and has to return a str")
-            text = _encodable(masked, text)
+            text = text if masked == text else _encodable(masked, text)
         return text
 
     def _mask_shown(self, text: str, kinds: int) -> str:
@@ -283,11 +283,12 @@ class Redaction:
             return data, 0, len(data)
         part = Part(data.decode("utf-8", "surrogateescape"))
         yield_to_others()
-        waiting = 0 if last else part.unfinished(self.unfinished)
-        if waiting:
-            part = Part(part.text[:-waiting])
+        if not last:
+            part.hold_back(self.unfinished)
             data = part.text.encode("utf-8", "surrogateescape")
         yield_to_others()
+        if not any(map(self.sees, part.looks())):
+            return data, 0, len(data)
         text, spelled = part.mask(self._sees_secrets, self._mask_secrets, self._mask_arguments)
         yield_to_others()
         masked, count = self._mask_lines(text, part.masked_lines)

@@ -1,18 +1,20 @@
 """Masks secrets that are split across the events of a stream, a few letters in each.
 
-`Part.mask` joins the texts of a part of a stream, those of one place in the events together, and masks them. The mask
-is written into the event in which the secret begins, and the rest of the secret is removed from the following events.
-`Part.unfinished` returns where the last events begin that may contain the beginning of a secret
-(`partial_secrets.py`): these are written with the next part. The rest of an event is not changed, and a stream without
-any sign of a secret is not parsed.
+A `Part` is a part of a stream's text, and each of its texts is looked at once. An event that differs from an earlier
+one only in what it says is not parsed, and `looks` has what such events have in common once. `hold_back` leaves out the
+events at the end that may contain the beginning of a secret (`partial_secrets.py`): these are written with the next
+part. `mask` joins the texts of one place in the events, and masks them. The mask is written into the event in which the
+secret begins, and the rest of the secret is removed from the following events. Nothing else in an event is changed.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TypeVar
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
@@ -27,14 +29,16 @@ PIECES = (
     *("refusal", "response", "transcript", "signature_text", "input", "outputText", "generation"),
 )
 """The members that hold what a model says, piece by piece."""
-_NAME = re.compile(rf'"(?:{"|".join(PIECES)})"[ ]?:[ ]?"')
+_NAME = re.compile(rf'"(?:{"|".join(PIECES)})"')
 _LONGEST_NAME = 64
-_INSIDE = re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL)
-_PIECE = re.compile(rf'{_NAME.pattern}({_INSIDE.pattern})"', re.DOTALL)
 _TELLING = ("index", "output_index", "content_index", "summary_index", "item_id", "contentBlockIndex")
 """The members that distinguish the texts of one place in the events."""
-_INDEX = re.compile(r'[iI]ndex"[ ]?:[ ]?(\d+)')
-_LONGEST_ESCAPE = len("\\ud83d\\ude00")
+_COUNTER = re.compile(r'"(?:sequence_number": ?|created_at": ?"?)(?=\d)')
+_COUNTED = re.compile(r"\d[0-9A-Za-z:.+-]{0,40}")
+"""A number or a time, which differs in each event."""
+_FILLER = re.compile(r'"(\w{1,40})": ?"\Z')
+_MOST_FORMS = 8
+"""Events are compared with so many others: a stream may have several texts in turn."""
 _STEP = 64
 """Other threads may run after this many lines, or strings of one line."""
 _MAX_ROUNDS = 32
@@ -46,11 +50,12 @@ T = TypeVar("T")
 Mask = Callable[[str], str]
 Sees = Callable[[str], bool]
 Waits = Callable[[str], int]
+Place = tuple[Payload, ...]
 
 
 @dataclass(slots=True)
 class _Piece:
-    """A string of an event: its line, its position in that line, and its decoded text."""
+    """A string of an event: its line, its position in that line with its quotes, and its decoded text."""
 
     line: int
     start: int
@@ -71,195 +76,205 @@ class Part:
     def __init__(self, text: str) -> None:
         self.text = text
         self._lines = lines_of(text)
-        self._said = _said(self._lines)
+        self._texts: dict[Place, list[_Piece]] = {}
+        self._others: dict[str, None] = {}
+        """The lines that are like no other, and all lines without a string."""
+        self._alone: list[str] = []
+        """The strings of lines that are like others: what they say, and their filler."""
+        self._long_lines: list[int] = []
         self.masked_lines: frozenset[int] | None = None
         """The numbers of the lines whose pieces `mask` has searched; None if it found no sign of a secret in any."""
+        self._read()
+
+    def _read(self) -> None:
+        """Read each line: its pieces, and what else it has."""
+        forms: list[_Form] = []
+        for number, line in enumerate(self._lines, 1):
+            if number % _STEP == 0:
+                yield_to_others()
+            for form in forms:
+                if form.read(line, number - 1, self._alone):
+                    break
+            else:
+                self._others[line] = None
+                if len(line) > MAX_UNINTERRUPTED_CHARS:
+                    self._long_lines.append(number - 1)
+                elif '"' in line and (new := self._read_event(number - 1)):
+                    forms = [new, *forms[: _MOST_FORMS - 1]]
+
+    def _read_event(self, number: int) -> _Form | None:
+        """Parse a line; return its form if it has one piece."""
+        line = self._lines[number]
+        begin = _JSON_BEGIN.search(line) if _NAME.search(line) or "\\u" in line else None
+        found = list(_pieces(line, begin.start(), number)) if begin else []
+        for place, piece in found:
+            self._texts.setdefault(place, []).append(piece)
+        return _Form(line, found[0][1], self._texts[found[0][0]]) if len(found) == 1 else None
+
+    def _read_long_lines(self) -> None:
+        """Read long lines too: a line of a megabyte is only parsed if its pieces are needed."""
+        for number in self._long_lines:
+            if _has_piece(self._lines[number]):
+                self._read_event(number)
+        if self._long_lines:
+            self._long_lines = []
+            for pieces in self._texts.values():
+                pieces.sort(key=lambda piece: (piece.line, piece.start))
+
+    def looks(self) -> Iterator[str]:
+        """Yield texts that together show all of the part: what is said, joined, and the rest of the events."""
+        for pieces in self._texts.values():
+            yield "".join([piece.text for piece in pieces])
+        yield "".join(self._others) + '"' + '"\n"'.join(self._alone) + '"'
 
     def mask(self, sees: Sees, mask: Mask, mask_arguments: Mask) -> tuple[str, list[tuple[str, str]]]:
         """Mask the secrets in its joined texts; return the part, and each text that changed, before and after.
 
         `mask_arguments` masks the arguments of tools: parts of JSON, in which names of members count.
         """
-        if not any(map(sees, self._said)):
+        self._read_long_lines()
+        joined = {place: "".join([piece.text for piece in pieces]) for place, pieces in self._texts.items()}
+        seen = {place for place, said in joined.items() if sees(said)}
+        if not seen:
             return self.text, []
         lines = self._lines[:]
         changed: dict[int, list[tuple[int, int, str]]] = {}
         texts_masked: list[tuple[str, str]] = []
-        texts = _texts(lines)
-        self.masked_lines = frozenset(piece.line for pieces in texts.values() for piece in pieces)
-        for place, pieces in texts.items():
-            are_arguments = _are_arguments(place)
-            said = "".join(piece.text for piece in pieces)
-            masked = said if not sees(said) else mask_arguments(said) if are_arguments else mask(said)
+        self.masked_lines = frozenset(piece.line for pieces in self._texts.values() for piece in pieces)
+        for place, said in joined.items():
+            masked = said if place not in seen else (mask_arguments if _are_arguments(place) else mask)(said)
             if masked != said:
                 texts_masked.append((said, masked))
-                for piece, left in _spread(pieces, said, masked):
+                for piece, left in _spread(self._texts[place], said, masked):
                     changed.setdefault(piece.line, []).append((piece.start, piece.end, left))
         for number, changes in changed.items():
             for start, end, left in sorted(changes, reverse=True):
                 lines[number] = f"{lines[number][:start]}{json.dumps(left)}{lines[number][end:]}"
         return "".join(lines), texts_masked
 
-    def unfinished(self, waits: Waits) -> int:
-        """Return how many characters at its end are to wait: from the event on in which what `waits` begins."""
-        if not any(waits(_decoded(_ending(said))[-LONGEST:]) for said in self._said):
-            return 0
-        texts = list(_texts(self._lines).values())
+    def hold_back(self, waits: Waits) -> None:
+        """Leave out the events at the end that are to wait: from the event on in which what `waits` begins."""
+        self._read_long_lines()
+        texts = [_Joined(pieces) for pieces in self._texts.values()]
         first, end = len(self._lines), -1
         for _ in range(_MAX_ROUNDS):  # what waits in one text may cut another one, or the value before it
             if first == end:
                 break
             end = first
-            for pieces in texts:
-                shown = [piece for piece in pieces if piece.line < end]
-                letters = waits("".join(piece.text for piece in shown)[-LONGEST:])
-                if letters:
-                    first = min(first, _holding(shown, letters).line)
-        return sum(map(len, self._lines[first:]))
+            first = min([first, *(text.waiting_line(end, waits) for text in texts)])
+        if first < len(self._lines):
+            del self._lines[first:]
+            self.text = "".join(self._lines)
+            for pieces in self._texts.values():
+                del pieces[bisect_left(pieces, first, key=_line_of) :]
 
 
-def _ending(said: str) -> str:
-    """Return the end of joined pieces, long enough to have `LONGEST` characters when it is decoded."""
-    start = len(said) - LONGEST * _LONGEST_ESCAPE
-    if start <= 0:
-        return said
-    if (start - len(said[:start].rstrip("\\"))) % 2:
-        start += 1  # not in the middle of an escape
-    return said[start:]
+def _line_of(piece: _Piece) -> int:
+    return piece.line
 
 
-def _decoded(said: str) -> str:
-    """Return the decoded text of the joined pieces of JSON's strings; as they are written if they cannot be decoded."""
-    try:
-        return str(json.loads(f'"{said}"'))
-    except ours(ValueError):
-        return said
+class _Joined:
+    """The text of one place, and where each of its pieces ends."""
 
+    def __init__(self, pieces: list[_Piece]) -> None:
+        self._lines = [piece.line for piece in pieces]
+        self._text = "".join([piece.text for piece in pieces])
+        self._ends = list(accumulate(len(piece.text) for piece in pieces))
+        self._shown = -1
 
-def _said(lines: list[str]) -> list[str]:
-    """Return the joined pieces of the events, separated by the indices in their lines alone, for a first look."""
-    groups: dict[tuple[str, ...], list[str]] = {}
-    group: list[str] = []
-    form: _Form | None = None
-    for number, line in enumerate(lines, 1):
-        if '"' not in line:
-            continue
-        if number % _STEP == 0:
-            yield_to_others()
-        piece = form.piece_of(line) if form else None
-        if piece is not None:
-            group.append(piece)
-            continue
-        found = _spans(line)
-        if found:
-            group = groups.setdefault(tuple(_INDEX.findall(line)), [])
-            group += [line[start:end] for start, end in found]
-            form = _Form(line, *found[0]) if len(found) == 1 else None
-    return list(map("".join, groups.values()))
-
-
-def _spans(line: str) -> list[tuple[int, int]]:
-    """Return where the pieces of an event begin and end. A long line is searched step by step."""
-    if len(line) <= MAX_UNINTERRUPTED_CHARS:
-        return [piece.span(1) for piece in _PIECE.finditer(line)]
-    spans: list[tuple[int, int]] = []
-    at = 0
-    while at < len(line):
-        yield_to_others()
-        name = _NAME.search(line, at, at + MAX_UNINTERRUPTED_CHARS + _LONGEST_NAME)
-        if name is None:
-            at += MAX_UNINTERRUPTED_CHARS
-            continue
-        end = _end_of_string(line, name.end())
-        if end < 0:  # no string ends behind it, so neither does a name
-            break
-        spans.append((name.end(), end))
-        at = end + 1
-    return spans
-
-
-def _end_of_string(line: str, at: int) -> int:
-    """Return where the string ends that goes on at a position; -1 if it does not end."""
-    while True:
-        inside = _INSIDE.match(line, at, at + MAX_UNINTERRUPTED_CHARS)
-        end = inside.end() if inside else at
-        if line[end : end + 1] == '"':
+    def waiting_line(self, end: int, waits: Waits) -> int:
+        """Return the line before `end` from which on the text waits; `end` if nothing waits in it."""
+        shown = bisect_left(self._lines, end)
+        if shown in (0, self._shown):  # nothing of it was left out since
             return end
-        if end == at:
-            return -1
-        at = end
+        self._shown = shown
+        last = self._ends[shown - 1]
+        if self._text[last : last + 1].isspace():  # what follows is known: the word before it is finished
+            last += 1
+        begin = last - waits(self._text[max(0, last - LONGEST) : last])
+        return min(end, self._lines[bisect_right(self._ends, begin)]) if begin < last else end
+
+
+def _has_piece(line: str) -> bool:
+    """Whether a long line has a member that holds what a model says; it is searched step by step."""
+    for at in range(0, len(line), MAX_UNINTERRUPTED_CHARS):
         yield_to_others()
+        if _NAME.search(line, at, at + MAX_UNINTERRUPTED_CHARS + _LONGEST_NAME):
+            return True
+    return False
 
 
 class _Form:
     """The form of an event with one piece, which most of the following events have too.
 
-    `line` has its piece between `start` and `end`; the last string behind it, which is none, is filler and may differ.
+    Such events have the same letters before and behind the piece, but for a counter before it, and the last string
+    behind it, if that is only filler. So their piece belongs to the same text, and they need not be parsed.
     """
 
-    __slots__ = ("_head", "_middle", "_open", "_tail")
+    __slots__ = ("_behind_counter", "_head", "_middle", "_pieces", "_tail")
 
-    def __init__(self, line: str, start: int, end: int) -> None:
-        behind = line[end:]
+    def __init__(self, line: str, piece: _Piece, pieces: list[_Piece]) -> None:
+        self._pieces = pieces
+        head, behind = line[: piece.start + 1], line[piece.end - 1 :]
+        counter = _COUNTER.search(head)
+        self._head = head[: counter.end()] if counter else head
+        counted = _COUNTED.match(head, counter.end()) if counter else None
+        self._behind_counter = head[counted.end() :] if counted else ""
         closing = behind.rfind('"')
-        opening = behind.rfind(':"', 0, closing) + 2
-        self._open = opening > 1 and '"' not in behind[opening:closing]
-        self._head = line[:start]
-        self._middle = behind[:opening] if self._open else behind
-        self._tail = behind[closing:] if self._open else ""
+        opening = behind.rfind('"', 0, closing) + 1
+        name = _FILLER.search(behind[:opening])
+        is_open = name is not None and name[1] not in (*_TELLING, *PIECES, "type")
+        self._middle = behind[:opening] if is_open else behind
+        self._tail = behind[closing:] if is_open else ""
 
-    def piece_of(self, line: str) -> str | None:
-        """Return the piece of a line that has this form; None for a line that may have another."""
-        if not line.startswith(self._head):
-            return None
+    def read(self, line: str, number: int, strings: list[str]) -> bool:
+        """Add the piece of a line to its text, and its strings to the others; return False for another form."""
         start = len(self._head)
+        if not line.startswith(self._head):
+            return False
+        if self._behind_counter:
+            counted = _COUNTED.match(line, start)
+            if counted is None or not line.startswith(self._behind_counter, counted.end()):
+                return False
+            strings.append(counted[0])
+            start = counted.end() + len(self._behind_counter)
         end = line.find('"', start)
+        rest, last = end + len(self._middle), len(line) - len(self._tail)
         if line[end - 1] == "\\" or not line.startswith(self._middle, end) or not line.endswith(self._tail):
-            return None
-        filler = line[end + len(self._middle) : len(line) - len(self._tail)]
-        if filler and (not self._open or '"' in filler or filler[-1] == "\\"):
-            return None
-        return line[start:end]
+            return False
+        filler = line[rest:last]
+        if end < 0 or rest > last or (filler and (not self._tail or '"' in filler or filler[-1] == "\\")):
+            return False
+        spelled = line[start:end]
+        try:
+            text = spelled if "\\" not in spelled else str(json.loads(f'"{spelled}"'))
+        except ours(ValueError):
+            return False
+        if text:
+            self._pieces.append(_Piece(number, start - 1, end + 1, text))
+            strings.append(spelled)
+        if filler:
+            strings.append(filler)
+        return True
 
 
-def _holding(pieces: list[_Piece], letters: int) -> _Piece:
-    """Return the piece in which the last letters begin."""
-    for piece in reversed(pieces):
-        letters -= len(piece.text)
-        if letters <= 0:
-            return piece
-    return pieces[0]
-
-
-def _texts(lines: list[str]) -> dict[tuple[Payload, ...], list[_Piece]]:
-    """Return the pieces of each text."""
-    texts: dict[tuple[Payload, ...], list[_Piece]] = {}
-    for number, line in enumerate(lines):
-        begin = _JSON_BEGIN.search(line)
-        if begin is None:
-            continue
-        for place, piece in _pieces(line, begin.start(), number):
-            texts.setdefault(place, []).append(piece)
-    return texts
-
-
-def _are_arguments(place: tuple[Payload, ...]) -> bool:
+def _are_arguments(place: Place) -> bool:
     """Whether the text of a place is the arguments of a tool, by its member or by the type of its events."""
     members = [part for part in place if isinstance(part, tuple)]
     return place[-1] in ARGUMENTS or any(name == "type" and "arguments" in value for name, value in members)
 
 
-def _pieces(line: str, begin: int, number: int) -> Iterator[tuple[tuple[Payload, ...], _Piece]]:
+def _pieces(line: str, begin: int, number: int) -> Iterator[tuple[Place, _Piece]]:
     try:
         event = parse_leniently(line[begin:])
     except ours(ValueError, RecursionError):
         return
-    said: dict[int, tuple[tuple[Payload, ...], str]] = {}
+    said: dict[int, tuple[Place, str]] = {}
     strings = literals = 0
     for strings, (place, text) in enumerate(_in_steps(_strings(event, ())), 1):
         if place and place[-1] in PIECES and text:
             said[strings] = place, text
-    found: list[tuple[tuple[Payload, ...], _Piece]] = []
+    found: list[tuple[Place, _Piece]] = []
     for literals, literal in enumerate(_in_steps(STRING.finditer(line, begin)), 1):
         if literals in said:
             place, text = said[literals]
@@ -276,7 +291,7 @@ def _in_steps(elements: Iterable[T]) -> Iterator[T]:
         yield element
 
 
-def _strings(value: Payload, place: tuple[Payload, ...]) -> Iterator[tuple[tuple[Payload, ...], str]]:
+def _strings(value: Payload, place: Place) -> Iterator[tuple[Place, str]]:
     """Yield every string of an event in the order of its text, including names, which have no place."""
     if isinstance(value, str):
         yield place, value
