@@ -134,12 +134,8 @@ class IndexWriter:
     def _begin_again(self) -> None:
         """Empty the file. Readers that have it open notice."""
         self._journal().unlink(missing_ok=True)
-        fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            os.fchmod(fd, 0o600)
-            os.ftruncate(fd, 0)
-        finally:
-            os.close(fd)
+        os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
+        self._path.chmod(0o600)
 
     def _journal(self) -> Path:
         return self._path.with_name(self._path.name + "-journal")
