@@ -87,6 +87,8 @@ READING = {
     "diff": (("run.json", "run.json"), ""),
     "grep": (("There", "run.json"), "There"),
     "sql": (("select content from messages", "run.json"), "There"),
+    "find": (("There", "run.json"), "run.json"),
+    "index": ((".",), "in the index"),
     "validate": (("run.json",), "run.json"),
     "recover": (("run.json",), "run.json"),
     "score": (("run.json", "--reward", "reward.py:good"), "good"),
