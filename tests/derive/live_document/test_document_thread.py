@@ -1,0 +1,96 @@
+"""The thread of the process: which document it writes next, how long it waits before, and to whom it gives way."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.agreement import agrees, document
+from tests.chat_calls import asked, call, said
+from tests.limits import limited
+from trace_recorder.derive.live_document.document_thread import DocumentThread
+from trace_recorder.derive.live_document.limits import DocumentLimits
+
+
+class StoppedError(BaseException):
+    """The thread would sleep."""
+
+
+@dataclass(eq=False)
+class Sleeping:
+    """A queue of a thread, in place of which the test is waited for."""
+
+    asked_for: list[float] = field(default_factory=list)
+
+    def get(self, timeout: float) -> None:
+        self.asked_for.append(timeout)
+        raise StoppedError
+
+    def put(self, _: None) -> None:
+        pass
+
+
+@dataclass(eq=False)
+class Waiting:
+    """A document that waits."""
+
+    name: str
+    written: list[str]
+    seconds: float = 0
+    limits: DocumentLimits = field(default_factory=lambda: DocumentLimits(min_pause_seconds=0))
+
+    def predicted_seconds(self) -> float:
+        return self.seconds
+
+    def write_in_thread(self) -> None:
+        self.written.append(self.name)
+
+
+def test_the_run_that_has_waited_longest_comes_first() -> None:
+    """One that gets another record meanwhile keeps its place."""
+    thread, written = DocumentThread(), list[str]()
+    runs = [Waiting(name, written) for name in "abc"]
+    for run in (*runs, runs[0]):
+        thread.waiting.setdefault(run)
+
+    for _ in runs:
+        thread._write_next()
+
+    assert (written, thread.waiting) == (["a", "b", "c"], {})
+
+
+@pytest.mark.parametrize(("seconds", "least"), [(50, 500), (0, 300)])
+def test_a_write_waits_twenty_times_its_likely_cost(seconds: float, least: float) -> None:
+    """And as long as the limit says at least: here 400 seconds."""
+    thread, written = DocumentThread(), list[str]()
+    thread.waiting[Waiting("a", written, seconds, DocumentLimits(min_pause_seconds=400))] = None
+    thread._ready_at = time.perf_counter()
+    queue = thread._wakings = Sleeping()  # type: ignore[assignment]
+
+    with pytest.raises(StoppedError):
+        thread._write_next()
+
+    assert written == []
+    assert least < queue.asked_for[0] <= max(20 * seconds, 400)
+
+
+def test_the_thread_gives_way_to_a_caller(tmp_path: Path) -> None:
+    """The document stays as it was, and nothing counts as a failure; the caller writes it."""
+    recorder = limited(document=DocumentLimits(min_pause_seconds=3600))(tmp_path / "run.json", strict=True)
+    recorder.start()
+    for number in range(20):
+        call(recorder, asked("x" * 5000, str(number)), said("fine", identity=f"r{number}"))
+    run = recorder._lifecycle.run
+    assert run is not None
+    run._writer._caller_waits = True
+
+    run._writer.write_in_thread()
+
+    assert (document(recorder)["journal_records"], run._writer._caller_waits) == (1, False)
+    recorder.save_trajectory()
+    assert agrees(recorder)
+    recorder.finalize()
+    assert recorder._lifecycle.guard.count == 0
