@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from trace_recorder.storage.redaction.text_masking import default_redactor
     from trace_recorder.tables.arrow import to_arrow
     from trace_recorder.tables.dataframes import to_dataframe
+    from trace_recorder.tables.ray_data import read_runs
     from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
     from trace_recorder.values.messages import LLMResponse, Message, ToolCall, ToolResult, Usage
     from trace_recorder.values.trajectory import AgentStep, Gap, Reward, Trajectory
@@ -126,6 +127,7 @@ __all__ = [
     "load_all",
     "open_index",
     "otlp",
+    "read_runs",
     "replay",
     "results_in_any_order",
     "reward",
@@ -195,6 +197,7 @@ _MODULES = {
     "storage.redaction.text_masking": ("default_redactor",),
     "tables.arrow": ("to_arrow",),
     "tables.dataframes": ("to_dataframe",),
+    "tables.ray_data": ("read_runs",),
     "values.llm_interaction": (
         "Attempt",
         "LLMInteraction",

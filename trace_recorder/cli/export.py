@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from trace_recorder.cli.arguments import DefaultRuns, Jobs, check_names, completion_of, paths_or_default
+from trace_recorder.cli.engines import DEFAULT_ENGINE, Address, Engine, EngineName
 from trace_recorder.cli.export_files import Export, Target
 from trace_recorder.cli.export_run import Conversion
 from trace_recorder.cli.jobs import jobs_for
@@ -30,6 +31,7 @@ from trace_recorder.cli.selection_options import (
     metadata_of,
     time_of,
 )
+from trace_recorder.tables.remote_files import remote_output, url_of
 from trace_recorder.values.messages import Payload
 from trace_recorder.views.export_format import EXPORT_FORMATS
 
@@ -81,7 +83,7 @@ IncludeIncomplete = Annotated[
     ),
 ]
 Endpoint = Annotated[str | None, typer.Option(metavar="URL", help="otlp, langfuse, langsmith: send the runs there.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Send only what did not arrive before; parquet: go on.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with an export, or a sending, that was interrupted.")]
 NoContent = Annotated[
     bool, typer.Option("--no-content", help="otlp and services: leave out what was said and what tools gave.")
 ]
@@ -115,12 +117,15 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
     reward: Reward = None,
     meta: Meta = None,
     failed: Failed = False,
+    engine: EngineName = DEFAULT_ENGINE,
+    address: Address = None,
 ) -> None:
     """Write runs in another format.
 
     What the format has no place for is counted. A run that cannot be read is reported and skipped; the exit code is
     then 1.
     """
+    does = Engine(engine, address)
     select = Selection(
         model=model,
         task=task,
@@ -136,15 +141,21 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
     if endpoint or name in _SERVICES:
         _send_spans(paths, name, endpoint, form, spans, header or [], resume=resume)
         return
-    _check_spans(name, of_spans=no_content or new_messages, of_sending=(resume and name != "parquet") or bool(header))
+    _check_spans(name, of_spans=no_content or new_messages, of_sending=bool(header))
     check_names([name], (*EXPORT_FORMATS, *_SERVICES), "--format")
+    if resume and EXPORT_FORMATS[name].kind == "rows":
+        raise typer.BadParameter("rows are written into one file, as a whole", param_hint="--resume")
     about = parse_key_values(metadata or [], "--metadata") | ({"name": dataset} if dataset else {})
     options = tuple(spans.items()) if name == "otlp" else ()
-    with _failing():
+    with _failing(), _local_output(out, force=force, resume=resume) as local:
         runs = paths
-        target = _target(name, out, len(runs))
+        target = _target(name, local, len(runs))
         exported = Export(
-            Conversion(name, form, include_incomplete, force, resume, options), target, about, jobs_for(runs, jobs)
+            Conversion(name, form, include_incomplete, force, resume, options),
+            target,
+            about,
+            jobs_for(runs, jobs),
+            does,
         )
         exported.conversion.view()  # misuse is reported before anything is read
         exported.run(runs)
@@ -169,6 +180,18 @@ def _check_spans(name: str, *, of_spans: bool, of_sending: bool) -> None:
         raise typer.BadParameter("--no-content and --new-messages are for otlp", param_hint="--format")
     if of_sending:
         raise typer.BadParameter("--resume and --header go with --endpoint", param_hint="--endpoint")
+
+
+@contextmanager
+def _local_output(out: str | None, *, force: bool, resume: bool) -> Iterator[str | None]:
+    """Yield where to write; what is written there is copied to an address of fsspec if the output is one."""
+    if out is None or (url := url_of(out)) is None:
+        yield out
+        return
+    if resume:
+        raise typer.BadParameter("an export to an address is written again as a whole", param_hint="--resume")
+    with remote_output(url, force=force) as local:
+        yield f"{local}/" if out.endswith("/") else str(local)
 
 
 @contextmanager

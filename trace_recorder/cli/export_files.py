@@ -12,17 +12,19 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import IO, TypeVar
 
+from trace_recorder.cli.engines import Engine
 from trace_recorder.cli.export_names import unique_names
 from trace_recorder.cli.export_run import (
     Conversion,
     Outcome,
     check_overwrite,
+    check_target,
     document_text,
     export_file,
     export_files,
@@ -31,9 +33,9 @@ from trace_recorder.cli.export_run import (
     tables_of,
     write_text,
 )
-from trace_recorder.cli.jobs import in_order
 from trace_recorder.cli.progress import Progress
 from trace_recorder.cli.text_layout import escape_json_text, pluralize
+from trace_recorder.guard import try_call
 from trace_recorder.values.messages import Payload
 from trace_recorder.views.export_format import EXPORT_FORMATS
 from trace_recorder.views.stats import accuracy_of
@@ -98,6 +100,7 @@ class Export:
     target: Target
     metadata: dict[str, Payload] = field(default_factory=dict)
     jobs: int = 1
+    engine: Engine = field(default_factory=Engine)
     total: Outcome = field(default_factory=Outcome)
 
     def run(self, runs: Sequence[Path]) -> None:
@@ -132,7 +135,7 @@ class Export:
     def _outcomes(self, work: Callable[[T], Outcome], tasks: Sequence[T]) -> Iterator[Outcome]:
         """Yield the outcome of each run, in their order, after it was counted."""
         with Progress(len(tasks)) as progress:
-            for outcome in progress.over(in_order(work, tasks, self.jobs)):
+            for outcome in progress.over(self.engine.in_order(work, tasks, self.jobs)):
                 self.total.add(outcome)
                 yield outcome
 
@@ -170,9 +173,19 @@ class Export:
         """Write what each run becomes into a directory, under its name."""
         directory.mkdir(parents=True, exist_ok=True)
         names = unique_names(runs, ["metadata"] if self.metadata else [])
-        for _ in self._outcomes(partial(export_files, self.conversion, directory), [*zip(runs, names, strict=True)]):
+        given, tasks = self.conversion, [*zip(runs, names, strict=True)]
+        if self.engine.repeats_tasks:
+            tasks = [task for task in tasks if given.resume or self._is_free(directory, task)]
+            given = replace(given, resume=True)
+        for _ in self._outcomes(partial(export_files, given, directory), tasks):
             pass  # it is counted, and on file
         self._write_metadata(directory / "metadata.json")
+
+    def _is_free(self, directory: Path, task: tuple[Path, str]) -> bool:
+        """Whether the file of a run may be written. If not, that is reported."""
+        refused = try_call(partial(check_target, self.conversion, directory, task), str)
+        self.total.failed += [refused] if refused else []
+        return not refused
 
     def _tables(self, runs: Sequence[Path], directory: Path) -> None:
         """Write the rows of all runs into the files of tables, or the rows of the runs that are not there yet."""

@@ -31,7 +31,8 @@ _NOTHING = "there is nothing in it that this format can hold"
 class Conversion:
     """What runs become: a format in one of its forms. `force` replaces files that exist.
 
-    `resume` goes on with tables that were written in part. `options` are arguments of the view, by name.
+    `resume` goes on with what was written in part: tables, and files that exist with the content that they should have.
+    `options` are arguments of the view, by name.
     """
 
     name: str
@@ -95,13 +96,19 @@ def export_files(conversion: Conversion, directory: Path, run: tuple[Path, str])
     """Write what a run becomes into a directory; the name with it is that of the files. Raises OSError."""
     outcome, (path, name) = Outcome(), run
     try:
-        check_overwrite(directory / f"{name}{EXPORT_FORMATS[conversion.name].suffix}", force=conversion.force)
+        if not conversion.resume:
+            check_target(conversion, directory, run)
         for file, content in _outputs(conversion, path, OutputPlace(name, directory), outcome):
             _write_run(conversion, path, directory / file, content)
             outcome.counts["files"] += 1
     except (FileExistsError, UnreadableError) as error:
         outcome.failed.append(str(error))
     return outcome
+
+
+def check_target(conversion: Conversion, directory: Path, run: tuple[Path, str]) -> None:
+    """Raise FileExistsError where the first file of a run exists, and is not to be replaced."""
+    check_overwrite(directory / f"{run[1]}{EXPORT_FORMATS[conversion.name].suffix}", force=conversion.force)
 
 
 def export_file(conversion: Conversion, out: Path, run: Path) -> Outcome:
@@ -155,7 +162,15 @@ def _write_run(conversion: Conversion, run: Path, target: Path, content: Payload
             raise error
         _raise_unreadable(run, error)
 
-    try_call(lambda: write_text(target, _text(conversion, content), force=conversion.force), on_error)
+    def write() -> None:
+        text = _text(conversion, content)
+        if conversion.resume and not conversion.force and target.exists():
+            text = [b"".join(map(_bytes, text))]
+            if target.read_bytes() == text[0]:
+                return
+        write_text(target, text, force=conversion.force)
+
+    try_call(write, on_error)
 
 
 def _text(conversion: Conversion, content: Payload) -> Iterable[str | bytes]:

@@ -9,8 +9,9 @@ from typing import TypeVar
 from trace_recorder.catalog.fact_tables import Kept
 from trace_recorder.catalog.planning import Planned, plan
 from trace_recorder.catalog.query import Term
-from trace_recorder.cli.jobs import batch_for, in_order, jobs_for
-from trace_recorder.cli.read_files import UnreadableError, each_once, error_message, is_directory
+from trace_recorder.cli.engines import LOCAL, Engine
+from trace_recorder.cli.jobs import batch_for, jobs_for
+from trace_recorder.cli.read_files import UnreadableError, each_once, error_message, is_directory, remote_runs_at
 
 R = TypeVar("R")
 
@@ -24,7 +25,7 @@ def planned_runs(
 
 def _planned_at(path: Path, terms: Sequence[Term], index: Path | None, what: Kept) -> Iterator[Planned]:
     if not is_directory(path):
-        yield Planned(path)
+        yield from map(Planned, remote_runs_at(path))
         return
     try:
         yield from plan(path, terms, index, what)
@@ -33,7 +34,11 @@ def _planned_at(path: Path, terms: Sequence[Term], index: Path | None, what: Kep
 
 
 def results(
-    planned: Sequence[Planned], work: Callable[[Path], R], known: Callable[[Planned, str], R], jobs: int | None
+    planned: Sequence[Planned],
+    work: Callable[[Path], R],
+    known: Callable[[Planned, str], R],
+    jobs: int | None,
+    engine: Engine = LOCAL,
 ) -> Iterator[R]:
     """Yield a result for each run that may match, in their order.
 
@@ -42,7 +47,7 @@ def results(
     """
     unread = [one.path for one in planned if one.matches is None]
     processes = jobs_for(unread, jobs)
-    read = in_order(work, unread, processes, batch_for(unread, processes))
+    read = engine.in_order(work, unread, processes, batch_for(unread, processes))
     for one in planned:
         if one.matches is None:
             yield next(read)

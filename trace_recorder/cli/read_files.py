@@ -32,8 +32,10 @@ Load = Callable[[Path], Trajectory]
 def load(path: Path) -> Trajectory:
     """Load a trajectory, as `trace_recorder.load` does."""
     from trace_recorder.imports import loader  # noqa: PLC0415 - importing it takes longer than to list ended runs
+    from trace_recorder.tables import remote_files  # noqa: PLC0415 - as above
 
-    return loader.load(path)
+    url = remote_files.url_of(path)
+    return loader.load(path) if url is None else remote_files.load_remote(path, url)
 
 
 def read(path: Path, load_run: Load = load) -> Trajectory:
@@ -125,8 +127,18 @@ def _identity(run: Path, real_directory: Callable[[str], str]) -> str:
 
 def _runs_at(path: Path, *, recursive: bool) -> Iterator[Path]:
     if not is_directory(path):
-        return iter([path])
+        return iter(remote_runs_at(path))
     try:
         return runs_in_directory(path, recursive=recursive)
     except OSError as error:
         raise UnreadableError(error_message(path, error)) from error
+
+
+def remote_runs_at(path: Path) -> list[Path]:
+    """Return the runs at an address of fsspec; for any other path, the path. Raises UnreadableError."""
+    if ":" not in path.as_posix():
+        return [path]
+    from trace_recorder.tables.remote_files import remote_runs, url_of  # noqa: PLC0415 - few paths are addresses
+
+    url = url_of(path)
+    return [path] if url is None else process(path, partial(remote_runs, url), "listed")

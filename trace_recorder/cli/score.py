@@ -6,19 +6,20 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Literal, NoReturn
 
 import typer
 
 from trace_recorder.cli import show_turns
 from trace_recorder.cli.arguments import DefaultRuns, Recursive, check_names, completion_of, paths_or_default
+from trace_recorder.cli.engines import DEFAULT_ENGINE, Address, Engine, EngineName
 from trace_recorder.cli.export import parse_key_values
 from trace_recorder.cli.list_runs import runs_of
 from trace_recorder.cli.output import console, fail, print_lines, warn
 from trace_recorder.cli.progress import Progress
-from trace_recorder.cli.read_files import UnreadableError, error_message, read
+from trace_recorder.cli.read_files import UnreadableError, error_message, process_or_error, read
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.guard import try_call
 from trace_recorder.recording.amend import append_rewards
@@ -61,6 +62,8 @@ def score(  # noqa: PLR0913, PLR0917 - one argument an option
     again: Again = False,
     dry_run: DryRun = False,
     recursive: Recursive = False,
+    engine: EngineName = DEFAULT_ENGINE,
+    address: Address = None,
 ) -> None:
     """Score runs, and append the rewards to their journals.
 
@@ -68,20 +71,59 @@ def score(  # noqa: PLR0913, PLR0917 - one argument an option
     runs must have ended. Nothing that was recorded is changed; the documents are written again. Exits with 1 if a run
     could not be scored.
     """
+    does = Engine(engine, address)
     check_names([parser], PARSERS, "--parser")
     try:
         called = name or reward.rpartition(":")[2]
         about = {"name": called, "weight": weight, "explanation": f"scored by {reward}"}
         values = parse_key_values(variables or [], "--set")
         function = reward_function(reward)
-        scoring = _Scoring(function, PARSERS[parser], values, about, again=again, dry_run=dry_run)
+        scorer = Scorer(reward, None if does.repeats_tasks else function, parser, values, called, again=again)
+        scoring = _Scoring(function, PARSERS[parser], values, about, scorer, again=again, dry_run=dry_run)
         runs = runs_of(paths_or_default(paths), recursive=recursive)
     except ValueError as error:
         fail(str(error))
-    failed = scoring.batch(runs) if is_batch(function) else scoring.each(runs)
+    failed = scoring.batch(runs) if is_batch(function) else scoring.each(runs, does)
     print_lines(console(), [scoring.summary(len(runs), failed)])
     if failed:
         raise typer.Exit(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Scorer:
+    """Works out the reward of one run. A process of its own may do it, which imports the function by its name."""
+
+    reward: str
+    function: Function | None
+    parser: str
+    values: dict[str, Payload]
+    name: str
+    again: bool
+
+    def __call__(self, path: Path) -> float | Literal["scored before"] | UnreadableError | None:
+        """Return the reward, None if the function gives none, or why the run has no reward now."""
+        return process_or_error(path, partial(self._score, path), "scored")
+
+    def is_scored(self, trajectory: Trajectory) -> bool:
+        """Whether a run has this reward and is not to be scored again."""
+        return not self.again and self.name in rewards_of(trajectory)
+
+    def _score(self, path: Path) -> float | Literal["scored before"] | None:
+        trajectory = read(path)
+        if self.is_scored(trajectory):
+            return "scored before"
+        function = self.function or _function_of(self.reward)
+
+        def refuse(error: Exception) -> NoReturn:
+            raise UnreadableError(f"{path} cannot be scored: {describe_error(error, function)}") from error
+
+        return try_call(partial(score_of, trajectory, function, PARSERS[self.parser], **self.values), refuse)
+
+
+@cache
+def _function_of(name: str) -> Function:
+    """Import a function once in a process."""
+    return reward_function(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +134,7 @@ class _Scoring:
     parser: Parser
     values: dict[str, Payload]
     about: dict[str, Payload]
+    scorer: Scorer
     again: bool
     dry_run: bool
     given: Spread = field(default_factory=Spread)
@@ -108,10 +151,11 @@ class _Scoring:
         between = f", from {figures['least']:g} to {figures['most']:g}" if self.given.least < self.given.most else ""
         return f"{said}: mean {self.about['name']} {figures['mean']:g}{between}"
 
-    def each(self, paths: Sequence[Path]) -> int:
-        """Score one run after another."""
+    def each(self, paths: Sequence[Path], engine: Engine) -> int:
+        """Score one run after another. Another process may work out a reward; this one appends it, once."""
         with Progress(len(paths)) as progress:
-            return sum(not _report(path, partial(self._one, path), progress) for path in progress.over(paths))
+            results = progress.over(zip(paths, engine.in_order(self.scorer, paths), strict=True))
+            return sum(not _report(path, partial(self._take, path, result), progress) for path, result in results)
 
     def batch(self, paths: Sequence[Path]) -> int:
         """Score all runs by one call: those that go on, or have the reward already, are not among them."""
@@ -125,13 +169,10 @@ class _Scoring:
             not _report(path, partial(self._store, path, value)) for path, value in zip(runs, values, strict=True)
         )
 
-    def _one(self, path: Path) -> str:
-        trajectory = read(path)
-        standing = self._existing_reward(trajectory)
-        if standing is not None:
-            return standing
-        work = partial(score_of, trajectory, self.function, self.parser, **self.values)
-        return self._store(path, try_call(work, partial(self._raise_unreadable, path)))
+    def _take(self, path: Path, result: float | Literal["scored before"] | UnreadableError | None) -> str:
+        if isinstance(result, UnreadableError):
+            raise result
+        return self._scored_before() if result == "scored before" else self._store(path, result)
 
     def _collect(self, path: Path, runs: dict[Path, Trajectory]) -> str | None:
         trajectory = read(path)
@@ -145,16 +186,14 @@ class _Scoring:
     def _rewards(self, runs: list[Trajectory]) -> list[float | None]:
         return score_batch(runs, self.function, self.parser, **self.values) if runs else []
 
-    def _raise_unreadable(self, path: Path, error: Exception) -> NoReturn:
-        raise UnreadableError(f"{path} cannot be scored: {describe_error(error, self.function)}") from error
-
     def _fail_all(self, error: Exception) -> NoReturn:
         fail(f"the runs cannot be scored: {describe_error(error, self.function)}")
 
     def _existing_reward(self, trajectory: Trajectory) -> str | None:
         """Say that a run has this reward; None where it is to be scored."""
-        if self.again or self.about["name"] not in rewards_of(trajectory):
-            return None
+        return self._scored_before() if self.scorer.is_scored(trajectory) else None
+
+    def _scored_before(self) -> str:
         self.without["scored before"] += 1
         return "has this reward already (--again scores it again)"
 

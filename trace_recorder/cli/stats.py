@@ -7,25 +7,34 @@ import typer
 from trace_recorder.cli.arguments import AsJson, DefaultRuns, IndexPath, Jobs, no_runs_message, paths_or_default
 from trace_recorder.cli.count_run import count_run
 from trace_recorder.cli.each_run import EachRun
+from trace_recorder.cli.engines import DEFAULT_ENGINE, Address, Engine, EngineName
 from trace_recorder.cli.output import console, fail, print_json, print_lines, table_width
 from trace_recorder.cli.planned_runs import planned_runs, results
 from trace_recorder.cli.stats_tables import lines
 from trace_recorder.views.stats import Stats
 
 
-def stats(paths: DefaultRuns = None, as_json: AsJson = False, jobs: Jobs = None, index: IndexPath = None) -> None:
+def stats(
+    paths: DefaultRuns = None,
+    as_json: AsJson = False,
+    jobs: Jobs = None,
+    index: IndexPath = None,
+    engine: EngineName = DEFAULT_ENGINE,
+    address: Address = None,
+) -> None:
     """Count over runs.
 
     Calls, tokens, cache, cost, tools, failures, retries and time, and all of that model by model.
 
     A run that cannot be read is reported and skipped; the exit code is then 1.
     """
+    does = Engine(engine, address)
     paths = paths_or_default(paths)
     figures, runs = Stats(), [*planned_runs(paths, index=index, what="stats")]
     if not runs:
         fail(no_runs_message(paths))
     each = EachRun(len(runs))
-    for one in each.over(results(runs, count_run, lambda _, kept: Stats.from_text(kept), jobs)):
+    for one in each.over(results(runs, count_run, lambda _, kept: Stats.from_text(kept), jobs, does)):
         figures.merge(one)
     if as_json:
         print_json(figures.to_json() | {"unreadable": each.failed})

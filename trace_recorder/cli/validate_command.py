@@ -5,12 +5,18 @@ from __future__ import annotations
 import typer
 
 from trace_recorder.cli.arguments import AsJson, DefaultRuns, paths_or_default
+from trace_recorder.cli.engines import DEFAULT_ENGINE, Address, Engine, EngineName
 from trace_recorder.cli.list_runs import runs_of
 from trace_recorder.cli.output import console, print_json, print_lines
 from trace_recorder.cli.progress import Progress
 
 
-def validate_(files: DefaultRuns = None, as_json: AsJson = False) -> None:
+def validate_(
+    files: DefaultRuns = None,
+    as_json: AsJson = False,
+    engine: EngineName = DEFAULT_ENGINE,
+    address: Address = None,
+) -> None:
     """Check that files are complete and consistent.
 
     Checks each record, each request and stream after putting it together again, and the document of the journal. Exits
@@ -18,9 +24,9 @@ def validate_(files: DefaultRuns = None, as_json: AsJson = False) -> None:
     """
     from trace_recorder.cli import validation_report as checking  # noqa: PLC0415 - it imports pydantic, which the others do without
 
-    runs = runs_of(paths_or_default(files))
+    does, runs = Engine(engine, address), runs_of(paths_or_default(files))
     with Progress(len(runs)) as progress:
-        reports = [*progress.over(map(checking.report, runs))]
+        reports = [*progress.over(does.in_order(checking.report, runs))]
     if as_json:
         print_json([checking.as_json(report) for report in reports])
     else:

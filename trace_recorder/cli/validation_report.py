@@ -7,13 +7,14 @@ command is called.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.derive.validate import Finding, Report, validate
 from trace_recorder.guard import try_call
 from trace_recorder.imports.loader import foreign_format
+from trace_recorder.tables.remote_files import local_files, url_of
 from trace_recorder.values.messages import Payload
 
 
@@ -24,7 +25,15 @@ def report(file: Path) -> Report:
         why = error.strerror if isinstance(error, OSError) else f"it cannot be checked: {type(error).__name__}: {error}"
         return Report(file, (Finding("error", "file", why or str(error)),))
 
+    url = url_of(file)
+    if url is not None:
+        return try_call(lambda: _report_of_copy(file, url), failed)
     return try_call(lambda: _or_of_another_tool(validate(file)), failed)
+
+
+def _report_of_copy(file: Path, url: str) -> Report:
+    with local_files(url) as local:
+        return replace(_or_of_another_tool(validate(local)), path=file)
 
 
 def _or_of_another_tool(found: Report) -> Report:

@@ -1,0 +1,141 @@
+"""Ray does the work of commands on several nodes; the results are those of one machine. `nox -s ray` runs this."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ray = pytest.importorskip("ray", reason="Ray is not installed: nox -s ray")
+
+from ray.cluster_utils import Cluster  # noqa: E402
+
+from tests.cli.invoking import invoke, recorded  # noqa: E402
+from tests.processes import ROOT  # noqa: E402
+from trace_recorder import load, read_runs, to_arrow  # noqa: E402
+from trace_recorder.tables.ray_data import in_order  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Three nodes of a core each, on this machine."""
+    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(ROOT)}
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    made.add_node(num_cpus=1)
+    made.wait_for_nodes()
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Forty runs, one of which is damaged and one foreign."""
+    for number in range(40):
+        recorded(tmp_path / "runs" / f"run{number:02}.json", f"answer {number}", success=number % 3 > 0)
+    (tmp_path / "runs" / "damaged.json").write_text("{")
+    (tmp_path / "runs" / "foreign.json").write_text('{"a": 1}')
+    (tmp_path / "rewards.py").write_text(
+        "import time\n\ndef slow(trajectory):\n    time.sleep(0.2)\n"
+        "    return len(trajectory.llm_interactions[0].response.content)\n"
+    )
+    return tmp_path / "runs"
+
+
+def by_ray(cluster: Any, *arguments: object) -> Any:
+    return invoke(*arguments, "--engine", "ray", "--address", cluster.address)
+
+
+@pytest.mark.parametrize("command", [("stats", "--json"), ("validate", "--json"), ("export", "-f", "openai")])
+def test_the_output_is_that_of_one_machine(cluster: Any, runs: Path, command: tuple[str, ...]) -> None:
+    """With the same reports and exit code."""
+    here, there = invoke(*command, runs), by_ray(cluster, *command, runs)
+
+    assert here.exit_code == 1
+    assert (there.exit_code, there.stdout, there.stderr) == (here.exit_code, here.stdout, here.stderr)
+
+
+@pytest.mark.parametrize("name", ["parquet", "trae", "traces"])
+def test_the_files_are_those_of_one_machine(cluster: Any, runs: Path, tmp_path: Path, name: str) -> None:
+    """A file that is there is refused, and with --resume it is left if it is the same."""
+
+    def tree(out: Path) -> dict[str, bytes]:
+        return {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*.*")}
+
+    here = invoke("export", runs, "-f", name, "-o", tmp_path / "here")
+    there = by_ray(cluster, "export", runs, "-f", name, "-o", tmp_path / "there")
+    assert tree(tmp_path / "there") == tree(tmp_path / "here")
+    assert there.stderr.replace("/there", "/here") == here.stderr
+
+    refused = [
+        invoke("export", runs, "-f", name, "-o", tmp_path / "here"),
+        by_ray(cluster, "export", runs, "-f", name, "-o", tmp_path / "here"),
+    ]
+    assert (refused[0].exit_code, refused[0].stderr) == (refused[1].exit_code, refused[1].stderr)
+    resumed = by_ray(cluster, "export", runs, "-f", name, "-o", tmp_path / "there", "--resume")
+    assert "exists" not in resumed.stderr
+    assert tree(tmp_path / "there") == tree(tmp_path / "here")
+
+
+def test_a_node_that_is_killed_changes_nothing(cluster: Any, runs: Path, tmp_path: Path) -> None:
+    """Each run has its reward once; scoring that is taken up again adds none."""
+    node = cluster.add_node(num_cpus=2)
+    cluster.wait_for_nodes()
+    killer = threading.Thread(target=lambda: (time.sleep(4), cluster.remove_node(node, allow_graceful=False)))
+    killer.start()
+    result = by_ray(cluster, "score", runs, "--reward", f"{tmp_path / 'rewards.py'}:slow")
+    killer.join()
+    again = by_ray(cluster, "score", runs, "--reward", f"{tmp_path / 'rewards.py'}:slow")
+
+    rewards = [[(one.name, one.value) for one in load(path).rewards] for path in sorted(runs.glob("run*.json"))]
+    assert rewards == [[("slow", float(len(f"answer {number}")))] for number in range(40)]
+    assert (result.exit_code, again.exit_code) == (1, 1)
+    assert "scored 40 of 42 runs" in result.stdout
+    assert "40 scored before" in again.stdout
+
+
+def _die_once(path: Path) -> str:
+    if not path.exists():
+        path.touch()
+        os._exit(1)
+    return path.name
+
+
+def test_a_task_whose_process_dies_is_done_again(cluster: Any, tmp_path: Path) -> None:
+    """The results come in the order of the tasks."""
+    tasks = [tmp_path / f"{number}" for number in range(3)]
+
+    assert [*in_order(_die_once, tasks, cluster.address)] == ["0", "1", "2"]
+
+
+def test_what_a_task_raises_is_raised(cluster: Any) -> None:
+    """As by the other engine."""
+    with pytest.raises(ValueError, match="invalid literal"):
+        [*in_order(int, ["1", "no"], cluster.address)]
+
+
+def test_runs_are_a_dataset(cluster: Any, runs: Path) -> None:
+    """Lazily, with the rows of the tables; also those at an address."""
+    (runs / "damaged.json").unlink()
+    (runs / "foreign.json").unlink()
+    expected = to_arrow([load(path) for path in sorted(runs.glob("*.json"))], of="runs")
+    ray.init(address=cluster.address, ignore_reinit_error=True)
+
+    assert read_runs(runs).take_all() == expected.to_pylist()
+    remote = read_runs(f"file://{runs}").take_all()
+    assert [row["trajectory_id"] for row in remote] == expected["trajectory_id"].to_pylist()
+    assert read_runs([runs], of="messages").count() == 40
+
+
+def test_a_file_that_cannot_be_read_is_an_error_of_the_dataset(cluster: Any, runs: Path) -> None:
+    """Or it is left out."""
+    assert read_runs(runs, strict=False).count() == 40
+    with pytest.raises(Exception, match="damaged"):
+        read_runs(runs).count()

@@ -1,0 +1,116 @@
+"""Runs at addresses of fsspec: found, read and named as those of a directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from tests.cli.invoking import invoke, recorded
+from trace_recorder.storage.run_files import runs_in_directory
+from trace_recorder.tables.remote_files import remote_runs, url_of
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Runs in and below a directory, one of which is damaged; and files that are none."""
+    for name in ("b", "a", "below/c", "below.1/d", "below/deeper/e"):
+        (tmp_path / "runs" / name).parent.mkdir(parents=True, exist_ok=True)
+        recorded(tmp_path / "runs" / f"{name}.json", f"answer {name}")
+    (tmp_path / "runs" / "b.json").unlink()
+    (tmp_path / "runs" / "damaged.json").write_text("{")
+    (tmp_path / "runs" / "notes.txt").write_text("no run")
+    (tmp_path / "runs" / ".hidden").mkdir()
+    recorded(tmp_path / "runs" / ".hidden" / "f.json")
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def address(runs: Path) -> Iterator[str]:
+    """The same in the memory of fsspec."""
+    memory = fsspec.filesystem("memory")
+    memory.put(str(runs), "/runs", recursive=True)
+    yield "memory://runs"
+    memory.rm("/runs", recursive=True)
+
+
+def named(text: str, runs: Path) -> str:
+    """What was printed of a directory, as it would be of the address."""
+    return text.replace(str(runs), "memory:/runs")
+
+
+def test_the_runs_of_an_address_are_those_of_a_directory(runs: Path, address: str) -> None:
+    """In the same order, without hidden ones; a file is itself."""
+    found = [str(path) for path in remote_runs(address)]
+
+    assert found == [named(str(path), runs) for path in runs_in_directory(runs)]
+    assert remote_runs(f"{address}/a.json") == [Path("memory:/runs/a.json")]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("stats", "--json"),
+        ("validate", "--json"),
+        ("export", "-f", "openai"),
+        ("sql", "select file, content, status from calls order by 1", "--json"),
+    ],
+)
+def test_a_command_reads_an_address_as_a_directory(runs: Path, address: str, command: tuple[str, ...]) -> None:
+    """The same output, reports and exit code; paths are those of the address."""
+    there, here = (invoke(*command, where) for where in (address, runs))
+
+    assert here.exit_code == 1
+    printed = named(here.stdout, runs), named(here.stderr, runs)
+    assert (there.exit_code, there.stdout, there.stderr) == (1, *printed)
+
+
+def test_what_is_not_there_is_said(address: str) -> None:
+    """In a sentence; so is a scheme that nobody knows."""
+    missing, unknown = invoke("stats", "memory://nothing/run.json"), invoke("stats", "nosuch://runs")
+
+    assert (missing.exit_code, len(missing.stderr.splitlines())) == (1, 1)
+    assert (unknown.exit_code, len(unknown.stderr.splitlines())) == (1, 1)
+
+
+def test_rewards_are_not_appended_to_an_address(address: str, tmp_path: Path) -> None:
+    """They are records of a file."""
+    (tmp_path / "rewards.py").write_text("def good(trajectory):\n    return 1\n")
+    result = invoke("score", f"{address}/a.json", "--reward", f"{tmp_path / 'rewards.py'}:good")
+
+    assert result.exit_code == 1
+    assert "memory:/runs/a.json" in result.stderr
+
+
+@pytest.mark.parametrize(("name", "out"), [("parquet", "out"), ("trae", "out/"), ("openai", "out/rows.jsonl")])
+def test_an_export_goes_to_an_address(address: str, tmp_path: Path, name: str, out: str) -> None:
+    """The files of a directory; what is there is not replaced unasked."""
+    memory = fsspec.filesystem("memory")
+    results = [
+        invoke("export", f"{address}/a.json", "-f", name, "-o", f"memory://{out}", *more)
+        for more in ([], [], ["--force"], ["--resume"])
+    ]
+    invoke("export", f"{address}/a.json", "-f", name, "-o", tmp_path / out)
+    found = {path: memory.cat_file(path) for path in memory.find("/out")}
+    memory.rm("/out", recursive=True)
+
+    assert [one.exit_code for one in results] == [0, 1, 0, 2]
+    assert found == {
+        f"/{path.relative_to(tmp_path)}": path.read_bytes()
+        for path in (tmp_path / "out").rglob("*.*")
+        if path.is_file()
+    }
+
+
+def test_a_path_is_no_address(tmp_path: Path) -> None:
+    """Neither of Windows, nor of a directory with a colon, nor with a letter before it."""
+    (tmp_path / "s3:").mkdir()
+
+    assert [url_of(Path(one)) for one in ("runs", "/a/b.json", "c:/runs", f"{tmp_path}/s3:")] == [None] * 4
+    assert [url_of(Path(one)) for one in ("s3://b/r", "hf://datasets/o/n/a.json", "file:///tmp/a")] == [
+        "s3://b/r",
+        "hf://datasets/o/n/a.json",
+        "file:///tmp/a",
+    ]

@@ -1,0 +1,154 @@
+"""Ray Data: the same work on more than one machine.
+
+`in_order` is the engine of commands: each task is done by a process of Ray, and the results come in the order of the
+tasks, so that what a command prints and writes does not depend on the engine. Ray does a task again if its process or
+machine is lost; so tasks must be repeatable. `read_runs` gives the rows of runs as a dataset.
+
+The machines need this package in the same version. Paths have to mean the same on each, as those of a shared file
+system or of a store do. Nothing here decides where a task is done.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from trace_recorder.errors import MissingExtraError
+from trace_recorder.guard import logger, try_call
+from trace_recorder.imports.loader import load
+from trace_recorder.storage.run_files import runs_in_directory
+from trace_recorder.tables.arrow import batch_of, load_pyarrow, schema_of
+from trace_recorder.tables.columns import Of
+from trace_recorder.tables.dataframes import check_table
+from trace_recorder.tables.remote_files import load_remote, remote_runs, url_of
+
+if TYPE_CHECKING:
+    import ray.data  # type: ignore[import-not-found]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_TASKS_IN_BLOCK = 16
+"""So many tasks are given to a process together."""
+_MAX_BLOCKS = 5000
+
+
+def read_runs(paths: str | Path | Iterable[str | Path], of: Of = "runs", *, strict: bool = True) -> ray.data.Dataset:
+    """Return a dataset of Ray with the rows of runs: of the table `runs`, or of another one.
+
+    `paths` are files, directories with runs in or below them, or addresses of fsspec, such as `s3://bucket/runs`. They
+    are listed at once. The runs are read by Ray's processes, when the dataset is used. docs/tables.md has the columns;
+    `file` is the path to load a run from. A file that cannot be read is an error of the dataset; with `strict=False`,
+    it is skipped and logged where it was read. Ray is started if it is not running. Raises MissingExtraError if it is
+    not installed, OSError if a path cannot be listed, ValueError for another `of`.
+    """
+    check_table((), of, "read_runs")
+    every = [paths] if isinstance(paths, str | Path) else [*paths]
+    runs = [{"file": str(run)} for path in every for run in _runs_at(Path(path))]
+    with _connected(None) as data:
+        blocks = _dataset(data, runs)
+        return blocks.map_batches(
+            _rows,
+            batch_format="pyarrow",
+            batch_size=None,
+            fn_args=(of, str(Path.cwd())),
+            fn_kwargs={"strict": strict},
+        )
+
+
+def in_order(work: Callable[[T], R], tasks: Sequence[T], address: str | None = None) -> Iterator[R]:
+    """Yield what `work` returns for each task, in their order, from processes of Ray.
+
+    `address` is that of a cluster; by default it is the one that the environment names, or else one that is started on
+    this machine. What `work` raises is raised here. Raises MissingExtraError if Ray is not installed, ConnectionError
+    if there is no cluster at the address.
+    """
+    with _connected(address) as data:
+        rows = [{"task": pickle.dumps(task)} for task in tasks]
+        done = _dataset(data, rows).map(_work_on, fn_args=(pickle.dumps(work), str(Path.cwd())))
+        for row in done.iter_rows():
+            result, error = _unpickled(row["result"])
+            if error is not None:
+                raise error
+            yield result
+
+
+def _work_on(row: dict[str, bytes], work: bytes, directory: str) -> dict[str, bytes]:
+    """Do a task in a process of Ray. Return the result, or the error that it raised."""
+    _change_directory(directory)
+    raised: list[Exception] = []
+    result = try_call(lambda: _unpickled(work)(_unpickled(row["task"])), raised.append)
+    return {"result": pickle.dumps((None if raised else result, raised[0] if raised else None))}
+
+
+def _unpickled(data: bytes) -> Any:
+    return pickle.loads(data)  # noqa: S301 - a process of this program made it
+
+
+def _rows(paths: Any, of: Of, directory: str, *, strict: bool) -> Any:
+    """Return the rows of some runs, as a table of Arrow."""
+    _change_directory(directory)
+    found = []
+    for name in paths["file"].to_pylist():
+        if strict:
+            found.append(_batch(name, of))
+        else:
+            read = try_call(partial(_batch, name, of), partial(logger.warning, "%s"))
+            found += [] if read is None else [read]
+    return load_pyarrow().Table.from_batches(found, schema_of(of))
+
+
+def _batch(name: str, of: Of) -> Any:
+    path, url = Path(name), url_of(name)
+    return batch_of(load(path) if url is None else load_remote(path, url), of)
+
+
+def _runs_at(path: Path) -> list[Path]:
+    url = url_of(path)
+    if url is not None:
+        return remote_runs(url)
+    return [*runs_in_directory(path)] if path.is_dir() else [path]
+
+
+def _change_directory(directory: str) -> None:
+    """Have relative paths mean what they mean in the process that gave the task."""
+    with suppress(OSError):  # a machine without this directory has addresses and absolute paths alone
+        os.chdir(directory)
+
+
+def _dataset(data: Any, rows: list[dict[str, Any]]) -> Any:
+    blocks = max(1, min(_MAX_BLOCKS, -(-len(rows) // _TASKS_IN_BLOCK)))
+    return data.from_items(rows, override_num_blocks=blocks)
+
+
+@contextmanager
+def _connected(address: str | None) -> Iterator[Any]:
+    """Connect to Ray, or start it, and yield `ray.data`, which keeps the order of rows within the block."""
+    ray = load_ray()
+    if not ray.is_initialized():
+        ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING, include_dashboard=None)
+    data = import_module("ray.data")
+    context = data.DataContext.get_current()
+    before = context.execution_options.preserve_order, context.enable_progress_bars
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    context.execution_options.preserve_order, context.enable_progress_bars = True, False
+    try:
+        yield data
+    finally:
+        context.execution_options.preserve_order, context.enable_progress_bars = before
+
+
+def load_ray() -> Any:
+    """Import Ray, which is told to send no statistics of its use. Raises MissingExtraError."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        return import_module("ray")
+    except ImportError as error:
+        raise MissingExtraError("The engine ray needs Ray: pip install 'trace-recorder[ray]'") from error

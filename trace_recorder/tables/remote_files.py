@@ -1,0 +1,99 @@
+"""Runs at addresses of fsspec, such as `s3://bucket/runs` and `hf://…`: which there are, and how they are read.
+
+An address travels as a `Path`, which has one slash where the address has two: `url_of` returns the address. The files
+of a run are copied to a temporary directory while it is read. A run in a store has no writer that could be alive, so
+one without an end is interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from trace_recorder.errors import MissingExtraError, TraceRecorderError
+from trace_recorder.imports.loader import load
+from trace_recorder.storage.paths import document_path_for, journal_path_for
+from trace_recorder.storage.run_files import run_names
+from trace_recorder.values.trajectory import Trajectory
+
+_ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/+(.*)", re.DOTALL)
+"""The scheme, of two letters at least, since one is a drive of Windows; and the rest."""
+
+
+def url_of(path: str | Path) -> str | None:
+    """Return the address that a path is; None for the path of a file system."""
+    found = _ADDRESS.fullmatch(path.as_posix() if isinstance(path, Path) else path)
+    if found is None or os.path.lexists(path):
+        return None
+    slashes = ":///" if found[1] in {"file", "local"} else "://"
+    return f"{found[1]}{slashes}{found[2]}"
+
+
+def remote_runs(url: str) -> list[Path]:
+    """Return the runs at an address and below it, in the order of `run_files`; the address itself if it is a file."""
+    files, root = _file_system(url)
+    if files.isfile(root):
+        return [Path(url)]
+    below: dict[tuple[str, ...], list[str]] = {}
+    for name in files.find(root):
+        inner = PurePosixPath(name).relative_to(PurePosixPath(root))
+        if not any(part.startswith(".") for part in inner.parts):
+            below.setdefault(inner.parts[:-1], []).append(inner.name)
+    return [Path(url, *parts, name) for parts in sorted(below) for name in run_names(sorted(below[parts]))]
+
+
+@contextmanager
+def local_files(url: str) -> Iterator[Path]:
+    """Yield the path of a copy of a run's file, with the copy of its other file beside it. Raises FileNotFoundError."""
+    files, place = _file_system(url)
+    name, parent = PurePosixPath(place).name, PurePosixPath(place).parent
+    others = {journal_path_for(Path(name)).name, document_path_for(Path(name)).name} - {name}
+    with tempfile.TemporaryDirectory() as temporary:
+        files.get_file(place, str(Path(temporary, name)))
+        for other in others:
+            with suppress(FileNotFoundError):
+                files.get_file(str(parent / other), str(Path(temporary, other)))
+        yield Path(temporary, name)
+
+
+def load_remote(path: Path, url: str) -> Trajectory:
+    """Load the run at an address. Raises what `load` raises."""
+    with local_files(url) as local:
+        try:
+            return replace(load(local), path=path)
+        except TraceRecorderError as error:
+            raise type(error)(str(error).replace(str(local), str(path))) from None
+
+
+@contextmanager
+def remote_output(url: str, *, force: bool) -> Iterator[Path]:
+    """Yield a path for a file or a directory, which is copied to an address when the block ends, each file as a whole.
+
+    Raises FileExistsError if something is there, and is not to be replaced.
+    """
+    files, root = _file_system(url)
+    if files.exists(root) and not force:
+        raise FileExistsError(f"{url} exists: give another -o, or --force to replace it")
+    with tempfile.TemporaryDirectory() as temporary:
+        made = Path(temporary, PurePosixPath(root).name or "out")
+        yield made
+        for path in sorted(one for one in (made, *made.rglob("*")) if one.is_file()):
+            target = PurePosixPath(root, *path.relative_to(made).parts)
+            files.makedirs(str(target.parent), exist_ok=True)
+            files.put_file(str(path), str(target))
+
+
+def _file_system(url: str) -> tuple[Any, str]:
+    try:
+        found: tuple[Any, str] = import_module("fsspec.core").url_to_fs(url)
+    except ImportError as error:
+        scheme = url.partition(":")[0]
+        raise MissingExtraError(f"{url} needs fsspec with its package for {scheme}: pip install fsspec") from error
+    return found
