@@ -10,6 +10,7 @@ import asyncio
 import json
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 from inspect_scout import Transcript, TranscriptContent, transcripts_db
@@ -50,6 +51,10 @@ validating.take("the transcripts", validate)
 reader = Reader("Inspect Scout: transcripts with their messages", "runs", "inspect_scout", "inspect_ai")
 read: dict[str, Transcript] = {}
 reader.take("the database", lambda: read.update(asyncio.run(transcripts())))
+ids = Counter(cells_of(run, "transcripts")["transcript_id"][0] for _, run in runs())
 for _, each in runs():
+    if ids[cells_of(each, "transcripts")["transcript_id"][0]] > 1:
+        reader.pass_over("copies of a run, which have its id")
+        continue
     reader.take(str(each.path), lambda each=each: compare(each, read))
 finish(validating, reader)

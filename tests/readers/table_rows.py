@@ -69,7 +69,7 @@ def plain(value: Any) -> Any:
         return value.astimezone(UTC)
     if isinstance(value, dict):
         members = {name: plain(member) for name, member in value.items()}
-        return {name: member for name, member in members.items() if member not in {None, False}}
+        return {name: member for name, member in members.items() if member not in {None, False}} or None
     if isinstance(value, list | tuple):
         elements = [plain(one) for one in value]
         named = elements and all(isinstance(one, dict) and one.keys() <= {"name", "value"} for one in elements)

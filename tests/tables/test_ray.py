@@ -42,9 +42,11 @@ def runs(tmp_path: Path) -> Path:
         recorded(tmp_path / "runs" / f"run{number:02}.json", f"answer {number}", success=number % 3 > 0)
     (tmp_path / "runs" / "damaged.json").write_text("{")
     (tmp_path / "runs" / "foreign.json").write_text('{"a": 1}')
+    (tmp_path / "nodes").mkdir()
     (tmp_path / "rewards.py").write_text(
-        "import time\n\ndef slow(trajectory):\n    time.sleep(0.2)\n"
-        "    return len(trajectory.llm_interactions[0].response.content)\n"
+        "import time\nfrom pathlib import Path\nimport ray\n\ndef slow(trajectory):\n"
+        f"    Path({str(tmp_path / 'nodes')!r}, ray.get_runtime_context().get_node_id()).touch()\n"
+        "    time.sleep(0.3)\n    return len(trajectory.llm_interactions[0].response.content)\n"
     )
     return tmp_path / "runs"
 
@@ -88,13 +90,23 @@ def test_a_node_that_is_killed_changes_nothing(cluster: Any, runs: Path, tmp_pat
     """Each run has its reward once; scoring that is taken up again adds none."""
     node = cluster.add_node(num_cpus=2)
     cluster.wait_for_nodes()
-    killer = threading.Thread(target=lambda: (time.sleep(4), cluster.remove_node(node, allow_graceful=False)))
+    killed: list[bool] = []
+
+    def kill() -> None:
+        deadline = time.monotonic() + 120
+        while not (tmp_path / "nodes" / node.node_id).exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        killed.append((tmp_path / "nodes" / node.node_id).exists())
+        cluster.remove_node(node, allow_graceful=False)
+
+    killer = threading.Thread(target=kill)
     killer.start()
     result = by_ray(cluster, "score", runs, "--reward", f"{tmp_path / 'rewards.py'}:slow")
     killer.join()
     again = by_ray(cluster, "score", runs, "--reward", f"{tmp_path / 'rewards.py'}:slow")
 
     rewards = [[(one.name, one.value) for one in load(path).rewards] for path in sorted(runs.glob("run*.json"))]
+    assert killed == [True]
     assert rewards == [[("slow", float(len(f"answer {number}")))] for number in range(40)]
     assert (result.exit_code, again.exit_code) == (1, 1)
     assert "scored 40 of 42 runs" in result.stdout

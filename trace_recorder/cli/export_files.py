@@ -174,18 +174,23 @@ class Export:
         directory.mkdir(parents=True, exist_ok=True)
         names = unique_names(runs, ["metadata"] if self.metadata else [])
         given, tasks = self.conversion, [*zip(runs, names, strict=True)]
-        if self.engine.repeats_tasks:
-            tasks = [task for task in tasks if given.resume or self._is_free(directory, task)]
+        refused: dict[tuple[Path, str], str] = {}
+        if self.engine.repeats_tasks and not given.resume:  # a task that is repeated finds files of its own
             given = replace(given, resume=True)
-        for _ in self._outcomes(partial(export_files, given, directory), tasks):
-            pass  # it is counted, and on file
+            refused = {task: why for task in tasks if (why := self._refusal(directory, task))}
+        free = [task for task in tasks if task not in refused]
+        outcomes = self._outcomes(partial(export_files, given, directory), free)
+        for task in tasks:
+            if task in refused:
+                self.total.failed.append(refused[task])
+            else:
+                next(outcomes)  # it is counted, and on file
+        next(outcomes, None)
         self._write_metadata(directory / "metadata.json")
 
-    def _is_free(self, directory: Path, task: tuple[Path, str]) -> bool:
-        """Whether the file of a run may be written. If not, that is reported."""
-        refused = try_call(partial(check_target, self.conversion, directory, task), str)
-        self.total.failed += [refused] if refused else []
-        return not refused
+    def _refusal(self, directory: Path, task: tuple[Path, str]) -> str | None:
+        """Return why the first file of a run may not be written; None if it may."""
+        return try_call(partial(check_target, self.conversion, directory, task), str)
 
     def _tables(self, runs: Sequence[Path], directory: Path) -> None:
         """Write the rows of all runs into the files of tables, or the rows of the runs that are not there yet."""
