@@ -241,3 +241,19 @@ def test_one_run_is_in_memory_at_a_time(name: str, tmp_path: Path) -> None:
     )
 
     assert (len(there), {*there}) == (5, {there[0]})
+
+
+def test_an_export_of_files_goes_on(runs: Path, tmp_path: Path) -> None:
+    """A file that is there with the same content is left, and one with another content is refused."""
+    out = tmp_path / "out"
+    assert invoke("export", runs, "-f", "trae", "-o", out).exit_code == 0
+    (out / "run1.json").unlink()
+    before = (out / "run0.json").stat().st_mtime_ns
+    again = invoke("export", runs, "-f", "trae", "-o", out, "--resume")
+    left = (out / "run0.json").stat().st_mtime_ns == before
+    (out / "run2.json").write_text("mine")
+    refused = invoke("export", runs, "-f", "trae", "-o", out, "--resume")
+
+    assert (again.exit_code, left, (out / "run1.json").exists()) == (0, True, True)
+    assert (refused.exit_code, (out / "run2.json").read_text()) == (1, "mine")
+    assert "run2.json exists" in refused.stderr

@@ -148,7 +148,7 @@ def test_misuse_is_reported(tmp_path: Path) -> None:
     assert invoke("export", run, "-f", "parquet").exit_code == 2
     assert invoke("export", run, "-f", "parquet", "-o", run).exit_code == 2
     assert invoke("export", run, "-f", "parquet", "-o", tmp_path / "o", "--form", "no").exit_code == 1
-    assert invoke("export", run, "-f", "trae", "-o", tmp_path / "o", "--resume").exit_code == 2
+    assert invoke("export", run, "-f", "openai", "-o", tmp_path / "o", "--resume").exit_code == 2
 
 
 def test_scout_gets_its_columns(runs: list[Trajectory], tmp_path: Path) -> None:
