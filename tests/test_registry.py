@@ -87,7 +87,7 @@ READING = {
     "diff": (("run.json", "run.json"), ""),
     "grep": (("There", "run.json"), "There"),
     "find": (("There", "run.json"), "run.json"),
-    "index": ((".",), "1 run in the index"),
+    "index": ((".",), "in the index"),
     "sql": (("select content from messages", "run.json"), "There"),
     "find": (("There", "run.json"), "run.json"),
     "index": ((".",), "in the index"),
