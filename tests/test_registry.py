@@ -86,8 +86,6 @@ READING = {
     "stats": (("run.json",), "echo/e1"),
     "diff": (("run.json", "run.json"), ""),
     "grep": (("There", "run.json"), "There"),
-    "find": (("There", "run.json"), "run.json"),
-    "index": ((".",), "in the index"),
     "sql": (("select content from messages", "run.json"), "There"),
     "find": (("There", "run.json"), "run.json"),
     "index": ((".",), "in the index"),
