@@ -81,6 +81,42 @@ def test_each_event_of_a_stream_is_passed_on_at_once(proxy: RunningProxy, server
     assert (received[0], b"".join(received)) == (first, b"".join(CHAT_STREAM))
 
 
+def test_a_client_that_expects_100_is_told_to_go_on(proxy: RunningProxy, server: Server) -> None:
+    """As curl does with a large body, which it sends only then; two requests are sent over one connection."""
+    head = f"POST {PATH} HTTP/1.1\r\nHost: {proxy.url.removeprefix('http://')}\r\nContent-Length: {len(BODY)}\r\n"
+    with socket.create_connection(("127.0.0.1", int(proxy.url.rpartition(":")[2])), timeout=60) as connection:
+        file = connection.makefile("rb")
+        for _ in range(2):
+            connection.sendall(f"{head}Expect: 100-continue\r\n\r\n".encode())
+            assert (file.readline()[:12], file.readline()) == (b"HTTP/1.1 100", b"\r\n")
+            connection.sendall(BODY)
+            assert file.readline()[:12] == b"HTTP/1.1 200"
+            while (line := file.readline()) != b"0\r\n":
+                assert line
+            file.readline()
+    assert [("expect" in headers, body) for _, headers, body in server.requests] == [(False, BODY)] * 2
+
+
+def test_a_large_request_passes_as_it_is(proxy: RunningProxy, server: Server) -> None:
+    """Four megabytes, of which a client of Python sends pieces."""
+    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "0123456789 " * 400_000}]}).encode()
+    httpx.post(proxy.url + PATH, content=body)
+    assert [body for _, _, body in server.requests] == [body]
+    assert proxy.runs()[0].llm_interactions[0].raw_request == json.loads(body)
+
+
+def test_a_slow_reader_has_the_whole_stream(proxy: RunningProxy, server: Server) -> None:
+    """It reads nothing until more has come than fits into the buffers on the way."""
+    filler = b": " + b"x" * 100_000 + b"\n\n"
+    chunks = [*[filler] * 100, *CHAT_STREAM]
+    server.answers[:] = [stream(*chunks)]
+    with httpx.stream("POST", proxy.url + PATH, content=BODY) as response:
+        time.sleep(0.3)
+        received = b"".join(response.iter_raw())
+    assert received == b"".join(chunks)
+    assert proxy.runs()[0].llm_interactions[0].raw_stream == received.decode()
+
+
 @pytest.mark.parametrize("status", [204, 301, 400, 401, 429, 500, 529])
 def test_a_status_passes_with_its_body(proxy: RunningProxy, server: Server, status: int) -> None:
     """No redirect is followed, and nothing is tried again."""
