@@ -9,59 +9,17 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
-from types import FrameType
 
 import pytest
 
 from tests.chat_calls import Answer, asked, call, said, streamed
-from tests.faults.test_signals import handling
-from tests.processes import ROOT
+from tests.faults.late_errors import LateError, Place, handling, places_of, profiled, raise_late
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.validate import validate
 from trace_recorder.signal_handlers import ours, suppress
-
-PACKAGE = str(ROOT / "trace_recorder")
-Place = tuple[str, int]
-
-
-class LateSystemError(TimeoutError, ConnectionError, FileNotFoundError, FileExistsError, BlockingIOError):
-    """An OSError of all kinds."""
-
-
-class LateError(LateSystemError, ValueError, KeyError, IndexError, RuntimeError, TypeError):
-    """An exception of every type that a clause of ours names, at once."""
-
-
-def raise_late(_: int, __: FrameType | None) -> None:
-    """The handler."""
-    raise LateError("too late")
-
-
-@contextmanager
-def profiled(act: Callable[[Place], None]) -> Iterator[None]:
-    """Act at each place of the package at which Python runs handlers."""
-
-    def profile(frame: FrameType, event: str, _: object) -> None:
-        if event in {"call", "c_return"} and frame.f_code.co_filename.startswith(PACKAGE):
-            act((frame.f_code.co_filename, frame.f_lineno))
-
-    sys.setprofile(profile)
-    try:
-        yield
-    finally:
-        sys.setprofile(None)
-
-
-def places_of(act: Callable[[], object]) -> set[Place]:
-    """The places that are passed while something is done."""
-    found: set[Place] = set()
-    with profiled(found.add):
-        act()
-    return found
 
 
 def reaches_the_agent(act: Callable[[], object], place: Place) -> bool:

@@ -7,8 +7,8 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -18,6 +18,7 @@ import httpx
 import pytest
 
 from tests.chat_calls import CHAT, Answer, Wire, asked, call, said, streamed
+from tests.faults.late_errors import handling
 from tests.faults.unlucky import limit as system_limit
 from tests.journals import TIME
 from trace_recorder import TrajectoryRecorder, load
@@ -55,16 +56,6 @@ HANDLERS: dict[str, Callable[[int, FrameType | None], None]] = {
     "object": Limit(),
     "partial": partial(limit),
 }
-
-
-@contextmanager
-def handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Have a handler for a signal for a while."""
-    before = signal.signal(signal.SIGUSR1, handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGUSR1, before)
 
 
 def signalled() -> None:

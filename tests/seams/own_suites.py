@@ -41,7 +41,7 @@ SUITES = {
     ),
     "aiobotocore": (
         *("tests/test_basic_s3.py", "tests/test_eventstreams.py", "tests/test_httpsession.py"),
-        *("tests/test_mock_server.py", "tests/test_proxy.py", "tests/test_response.py", "tests/test_sqs.py"),
+        *("tests/test_proxy.py", "tests/test_response.py", "-k", "asyncio"),
     ),
 }
 """By a library: the parts of its suite that send requests by it, and options of pytest that they need."""
@@ -68,7 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def run(library: str, source: Path, recorded: Path | None, more: list[str]) -> dict[str, set[str]]:
     """Run a suite. Return the names of its tests by how they ended."""
     report = source / f"{'plain' if recorded is None else 'recorded'}.xml"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junit-xml={report}"]
+    command = [sys.executable, "-m", "pytest", "-q", f"--junit-xml={report}"]
     environment = {**os.environ, "PYTHONPATH": str(source)}  # its package `tests` is another than ours
     if recorded is not None:
         environment[RECORDING] = str(recorded)

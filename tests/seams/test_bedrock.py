@@ -204,6 +204,8 @@ def test_anthropic_s_client_for_bedrock(tmp_path: Path) -> None:
 
     assert (said, again) == (["Grü", "ße"], ["Grü", "ße"])
     assert only_call(path).response.content == "Grüße"
+    assert server.requests[0][1]["authorization"].startswith("AWS4-HMAC-SHA256")
+    assert "AWS4-HMAC" not in path.with_suffix(".jsonl").read_text()
 
 
 def test_an_instrumented_process_records_boto3(tmp_path: Path) -> None:

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from tests.capture.server import CHAT_STREAM, SILENCE, Answer, chat_chunk, serving, stream
-from tests.faults.test_late_exceptions import LateError, Place, places_of, profiled, raise_late
-from tests.faults.test_signals import handling
+from tests.faults.late_errors import LateError, Place, handling, places_of, profiled, raise_late
 from tests.isolation.hooks import HOOKS, BrokenError, Hook
 from tests.isolation.outcomes import in_all
 from tests.seams.callers import LIBRARIES, Aiohttp, Library, body_of

@@ -236,6 +236,25 @@ def test_an_instrumented_process_records_any_client(tmp_path: Path, kind: type[L
     assert len(load(tmp_path / "a.json").llm_interactions) == 2
 
 
+@each_library
+def test_an_address_that_no_reader_knows_is_a_gap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Library]
+) -> None:
+    """A request to a model's host that is not understood is noted once, by the host alone."""
+    with serving(plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "a.json", strict=True) as recorder:
+        url = server.url.replace("127.0.0.1", "localhost")
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{url}/v1")
+        library = kind()
+        client = recorder.wrap(library.client())
+        for path in ("/v1/images/generations", PATH, "/v1/audio/speech"):
+            library.post(client, url + path, json.dumps(ASK).encode())
+        library.close(client)
+    run = load(tmp_path / "a.json")
+
+    assert [gap.what for gap in run.gaps] == ["record a request to localhost"]
+    assert len(run.llm_interactions) == 1
+
+
 @pytest.mark.skipif("urllib3" not in LIBRARIES, reason="aiohttp has an environment of its own")
 @pytest.mark.parametrize("by_requests", [True, False], ids=["requests", "urllib3"])
 def test_what_urllib3_retries_is_one_call(tmp_path: Path, *, by_requests: bool) -> None:
