@@ -21,6 +21,8 @@ from tests.isolation.outcomes import in_all
 from tests.seams.callers import LIBRARIES, Aiohttp, Library, body_of
 from tests.seams.test_seams import ANSWERS, PATH
 from trace_recorder import TrajectoryRecorder, load, wrap
+from trace_recorder.capture.method_seams import bound_here
+from trace_recorder.capture.seam import request_in_progress
 from trace_recorder.derive.validate import validate
 
 pytestmark = [
@@ -110,6 +112,7 @@ def test_no_exception_of_a_handler_is_swallowed(tmp_path: Path, kind: type[Libra
         act()
         places = [place for place in sorted(places_of(act)) if place[0].removesuffix(".py").endswith(SEAMS)]
         swallowed = [place for place in places if swallows(place)]
+        assert (bound_here.get(), request_in_progress.get()) == (None, None)  # else calls of other clients are lost
         act()
         library.close(client)
     last = load(path).llm_interactions[-1]

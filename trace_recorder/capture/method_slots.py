@@ -160,16 +160,16 @@ def _bound_method(client: object, method: str, here: Bound, original: Any) -> An
 
     def send(*arguments: Any, **named: Any) -> Any:
         before = bound_here.get()
-        bound_here.set(here)
         try:
+            bound_here.set(here)  # inside: an exception of a signal's handler that comes with it must undo it
             return call(*arguments, **named)
         finally:
             bound_here.set(before)
 
     async def send_async(*arguments: Any, **named: Any) -> Any:
         before = bound_here.get()
-        bound_here.set(here)
         try:
+            bound_here.set(here)  # inside: an exception of a signal's handler that comes with it must undo it
             return await call(*arguments, **named)
         finally:
             bound_here.set(before)  # no reset: a coroutine may be closed in another context
