@@ -1,7 +1,8 @@
 """The dialects, the import formats and the export formats by name.
 
 Each is one record in a module of its own, which is imported when the record is asked for. To add one to the package,
-add its module and a row here. A program adds one of its own by one call: `DIALECTS.register(record)`.
+add its module and a row here. A module with several records has the name of each behind a colon. A program adds one of
+its own by one call: `DIALECTS.register(record)`.
 """
 
 from __future__ import annotations
@@ -46,8 +47,9 @@ class Records(Mapping[str, R]):
     def __getitem__(self, name: str) -> R:
         found = self._registered.get(name) or self._imported.get(name)
         if found is None:
-            module = import_module(".".join(filter(None, ("trace_recorder", self._room, self._modules[name]))))
-            found = self._imported[name] = getattr(module, self._attribute)
+            place, _, attribute = self._modules[name].partition(":")
+            module = import_module(".".join(filter(None, ("trace_recorder", self._room, place))))
+            found = self._imported[name] = getattr(module, attribute or self._attribute)
         return found
 
     def __contains__(self, name: object) -> bool:
@@ -141,7 +143,10 @@ IMPORT_FORMATS: Records[Any] = Records(
         "hierarchy": "hierarchy",
         "harbor-traces": "harbor_traces",
         "anthropic-history": "anthropic_history",
-        "chat-messages": "chat_messages",  # the last: other formats have such lists in them
+        "chat-messages": "chat_messages",  # behind those that have such lists in them
+        "atif": "documents:ATIF",
+        "trae-agent": "documents:TRAE_AGENT",
+        "document": "documents:DOCUMENT",
     },
 )
 """The formats of other tools (`imports/foreign/import_format.py`), in the order in which they are asked."""

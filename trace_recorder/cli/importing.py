@@ -13,7 +13,7 @@ from trace_recorder.cli.progress import Progress
 from trace_recorder.cli.read_files import UnreadableError, error_message
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.guard import try_call
-from trace_recorder.imports.foreign.any_file import is_own, recognized
+from trace_recorder.imports.foreign.formats import format_of
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.services.traces import TraceService
 from trace_recorder.recording.imported_runs import Imported, import_file, import_traces
@@ -136,8 +136,7 @@ def _is_temporary(name: str) -> bool:
 
 def _is_foreign(source: Source) -> bool:
     """Whether a file in a directory is a run of another tool. One that cannot be read is none."""
-    found = try_call(partial(recognized, source), lambda _: None)
-    return found is not None and (found != "document" or not is_own(source.path))
+    return try_call(partial(format_of, source), lambda _: None) is not None
 
 
 def _state(path: Path) -> tuple[int, int]:

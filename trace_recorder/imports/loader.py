@@ -88,7 +88,7 @@ def load_each(path: Path) -> Iterator[Trajectory]:
     if source.head.lstrip(b"\xef\xbb\xbf{ \r\n\t").startswith(_DOCUMENT_BEGIN):  # ours may be of any length
         source.max_document_bytes = source.max_values = sys.maxsize
     try:
-        own = _load_own(source)
+        own = load_own(source)
     except NotOwnError as error:
         refused = error.with_traceback(None)  # its frames would keep what was read
     else:
@@ -97,7 +97,7 @@ def load_each(path: Path) -> Iterator[Trajectory]:
     yield from _load_foreign(source, refused)
 
 
-def _load_own(source: _Source) -> Trajectory:
+def load_own(source: _Source) -> Trajectory:
     """Load a journal, a document or ATIF. Raises NotOwnError if the file is none of these."""
     path = source.path
     journal_path = journal_path_for(path)
@@ -150,10 +150,10 @@ def foreign_format(path: Path) -> str | None:
     """
     source = import_module("trace_recorder.imports.foreign.source").Source(path)
     try:
-        _load_own(source)
+        load_own(source)
     except NotOwnError:
         found: str | None = import_module("trace_recorder.imports.foreign.formats").format_of(source)
-        return found
+        return None if found == "document" else found
     except TrajectoryFormatError:
         return None
     return None

@@ -20,7 +20,8 @@ from random import Random
 from tests.imports.foreign.files import DIRECTORY, produced_files
 from tests.secrets.corpus import Key, keys
 from trace_recorder import TrajectoryFormatError
-from trace_recorder.imports.foreign.any_file import recognized, runs_in
+from trace_recorder.imports.foreign.documents import runs_in
+from trace_recorder.imports.foreign.formats import format_of
 from trace_recorder.imports.foreign.layout import journal_lines
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.loader import load_lines
@@ -38,7 +39,7 @@ def corpus() -> list[Path]:
     """Return the real and the produced files in a format that is read, as far as they are small enough."""
     real = sorted(path for path in DIRECTORY.glob("**/*") if path.is_file() and path.suffix != ".md")
     files = [path for path in (*real, *produced_files()) if path.stat().st_size < MAX_BYTES]
-    return [path for path in files if recognized(Source(path)) is not None]
+    return [path for path in files if format_of(Source(path)) is not None]
 
 
 def damaged(data: bytes, random: Random) -> bytes:

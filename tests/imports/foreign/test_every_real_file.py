@@ -10,7 +10,8 @@ import pytest
 from tests.imports.foreign.files import check_run, real_files
 from trace_recorder import TrajectoryFormatError
 from trace_recorder.errors import EmptyTrajectoryError
-from trace_recorder.imports.foreign.any_file import recognized, runs_in
+from trace_recorder.imports.foreign.documents import runs_in
+from trace_recorder.imports.foreign.formats import format_of
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.export_format import EXPORT_FORMATS, OutputPlace
@@ -30,7 +31,7 @@ _TOOLS = (
 def test_each_run_is_valid_and_can_be_exported(tool: str, tmp_path: Path) -> None:
     read = 0
     for path in real_files(f"{tool}/**/*"):
-        if recognized(Source(path)) is None:
+        if format_of(Source(path)) is None:
             continue
         if path.name in _EMPTY:
             with pytest.raises(TrajectoryFormatError, match="no sample"):

@@ -14,7 +14,8 @@ from tests.counting import calls
 from tests.imports.foreign.files import PRODUCED, check_run, produced_files, real_files
 from tests.imports.foreign.fuzzing import one
 from tests.imports.foreign.test_every_real_file import check_exports
-from trace_recorder.imports.foreign.any_file import recognized, runs_in
+from trace_recorder.imports.foreign.documents import runs_in
+from trace_recorder.imports.foreign.formats import format_of
 from trace_recorder.imports.foreign.layout import journal_lines
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.messages import Payload
@@ -26,12 +27,12 @@ _OF_REAL_FILES = {"claude-code", "gemini-stream"}
 
 
 def test_each_file_is_recognised_as_what_its_folder_says() -> None:
-    found = {path.relative_to(PRODUCED).as_posix(): recognized(Source(path)) for path in produced_files()}
+    found = {path.relative_to(PRODUCED).as_posix(): format_of(Source(path)) for path in produced_files()}
     assert found == {name: name.partition("/")[0] for name in found}
 
 
 def test_no_real_file_is_taken_for_one_of_these_formats() -> None:
-    taken = {path.as_posix(): recognized(Source(path)) for path in real_files("**/*")}
+    taken = {path.as_posix(): format_of(Source(path)) for path in real_files("**/*")}
     assert {path: name for path, name in taken.items() if name in {*FOLDERS} - _OF_REAL_FILES} == {}
 
 

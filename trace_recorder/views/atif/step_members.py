@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from trace_recorder.imports.atif.extra_members import DIALECT, EXTRA_KEY, effort_of, kept_in
+from trace_recorder.imports.atif.extra_members import EXTRA_KEY, effort_of, kept_in
 from trace_recorder.imports.atif.tool_steps import TOOL_STEP_FLAG
 from trace_recorder.imports.foreign.import_format import IMPORT_FORMATS
 from trace_recorder.values.llm_interaction import LLMInteraction
@@ -21,7 +21,7 @@ _SAMPLED = frozenset({"token_ids", "logprobs", "logprobsResult"})
 
 def recorded_after_answer(one: LLMInteraction) -> bool:
     """Whether a call has the time of its answer: those recorded by hand do, and those of other tools."""
-    return one.api in {None, DIALECT} or one.api in IMPORT_FORMATS
+    return one.api is None or one.api in IMPORT_FORMATS
 
 
 def tools_step(one: AgentStep, at: str | None, number: int = 0) -> dict[str, Payload]:

@@ -1,14 +1,14 @@
-"""The runs of any file that can be read: another tool's, ATIF, or a document whose journal is missing.
+"""Files that hold a whole run as one document: ATIF, Trae Agent's, and ours if its journal is missing.
 
-ATIF and documents are read as a `Trajectory` first; `described` turns that into the description of a run, so that a
-journal can be written of it too.
+They are read as a `Trajectory` first, as `load` reads them. `described` turns that into the description of a run, so
+that a journal can be written of it too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from operator import itemgetter
-from pathlib import Path
 
 from trace_recorder.clocks import parse_time
 from trace_recorder.errors import TrajectoryFormatError
@@ -16,6 +16,7 @@ from trace_recorder.imports.atif.document import is_atif
 from trace_recorder.imports.foreign.clocks import stated_time
 from trace_recorder.imports.foreign.formats import format_of, read_runs
 from trace_recorder.imports.foreign.histories import Histories
+from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import (
     Agent,
     Annotation,
@@ -29,42 +30,31 @@ from trace_recorder.imports.foreign.run import (
     ToolRun,
 )
 from trace_recorder.imports.foreign.source import Source
-from trace_recorder.imports.loader import load
+from trace_recorder.imports.loader import load, load_own
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.token_counts import WHOLE
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 
 _SUMMARY = "lakeview_summary"
 
 
-def recognized(source: Source) -> str | None:
-    """Return the name of the format of a file, ATIF and documents among them; None if it is none. Raises OSError."""
-    found = format_of(source)
-    if found is not None:
-        return found
-    document = source.document
-    if is_atif(document):
-        return "atif"
-    if not isinstance(document, dict) or "llm_interactions" not in document:
-        return None
-    return "trae-agent" if "schema_version" not in document else "document"
-
-
 def runs_in(source: Source) -> Iterator[ForeignRun]:
     """Yield the runs of a file. Raises TrajectoryFormatError where it is none, or is a journal of ours; OSError."""
-    if format_of(source) is not None:
-        yield from read_runs(source)
-        return
-    path = source.path
-    read = load(path)
-    if is_own(path):
-        raise TrajectoryFormatError(f"{path} is a run of trace_recorder already: copy its two files instead.")
-    yield described(read, recognized(source) or "document", path.name.partition(".")[0])
+    if format_of(source) is None:
+        load(source.path)
+        raise TrajectoryFormatError(f"{source.path} is a run of trace_recorder already: copy its two files instead.")
+    yield from read_runs(source)
 
 
-def is_own(path: Path) -> bool:
-    """Whether a file has a journal next to it, or is one."""
-    return journal_path_for(path).is_file()
+def _has_interactions(source: Source) -> bool:
+    """Whether a file is a document of a run that has no journal."""
+    document = source.document
+    return isinstance(document, dict) and "llm_interactions" in document and not journal_path_for(source.path).is_file()
+
+
+def _read_as(name: str, source: Source) -> Iterator[ForeignRun]:
+    yield described(load_own(source), name, source.path.name.partition(".")[0])
 
 
 def described(run: Trajectory, format_name: str, name: str) -> ForeignRun:
@@ -85,6 +75,26 @@ def described(run: Trajectory, format_name: str, name: str) -> ForeignRun:
         error=None if run.error is None else run.error.to_document(),
         metadata=dict(run.metadata),
     )
+
+
+ATIF = ImportFormat(
+    name="atif",
+    recognizes=lambda source: is_atif(source.document),
+    read=partial(_read_as, "atif"),
+    counting=WHOLE,
+)
+TRAE_AGENT = ImportFormat(
+    name="trae-agent",
+    recognizes=lambda source: _has_interactions(source) and "schema_version" not in source.document,
+    read=partial(_read_as, "trae-agent"),
+    counting=WHOLE,
+)
+DOCUMENT = ImportFormat(
+    name="document",
+    recognizes=lambda source: _has_interactions(source) and "schema_version" in source.document,
+    read=partial(_read_as, "document"),
+    counting=WHOLE,
+)
 
 
 class _Description:

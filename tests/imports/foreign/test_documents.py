@@ -10,7 +10,7 @@ import pytest
 from tests.cli.invoking import recorded
 from tests.imports.foreign.files import check_run, real_files
 from trace_recorder import TrajectoryFormatError, load
-from trace_recorder.imports.foreign.any_file import runs_in
+from trace_recorder.imports.foreign.documents import runs_in
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.messages import ToolCall
 from trace_recorder.values.trajectory import Trajectory
