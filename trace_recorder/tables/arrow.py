@@ -20,7 +20,7 @@ from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.version import __version__
 
 if TYPE_CHECKING:
-    import pyarrow  # type: ignore[import-untyped]
+    import pyarrow
 
 
 def to_arrow(runs: Runs, of: Of = "calls") -> pyarrow.Table:

@@ -25,7 +25,7 @@ from trace_recorder.views.export_format import ExportFormat
 from trace_recorder.views.view import LeftOut, view
 
 if TYPE_CHECKING:
-    import pyarrow  # type: ignore[import-untyped]
+    import pyarrow
 
 Batches = Mapping[TableName, "pyarrow.RecordBatch"]
 """The rows of a run in each table."""

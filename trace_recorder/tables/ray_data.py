@@ -30,7 +30,7 @@ from trace_recorder.tables.dataframes import check_table
 from trace_recorder.tables.remote_files import load_remote, remote_runs, url_of
 
 if TYPE_CHECKING:
-    import ray.data  # type: ignore[import-not-found]
+    import ray.data
 
 T = TypeVar("T")
 R = TypeVar("R")
