@@ -53,6 +53,8 @@ class WholeDocument:
         self._status = status
         self._look = look
         self._has_long_strings = False
+        self.journal_bytes = 0
+        """How many bytes of the journal were read."""
         self._fold = self._read(JournalFile(journal))
         self.records = self._fold.run.records
         self.damage = self._fold.run.damage
@@ -102,11 +104,12 @@ class WholeDocument:
             fold.read_pending()
             fold.match_tools()
             fold.put_away()
+            offset += whole
             if len(data) < size:
                 break
-            offset += whole
             size = MAX_UNINTERRUPTED_CHARS if whole else size * 2
             self._pause()
+        self.journal_bytes = offset
         return fold
 
     def _pause(self) -> None:

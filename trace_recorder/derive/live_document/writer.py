@@ -106,9 +106,7 @@ class DocumentWriter:
             self._write_requested(self._go_on)
 
     def write_in_thread(self) -> None:
-        """Write the document, unless a caller waits to write it."""
-        if self._closed:
-            return
+        """Write the document, unless a caller waits to write it, or has written it for the last time."""
         try:
             with self._guarded:
                 self._write_requested(self._give_way)
@@ -129,14 +127,18 @@ class DocumentWriter:
             return
         with self._lock:
             while self._requested:
-                self._requested = False
-                look()
-                self._write(look)
+                try:
+                    self._requested = False
+                    look()
+                    self._write(look)
+                except BaseException:
+                    self._requested = True  # it may have been that of a caller who waits for the lock, and writes now
+                    raise
 
     def _write(self, look: Callable[[], None]) -> None:
         if not self._in_place():
             raise FileNotFoundError(f"{self._journal} has been moved or removed; its document is not written")
-        began, end = time.thread_time(), self._journal_end
+        began = time.thread_time()
         document = WholeDocument(self._journal, self._history, limits=self.limits, look=look)
         if document.damage == self._damage and document.records >= self._records:
             document.write(self._path, sync=self._sync)
@@ -145,14 +147,14 @@ class DocumentWriter:
         self._damage, self._records = document.damage, document.records
         if document.history == "delta":
             self._history = "delta"
-        self._cost_of_byte = (time.thread_time() - began) / max(end, 1)
+        self._cost_of_byte = (time.thread_time() - began) / max(document.journal_bytes, 1)
 
     def _go_on(self) -> None:
         """The thread need not give way any more: its caller is writing."""
         self._caller_waits = False
 
     def _give_way(self) -> None:
-        if self._caller_waits:
+        if self._caller_waits or self._closed:
             raise _OvertakenError
 
     def write_aside(self, aside: Path) -> None:

@@ -1,0 +1,95 @@
+"""A caller and the thread that write one document at once: neither loses what the other wants to show."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+from tests.journals import journal_of
+from trace_recorder.derive.live_document.limits import DEFAULT_LIMITS
+from trace_recorder.derive.live_document.writer import DocumentWriter
+
+FIRST = journal_of(("start", {"task": "t"}))
+BOTH = journal_of(("start", {"task": "t"}), ("annotation", {"key": "k", "value": "x" * 50_000}))
+
+
+def writer_of(
+    journal: Path, path: Path, guarded: AbstractContextManager[object, bool | None] | None = None
+) -> DocumentWriter:
+    return DocumentWriter(
+        journal, path, "auto", guarded or nullcontext(), sync=False, in_place=lambda: True, limits=DEFAULT_LIMITS
+    )
+
+
+class Replaced(type(Path())):  # type: ignore[misc]
+    """The path of a document. When its content has been written, a caller has a new record, and wants to save it."""
+
+    caller: threading.Thread
+    journal: Path
+    writer: DocumentWriter
+
+    def __fspath__(self) -> str:
+        if not hasattr(self, "caller") and any(one.stat().st_size for one in self.journal.parent.glob(".*.tmp")):
+            self.caller = threading.Thread(target=self.writer.save)
+            self.journal.write_bytes(BOTH)
+            self.caller.start()
+            while not self.writer._requested:
+                time.sleep(0.001)
+        return str(super().__fspath__())
+
+
+def test_a_caller_who_comes_when_the_thread_has_just_written_has_the_record_in_the_document(tmp_path: Path) -> None:
+    path, journal = Replaced(tmp_path / "run.json"), tmp_path / "run.jsonl"
+    journal.write_bytes(FIRST)
+    path.journal, path.writer = journal, writer_of(journal, path)
+
+    path.writer.write_in_thread()
+
+    path.caller.join()
+    assert json.loads((tmp_path / "run.json").read_bytes())["journal_records"] == 2
+
+
+class Closing(AbstractContextManager[None, None]):
+    """A guard, in which a run ends that the thread is about to write. Its user then moves the document."""
+
+    writer: DocumentWriter
+    path: Path
+
+    def __enter__(self) -> None:
+        if not self.path.exists():
+            return
+        self.path.unlink()
+        caller = threading.Thread(target=self.writer.close)
+        caller.start()
+        caller.join()
+        self.path.unlink()
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+def test_a_document_is_not_written_after_the_end_of_its_run(tmp_path: Path) -> None:
+    guarded, path = Closing(), tmp_path / "run.json"
+    path.with_suffix(".jsonl").write_bytes(BOTH)
+    guarded.path, guarded.writer = path, writer_of(path.with_suffix(".jsonl"), path, guarded)
+    guarded.writer.save()
+
+    guarded.writer.write_in_thread()
+
+    assert not path.exists()
+
+
+def test_a_record_that_is_added_while_a_document_is_written_does_not_delay_the_next_for_hours(tmp_path: Path) -> None:
+    """The cost is that of the bytes which were read, and not of those which the journal was known to have."""
+    journal = tmp_path / "run.jsonl"
+    journal.write_bytes(BOTH)
+    writer = writer_of(journal, tmp_path / "run.json")
+    writer.is_due(1, at_once=True)
+    writer.save()
+
+    writer.is_due(len(BOTH), at_once=True)
+
+    assert writer.predicted_seconds() < 5
