@@ -38,6 +38,11 @@ CALLS = 20
 
 
 START_SECONDS = 120
+_OF_LITELLM = {
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
+}
+"""Without these it fetches prices, and does not start without a key."""
 
 
 @dataclass
@@ -134,28 +139,28 @@ def _peer(*command: str, port_option: str) -> Iterator[tuple[str, int]]:
         subprocess.Popen(
             [*command, port_option, str(port)],
             cwd=home,
-            env={**os.environ, "HOME": home},
+            env={**os.environ, **_OF_LITELLM, "HOME": home},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         ) as process,
     ):
         try:
-            _wait_for(port)
+            _wait_for(port, process)
             yield f"http://127.0.0.1:{port}", process.pid
         finally:
             process.terminate()
 
 
-def _wait_for(port: int) -> None:
+def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
     end = time.monotonic() + START_SECONDS
-    while time.monotonic() < end:
+    while time.monotonic() < end and process.poll() is None:
         try:
             socket.create_connection(("127.0.0.1", port), timeout=1).close()
         except OSError:
             time.sleep(0.2)
         else:
             return
-    raise TimeoutError(f"nothing listens at {port}")
+    raise TimeoutError(f"{process.args} does not listen at {port}")
 
 
 def _round(client: httpx.Client, contender: Contender) -> None:
