@@ -131,7 +131,7 @@ def _exports() -> Iterator[tuple[str, Act]]:
     for name, one in EXPORT_FORMATS.items():
         for form in (None, *one.forms):
             yield f"export {name} {form or ''}", _export(name, form, include_incomplete=False)
-        if one.trains:
+        if "include_incomplete" in one.options:
             yield f"export {name} with incomplete ones", _export(name, None, include_incomplete=True)
 
 
@@ -140,7 +140,8 @@ def _export(name: str, form: str | None, *, include_incomplete: bool) -> Act:
         view = EXPORT_FORMATS[name].with_options(form, include_incomplete=include_incomplete)
         with tempfile.TemporaryDirectory() as directory:
             made, _ = EXPORT_FORMATS[name].outputs(view, run, OutputPlace("run", Path(directory)))
-            return [value if isinstance(value, bytes) else _consumed(value) for _, value in made]
+            made_whole = bytes if EXPORT_FORMATS[name].kind != "tables" else object
+            return [value if isinstance(value, made_whole) else _consumed(value) for _, value in made]
 
     return export
 
@@ -173,7 +174,7 @@ ACTS: dict[str, Act] = {
     "diff": lambda run: json.dumps(diff(run, run).to_dict()),
     "raw calls": lambda run: raw_calls(run, steps_and_calls(run)),
     "preferences": lambda run: list(preference_pairs([run, run], lambda one: float(one is run))),
-    **{f"dataframe of {of}": partial(to_dataframe, of=of) for of in ("calls", "steps", "tool_calls")},
+    **{f"dataframe of {of}": partial(to_dataframe, of=of) for of in ("calls", "steps", "tool_calls", "messages")},
 }
 
 

@@ -1,0 +1,20 @@
+"""pyarrow, duckdb and Ray are extras: they are imported when a table, a query or a dataset is asked for."""
+
+from __future__ import annotations
+
+from tests.processes import python
+
+
+def test_nothing_imports_an_extra_before_it_is_needed() -> None:
+    """Neither the package, nor its commands, nor the modules of tables."""
+    done = python(
+        """
+        import sys
+        from trace_recorder import read_runs, to_arrow, to_dataframe
+        from trace_recorder.cli import commands
+        from trace_recorder.tables import parquet, ray_data, sql
+        print({"pyarrow", "duckdb", "ray", "fsspec", "pandas", "polars"} & sys.modules.keys())
+        """
+    )
+
+    assert (done.stdout, done.stderr) == ("set()\n", "")
