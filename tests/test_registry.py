@@ -90,8 +90,6 @@ READING = {
     "find": (("There", "run.json"), "run.json"),
     "index": ((".",), "in the index"),
     "validate": (("run.json",), "run.json"),
-    "find": (("calls>0 Hello", "run.json"), "run.json"),
-    "index": ((".",), "in the index"),
     "recover": (("run.json",), "run.json"),
     "score": (("run.json", "--reward", "reward.py:good"), "good"),
     "view": (("run.json", "-o", "page.html"), "wrote page.html"),

@@ -14,8 +14,8 @@ from datetime import datetime, timedelta
 from trace_recorder.catalog.fact_values import NUMBERS
 from trace_recorder.errors import QueryError
 
-_QUOTED = r'"(?>[^"]|"")*+"'
-_VALUE = rf'(?>{_QUOTED}|[^\s"])++'
+_QUOTED = r'"(?>(?:[^"]|"")*)"'
+_VALUE = rf'(?>(?:{_QUOTED}|[^\s"])+)'
 _TERM = re.compile(
     rf"(?P<not>-)?(?:(?P<field>[A-Za-z_]+)(?P<relation>:|~|[<>]=?|=)(?P<value>{_VALUE})|(?P<words>{_VALUE}))(?=\s|$)"
 )
