@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from tests.views.made import assistant, call, gave, run, system, use
+from tests.views import made
+from tests.views.made import assistant, call, gave, system, use
 from trace_recorder.cli.commands import app
+from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views import preference_pairs, to_openai_finetuning, to_trl, to_turns
 from trace_recorder.views.conversations.side_calls import side_calls_of
 from trace_recorder.views.left_out import SIDE_CALLS
@@ -22,6 +24,11 @@ QUOTA = call(["quota"], "#")
 FIRST = call([system("You help."), "q"], None, LS, **TOOLS)
 SECOND = call([system("You help."), "q", assistant(None, LS), gave("c1", "a")], "done", **TOOLS)
 SESSION = (QUOTA, TITLE, FIRST, SECOND)
+
+
+def run(*calls: Any, **root: Any) -> Trajectory:
+    """A run that the proxy recorded."""
+    return made.run(*calls, metadata={"session_from": "program"}, **root)
 
 
 def test_questions_beside_the_conversation_are_side_calls() -> None:
@@ -51,6 +58,12 @@ def test_questions_beside_the_conversation_are_side_calls() -> None:
 )
 def test_other_calls_without_tools_are_none(calls: tuple[Any, ...]) -> None:
     assert side_calls_of(run(*calls)) == frozenset()
+
+
+def test_a_run_of_an_agent_s_own_recorder_has_none() -> None:
+    """Its author knows which calls it makes: one without tools may be its plan."""
+    assert side_calls_of(made.run(*SESSION)) == frozenset()
+    assert answers(to_openai_finetuning(made.run(*SESSION))) == ["#", "Listing", "done"]
 
 
 def answers(rows: list[Any]) -> list[str]:

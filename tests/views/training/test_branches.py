@@ -16,7 +16,7 @@ def told(trajectory: Trajectory) -> list[list[str]]:
     """Each branch as its messages: role and content, with a star for what is to be learnt from."""
     return [
         [f"{line.message.role[0]}:{line.message.content}{'*' * line.new}" for line in branch.lines()]
-        for branch in branches(turns_of(trajectory))
+        for branch in branches(trajectory, turns_of(trajectory))
     ]
 
 
@@ -64,7 +64,7 @@ def test_thoughts_that_were_not_sent_back_are_in_the_branch() -> None:
     """An agent may leave the model's thoughts out of the history; they were recorded with the answer."""
     made = run(call(["q"], "a", response={"reasoning": "because"}), call(["q", assistant("a"), "more?"], "no"))
 
-    [branch] = branches(turns_of(made))
+    [branch] = branches(made, turns_of(made))
     assert [line.message.reasoning for line in branch.lines()] == [None, "because", None, None]
 
 
@@ -74,13 +74,16 @@ def test_tools_of_a_branch_are_told_once() -> None:
     first = call(["q"], "a", tools_available=["bash"], request={"tools": [old]})
     second = call(["q", assistant("a"), "?"], "b", tools_available=["bash"], request={"tools": [new]})
 
-    [branch] = branches(turns_of(run(first, second)))
+    made = run(first, second)
+    [branch] = branches(made, turns_of(made))
     assert [tool.description for tool in branch.tools()] == ["new"]
 
 
 def test_every_run_has_its_branches(trajectories: Mapping[str, Trajectory]) -> None:
     """How many turns are new in each branch of each run."""
-    assert {name: [len(branch.new) for branch in branches(turns_of(run))] for name, run in trajectories.items()} == {
+    assert {
+        name: [len(branch.new) for branch in branches(run, turns_of(run))] for name, run in trajectories.items()
+    } == {
         "tools": [4],
         "thinking": [2],
         "gemini": [2],

@@ -1,9 +1,9 @@
 """Side calls: questions of a program beside its conversation, such as for a title, the topic of a prompt, or its quota.
 
 No program states them on the wire (Claude Code 2.1, Codex 0.169, Gemini CLI 0.61 and opencode 1.18 do not), so they are
-derived. A captured call is one if three things hold. Its agent offers tools in other calls, and none in this one. No
-answer of a model is in its prompt. No other call continues it. So a call that summarizes the conversation is none, as
-that is in its prompt. A call that an agent recorded by hand is none, because it need not state its tools.
+derived. Only runs of the proxy have side calls: the author of an agent knows its calls, and a call that plans without
+tools is a part of the work. A call is a side call if three things hold. Its agent offers tools in other calls, and
+none in this call. No answer of a model is in its prompt. No other call continues it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from trace_recorder.views.conversations.call_chains import Turn, interactions_of
 from trace_recorder.views.conversations.chained_call import agent_key
 
 
-def side_calls(turns: Sequence[Turn]) -> frozenset[Turn]:
-    """Return the side calls among all turns of a run."""
+def side_calls(trajectory: Trajectory, turns: Sequence[Turn]) -> frozenset[Turn]:
+    """Return the side calls of a run, among all its turns."""
+    if not _is_of_proxy(trajectory):
+        return frozenset()
     with_tools = {agent_key(turn.interaction) for turn in turns if turn.tools}
     continued = {before for turn in turns for before in (turn.previous, turn.in_chain_of)}
     return frozenset(
@@ -32,12 +34,19 @@ def side_calls(turns: Sequence[Turn]) -> frozenset[Turn]:
 
 
 def side_calls_of(trajectory: Trajectory) -> frozenset[str]:
-    """Return the ids of the side calls of a run. Its conversations are read only if a call may be one."""
+    """Return the ids of the side calls of a run. Its conversations are read only if a call may be a side call."""
+    if not _is_of_proxy(trajectory):
+        return frozenset()
     calls = interactions_of(trajectory)
     without_tools = [one for one in calls if not one.tools]
     if len(without_tools) in {0, len(calls)} or not any(map(_asks_once, without_tools)):
         return frozenset()
-    return frozenset(turn.interaction.interaction_id for turn in side_calls(turns_of(trajectory)))
+    return frozenset(turn.interaction.interaction_id for turn in side_calls(trajectory, turns_of(trajectory)))
+
+
+def _is_of_proxy(trajectory: Trajectory) -> bool:
+    """Whether the proxy recorded the run: it states how it knew the session."""
+    return "session_from" in trajectory.metadata
 
 
 def _asks_once(one: LLMInteraction) -> bool:

@@ -117,7 +117,7 @@ def _turns(  # noqa: PLR0913, PLR0917 - those of `to_turns`
     count_unsupported_contents((one.turn for one in whole), left_out, carried)
     known = [one for one in whole if _is_known(one)]
     if not chosen.include_replayed:
-        beside = side_calls([one.turn for one in whole])
+        beside = side_calls(trajectory, [one.turn for one in whole])
         left_out.add(SIDE_CALLS, len(beside))
         left_out.add(REPLAYED, sum(not one.turn.was_made for one in known))
         known = [one for one in known if one.turn not in beside]

@@ -83,13 +83,13 @@ class Branch:
         return [*{tool.name: tool for turn in self.turns for tool in turn.tools}.values()]
 
 
-def branches(turns: Sequence[Turn], *, include_incomplete: bool = False) -> list[Branch]:
-    """Return the branches that turns make.
+def branches(trajectory: Trajectory, turns: Sequence[Turn], *, include_incomplete: bool = False) -> list[Branch]:
+    """Return the branches that the turns of a run make.
 
     With `include_incomplete`, every answer to a known prompt is a target if the call was made, also of a side call.
     """
     is_target = _is_known if include_incomplete else _is_faultless
-    beside = frozenset[Turn]() if include_incomplete else side_calls(turns)
+    beside = frozenset[Turn]() if include_incomplete else side_calls(trajectory, turns)
     covered: set[Turn] = set()
     found: list[Branch] = []
     for leaf in _leaves([turn for turn in turns if is_target(turn) and turn not in beside]):
@@ -145,7 +145,7 @@ def count_unlearned(
 ) -> None:
     """Count what no row of training data learns from: calls, by what is wrong with their answers, and other choices."""
     held = frozenset[Turn]().union(*(branch.new for branch in branches))
-    beside = side_calls(turns)
+    beside = side_calls(trajectory, turns)
     for turn in turns:
         if turn not in held:
             why = fault_of_turn(turn) or (SIDE_CALLS if turn in beside else None)

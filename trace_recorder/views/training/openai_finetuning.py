@@ -45,7 +45,7 @@ def to_openai_finetuning(
     `include_incomplete`.
     """
     turns = turns_of(trajectory)
-    found = branches(turns, include_incomplete=include_incomplete)
+    found = branches(trajectory, turns, include_incomplete=include_incomplete)
     count_unlearned(trajectory, turns, found, left_out)
     count_unsupported_contents(turns, left_out, _SUPPORTED)
     count(trajectory, left_out, SAMPLED, STEP_NOTES, REWARDS, ANNOTATIONS, GAPS)

@@ -50,7 +50,7 @@ def preference_pairs(
     for trajectory in trajectories:
         score = rewards_of(trajectory).get(reward) if isinstance(reward, str) else reward(trajectory)
         turns = turns_of(trajectory)
-        branch = _only_branch(turns, include_incomplete=include_incomplete)
+        branch = _only_branch(trajectory, turns, include_incomplete=include_incomplete)
         if score is None or branch is None:
             left_out.add("runs without the reward" if score is None else _why_no_branch(turns))
             continue
@@ -100,9 +100,9 @@ def _faults(turns: Iterable[Turn], branch: Branch) -> set[str]:
     return {fault for turn in answers if (fault := fault_of_turn(turn))}
 
 
-def _only_branch(turns: Sequence[Turn], *, include_incomplete: bool) -> Branch | None:
+def _only_branch(trajectory: Trajectory, turns: Sequence[Turn], *, include_incomplete: bool) -> Branch | None:
     """Return the branch of the agent that the run began with, if it has exactly one, other than separate calls."""
-    found = branches(turns, include_incomplete=include_incomplete)
+    found = branches(trajectory, turns, include_incomplete=include_incomplete)
     if not found:
         return None
     first = min(found, key=lambda branch: branch.turns[0].interaction.timestamp)

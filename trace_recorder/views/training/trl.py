@@ -64,7 +64,7 @@ def to_trl(
     they were recorded.
     """
     turns = turns_of(trajectory)
-    found = branches(turns, include_incomplete=include_incomplete)
+    found = branches(trajectory, turns, include_incomplete=include_incomplete)
     count_unlearned(trajectory, turns, found, left_out)
     if form not in _FORMS:
         raise ValueError(f"form={form!r}: one of {', '.join(_FORMS)}")
