@@ -76,7 +76,8 @@ class TurnsOnDemand:
 
 def interactions_of(trajectory: Trajectory) -> list[LLMInteraction]:
     """Return the calls that are conversations. Where no calls were recorded, each step is taken for one."""
-    calls = [one for one in trajectory.llm_interactions if not is_embedding(one.api)]
+    embeddings = {*filter(is_embedding, {one.api for one in trajectory.llm_interactions})}
+    calls = [one for one in trajectory.llm_interactions if one.api not in embeddings]
     if calls or trajectory.llm_interactions:
         return calls
     steps = enumerate(trajectory.agent_steps, start=1)
