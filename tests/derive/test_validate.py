@@ -108,6 +108,16 @@ def test_a_run_without_an_end_is_whole_so_far(tmp_path: Path) -> None:
     assert validate(in_flight(tmp_path)).findings == (GOES_ON, behind)
 
 
+@pytest.mark.parametrize("covered", [-1, 1.0, "1", None, True, {"__type__": "int", "repr": "1"}])
+def test_a_number_of_records_that_is_no_count_is_an_error(covered: Payload, tmp_path: Path) -> None:
+    path = captured(tmp_path).with_suffix(".json")
+    path.write_text(json.dumps({**json.loads(path.read_text()), "journal_records": covered}))
+
+    assert [(where, what.split(".")[0].split(":")[0]) for where, what in errors(validate(path))] == [
+        ("document", "journal_records")
+    ]
+
+
 @given(cut=st.integers(min_value=1, max_value=6000))
 def test_no_prefix_of_a_journal_is_in_error(cut: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Cut off at any byte after its first record, a journal has notes only: of its torn line, of the missing end."""

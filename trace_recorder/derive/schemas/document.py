@@ -295,4 +295,4 @@ class Document(Shape):
     rewards: list[Reward]
     gaps: list[Gap]
     history: History
-    journal_records: Integer = ABSENT
+    journal_records: Count = ABSENT
