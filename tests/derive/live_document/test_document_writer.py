@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 from tests.journals import journal_of
@@ -20,7 +21,13 @@ def writer_of(
     journal: Path, path: Path, guarded: AbstractContextManager[object, bool | None] | None = None
 ) -> DocumentWriter:
     return DocumentWriter(
-        journal, path, "auto", guarded or nullcontext(), sync=False, in_place=lambda: True, limits=DEFAULT_LIMITS
+        journal,
+        path,
+        "auto",
+        guarded or nullcontext(),
+        sync=False,
+        in_place=lambda: True,
+        limits=replace(DEFAULT_LIMITS, at_once_bytes=10**8),
     )
 
 
@@ -83,13 +90,27 @@ def test_a_document_is_not_written_after_the_end_of_its_run(tmp_path: Path) -> N
 
 
 def test_a_record_that_is_added_while_a_document_is_written_does_not_delay_the_next_for_hours(tmp_path: Path) -> None:
-    """The cost is that of the bytes which were read, and not of those which the journal was known to have."""
+    """The cost is that of the bytes that were read, however large the journal was before."""
+    journal, size = tmp_path / "run.jsonl", 4_000_000
+    journal.write_bytes(journal_of(("start", {"task": "x" * size})))
+    seconds = []
+    for known in (size, 1):
+        writer = writer_of(journal, tmp_path / "run.json")
+        writer.is_due(known, at_once=True)
+        writer.save()
+        writer.is_due(size, at_once=True)
+        seconds.append(writer.predicted_seconds())
+
+    assert seconds[1] < 8 * seconds[0]
+
+
+def test_a_large_record_after_a_small_document_does_not_delay_the_next_for_minutes(tmp_path: Path) -> None:
+    """To create a file costs more than the few bytes of a run that begins."""
     journal = tmp_path / "run.jsonl"
-    journal.write_bytes(BOTH)
+    journal.write_bytes(FIRST)
     writer = writer_of(journal, tmp_path / "run.json")
-    writer.is_due(1, at_once=True)
     writer.save()
 
-    writer.is_due(len(BOTH), at_once=True)
+    writer.is_due(10_000_000, at_once=True)
 
-    assert writer.predicted_seconds() < 5
+    assert writer.predicted_seconds() < 3

@@ -32,6 +32,9 @@ __records__ = True  # `guard.is_recording` looks for this name
 MIN_FREE_FRAMES = 500
 """How many frames must be free on the stack for a write in the calling thread."""
 
+_MIN_COUNTED_BYTES = 64 * 1024
+"""A smaller journal counts as this large: its document costs little more than creating a file, which does not grow."""
+
 
 class DocumentWriter:
     """Writes the document of one run. All methods may be called from any thread.
@@ -81,7 +84,7 @@ class DocumentWriter:
 
     def predicted_seconds(self) -> float:
         """Return how long the thread's processor will need for the next write, by the last one."""
-        return self._cost_of_byte * self._journal_end
+        return self._cost_of_byte * max(self._journal_end, _MIN_COUNTED_BYTES)
 
     def save(self) -> None:
         """Write the document now, in the calling thread."""
@@ -147,7 +150,7 @@ class DocumentWriter:
         self._damage, self._records = document.damage, document.records
         if document.history == "delta":
             self._history = "delta"
-        self._cost_of_byte = (time.thread_time() - began) / max(document.journal_bytes, 1)
+        self._cost_of_byte = (time.thread_time() - began) / max(document.journal_bytes, _MIN_COUNTED_BYTES)
 
     def _go_on(self) -> None:
         """The thread need not give way any more: its caller is writing."""
