@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from tests.derive.live_document.test_writer import wait_until
 from tests.journals import journal_of
 from trace_recorder.derive.live_document.limits import DEFAULT_LIMITS
 from trace_recorder.derive.live_document.writer import DocumentWriter
@@ -18,7 +22,10 @@ BOTH = journal_of(("start", {"task": "t"}), ("annotation", {"key": "k", "value":
 
 
 def writer_of(
-    journal: Path, path: Path, guarded: AbstractContextManager[object, bool | None] | None = None
+    journal: Path,
+    path: Path,
+    guarded: AbstractContextManager[object, bool | None] | None = None,
+    in_place: Callable[[], bool] = lambda: True,
 ) -> DocumentWriter:
     return DocumentWriter(
         journal,
@@ -26,7 +33,7 @@ def writer_of(
         "auto",
         guarded or nullcontext(),
         sync=False,
-        in_place=lambda: True,
+        in_place=in_place,
         limits=replace(DEFAULT_LIMITS, at_once_bytes=10**8),
     )
 
@@ -114,3 +121,24 @@ def test_a_large_record_after_a_small_document_does_not_delay_the_next_for_minut
     writer.is_due(10_000_000, at_once=True)
 
     assert writer.predicted_seconds() < 3
+
+
+def test_a_document_whose_caller_is_interrupted_is_written_by_the_thread(tmp_path: Path) -> None:
+    """Ctrl-C in the middle of a write, and no record after that."""
+    journal, path = tmp_path / "run.jsonl", tmp_path / "run.json"
+    journal.write_bytes(BOTH)
+    presses = [KeyboardInterrupt()]
+
+    def interrupt_once() -> bool:
+        if presses:
+            raise presses.pop()
+        return True
+
+    writer = writer_of(journal, path, in_place=interrupt_once)
+
+    with pytest.raises(KeyboardInterrupt):
+        writer.save()
+
+    wait_until(path.exists)
+    assert path.exists()
+    writer.close()

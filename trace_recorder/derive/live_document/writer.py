@@ -75,28 +75,39 @@ class DocumentWriter:
         self._journal_end = end
         if at_once and end <= self.limits.at_once_bytes:
             return not self._closed
+        self._leave_to_thread()
+        return False
+
+    def _leave_to_thread(self) -> None:
         if not self._closed:
             process_thread.waiting.setdefault(self)  # a run that waits already keeps its place
             if process_thread.is_idle:
                 with self._guarded:
                     process_thread.wake()
-        return False
 
     def predicted_seconds(self) -> float:
         """Return how long the thread's processor will need for the next write, by the last one."""
         return self._cost_of_byte * max(self._journal_end, _MIN_COUNTED_BYTES)
 
     def save(self) -> None:
-        """Write the document now, in the calling thread."""
-        self._caller_waits = True
-        process_thread.waiting.pop(self, None)
-        if stack_has_room(MIN_FREE_FRAMES):
-            self._write_for_caller()
-        else:  # the agent is deep in a recursion, and this thread's stack has no room
-            with self._guarded:
-                written = Event()
-                start_thread(partial(self._write_aside, written), "trace_recorder document")
-                written.wait()
+        """Write the document now, in the calling thread. If the caller is interrupted, the thread writes it."""
+        try:
+            self._caller_waits = True
+            process_thread.waiting.pop(self, None)
+            if stack_has_room(MIN_FREE_FRAMES):
+                self._write_for_caller()
+            else:  # the agent is deep in a recursion, and this thread's stack has no room
+                self._write_in_other_thread()
+        except BaseException:
+            self._caller_waits = False
+            self._leave_to_thread()
+            raise
+
+    def _write_in_other_thread(self) -> None:
+        with self._guarded:
+            written = Event()
+            start_thread(partial(self._write_aside, written), "trace_recorder document")
+            written.wait()
 
     def _write_aside(self, written: Event) -> None:
         try:
@@ -114,7 +125,7 @@ class DocumentWriter:
             with self._guarded:
                 self._write_requested(self._give_way)
         except _OvertakenError:
-            self._caller_waits = False  # a caller who was interrupted does not write
+            self._caller_waits = False  # a caller who was interrupted twice does not write
 
     def close(self) -> None:
         """Write the document for the last time."""
