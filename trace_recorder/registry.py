@@ -44,6 +44,11 @@ class Records(Mapping[str, R]):
         for forget in self.on_change:
             forget()
 
+    def import_all(self) -> None:
+        """Import all records now, so that no later question imports a module."""
+        for name in self:
+            self[name]
+
     def __getitem__(self, name: str) -> R:
         found = self._registered.get(name) or self._imported.get(name)
         if found is None:

@@ -269,3 +269,29 @@ def test_a_library_that_is_imported_later_is_recorded(tmp_path: Path) -> None:
     assert (ended.stderr, before, left) == ("", [], [False] * 4)
     assert loaders == [["name", "path"]] * 2
     assert len(load(tmp_path / "run.json").llm_interactions) == 2
+
+
+@pytest.mark.parametrize("attach", ["recorder.wrap(client)", "trace_recorder.instrument(recorder=recorder)"])
+def test_the_first_requests_import_no_dialect_and_compile_no_long_pattern(tmp_path: Path, attach: str) -> None:
+    """That is done when a client is attached. A request may be sent in an event loop, which it would hold for 40 ms."""
+    code = f"""
+        import re, sys
+        import httpx, trace_recorder
+        recorder = trace_recorder.TrajectoryRecorder(sys.argv[2], strict=True)
+        client = httpx.Client(base_url=sys.argv[1])
+        {attach}
+        compile, patterns = re._compiler.compile, []
+        re._compiler.compile = lambda pattern, *more: patterns.append(pattern) or compile(pattern, *more)
+        before = {{*sys.modules}}
+        client.get("/elsewhere")
+        client.post("/v1/embeddings", json={{"model": "m", "input": "a"}})
+        print(*sorted(name for name in {{*sys.modules}} - before if name.startswith("trace_recorder.dialects")))
+        print(*(pattern for pattern in patterns if len(pattern) > 1000))
+        recorder.finalize()
+        client.close()
+    """
+    with serving(plain(CHAT)) as server:
+        ended = python(code, server.url, tmp_path / "run.json")
+
+    assert (ended.stderr, ended.stdout) == ("", "\n\n")
+    assert len(load(tmp_path / "run.json").llm_interactions) == 1

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from trace_recorder.capture.http_clients import LIBRARIES
 from trace_recorder.capture.method_seams import ImportHook, method_patch
-from trace_recorder.capture.seam import Binding, Target, guard
+from trace_recorder.capture.seam import Binding, Target, guard, prepare
 from trace_recorder.capture.transport import RecordingTransport, recording_class
 from trace_recorder.capture.unseen_clients import unseen_clients
 from trace_recorder.errors import UnsupportedClientError
@@ -112,6 +112,7 @@ class ClientPatch:
         Raises UnsupportedClientError, with nothing changed, if httpx or httpx2 lacks the method. A version of another
         library that is not supported is left alone; its calls count as unseen.
         """
+        prepare()
         self._transports.install()
         self._binding = binding = Binding(target, None)
         method_patch.install(binding)

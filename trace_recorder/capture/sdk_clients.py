@@ -22,7 +22,7 @@ from trace_recorder.capture.http_clients import (
     slots_of,
 )
 from trace_recorder.capture.method_slots import MethodSlot, method_slots
-from trace_recorder.capture.seam import Binding, Target
+from trace_recorder.capture.seam import Binding, Target, prepare
 from trace_recorder.errors import BoundClientError, UnsupportedClientError
 from trace_recorder.recording.weak_registry import WeakRegistry
 
@@ -43,6 +43,7 @@ def wrap(client: Client, target: Target, provider: str | None = None) -> Client:
     """
     if provider is not None and not isinstance(provider, str):
         raise TypeError(f"provider is {provider!r}, and has to be the name of a provider, such as 'vllm', or None.")
+    prepare()
     slots = _slots_in(client)
     _check_bindings(slots, client, target)
     fresh = Binding(target, provider, ref(client))

@@ -214,6 +214,11 @@ def _any_before(heads: Sequence[str], tail: str) -> str:
 _FINDER = _Finder(SHAPES)
 
 
+def prepare() -> None:
+    """Compile the search, which takes more than ten milliseconds."""
+    _ = _FINDER.search
+
+
 def signs(look: Look) -> list[int]:
     """Return where in JSON text a secret of the table may be: one place at least in each string that has one."""
     return [span.start for span in _FINDER.find(look, once=True)]
