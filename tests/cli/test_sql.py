@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,45 @@ def test_a_query_that_is_wrong_is_reported(runs: Path, query: str) -> None:
 
     assert (result.exit_code, result.stdout, len(result.stderr.splitlines())) == (1, "", 1)
     assert "Error: " in result.stderr
+
+
+@pytest.mark.parametrize("query", ["", ";", "/* later */"])
+def test_a_query_without_a_statement_is_reported(runs: Path, query: str) -> None:
+    """In one sentence."""
+    result = invoke("sql", query, runs)
+
+    assert (result.exit_code, result.stderr) == (1, "trace-recorder: the query has no statement\n")
+
+
+def test_any_value_of_sql_is_json(runs: Path) -> None:
+    """Keys of maps are texts, NaN is null, and columns of the same name are told apart."""
+    query = (
+        "select map([date '2020-01-01'], [1.5::decimal(3, 1)]) as a, map([true], [null]) as a, 'nan'::double as n, "
+        "['inf'::float] as l, '<' as a_1 from runs limit 1"
+    )
+    said = invoke("sql", query, runs, "--json").stdout
+
+    assert "NaN" not in said
+    assert json.loads(said) == [{"a": {"2020-01-01": 1.5}, "a_1": {"true": None}, "n": None, "l": [None], "a_1_1": "<"}]
+    assert '{"2020-01-01": 1.5}' in invoke("sql", query, runs).stdout
+
+
+def test_names_of_columns_are_shown_in_one_line(runs: Path) -> None:
+    """A pivot makes them of data."""
+    said = invoke("sql", "pivot (select 'a\n' || chr(27) as k, 1 as v from runs) on k using sum(v)", runs)
+
+    assert said.stdout.splitlines()[1:] == ["3"]
+    assert "\x1b" not in said.stdout
+
+
+@pytest.mark.parametrize("name", ["o*", "o[1]", "o?"])
+@pytest.mark.skipif(sys.platform == "win32", reason="it has no such names")
+def test_an_export_is_no_pattern(runs: Path, tmp_path: Path, name: str) -> None:
+    """Only the files in the directory of that name are queried."""
+    invoke("export", runs, "-f", "parquet", "-o", tmp_path / "o1")
+    invoke("export", runs, "-f", "parquet", "-o", tmp_path / name)
+
+    assert invoke("sql", "select count(*) as n from runs", tmp_path / name).stdout == "n\n3\n"
 
 
 def test_tables_and_runs_are_not_mixed(runs: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -13,8 +14,11 @@ import polars
 import pyarrow
 import pytest
 
+from tests.cli.invoking import recorded
 from trace_recorder import Reward, Trajectory, TrajectoryRecorder, load, to_arrow, to_dataframe
 from trace_recorder.tables.columns import Of
+from trace_recorder.values.origins import ReplayedFrom
+from trace_recorder.values.structs import replace as replace_struct
 
 OF: tuple[Of, ...] = get_args(Of)
 
@@ -141,3 +145,25 @@ def test_another_table_is_refused() -> None:
         to_arrow([], of="transcripts")  # type: ignore[arg-type]  # what the test is of
     with pytest.raises(TypeError, match=r"to_arrow\(load\('run.json'\)\)"):
         to_arrow("run.json")  # type: ignore[arg-type]  # what the test is of
+
+
+def test_calls_that_share_an_id_have_numbers_of_their_own(tmp_path: Path) -> None:
+    """A file that was written by hand may repeat an id."""
+    with TrajectoryRecorder(tmp_path / "run.json") as recorder:
+        for _ in range(2):
+            recorder.record_llm_interaction([{"role": "user", "content": "q"}], {"content": "a"}, "openai", "m")
+    run = load(tmp_path / "run.json")
+    calls = tuple(replace_struct(one, interaction_id="llm_1") for one in run.llm_interactions)
+    table = to_arrow(replace(run, llm_interactions=calls), of="calls")
+
+    assert table["call_number"].to_pylist() == [1, 2]
+
+
+def test_the_origin_of_an_answer_may_have_half_a_surrogate_pair(tmp_path: Path) -> None:
+    """As any text of a file may."""
+    run = load(recorded(tmp_path / "run.json"))
+    [call] = run.llm_interactions
+    origin = ReplayedFrom("a\ud800", by_hand=True)
+    table = to_arrow(replace(run, llm_interactions=(replace_struct(call, replayed_from=origin),)), of="calls")
+
+    assert table["replayed_from"].to_pylist() == [{"trajectory_id": "a\ufffd", "interaction_id": None, "by_hand": True}]

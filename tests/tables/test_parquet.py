@@ -175,3 +175,47 @@ def test_duckdb_finds_the_parts(runs: list[Trajectory], tmp_path: Path) -> None:
     ).fetchall()
 
     assert found == [("a",)]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it has no limit of the size of a file")
+def test_a_disk_that_is_full_leaves_no_file(runs: list[Trajectory], tmp_path: Path) -> None:
+    """The error names the file that was not written."""
+    export = f"ulimit -f 1; exec {sys.executable} -m trace_recorder export runs -f parquet -o out --jobs 1"
+    done = subprocess.run(
+        ["sh", "-c", export],
+        cwd=tmp_path,
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    assert "out/runs/part-00000.parquet: File too large" in done.stderr
+    assert names(tmp_path / "out") == []
+
+
+def test_a_part_that_is_added_replaces_no_other(runs: list[Trajectory], tmp_path: Path) -> None:
+    """Also if an earlier part was removed."""
+    out = tmp_path / "out"
+    with TableFiles(out, FORMS["tables"], part_bytes=1, group_bytes=1) as files:
+        write(files, runs)
+    for table in FORMS["tables"]:
+        (out / table / "part-00000.parquet").unlink()
+    with TableFiles(out, FORMS["tables"], resume=True) as files:
+        write(files, runs)
+
+    assert sorted(row["file"] for row in rows(out, "runs")) == [str(run.path) for run in runs]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are bytes on Linux")
+def test_a_name_may_have_any_bytes(runs: list[Trajectory], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a run, or of the directory: an export that goes on knows the run."""
+    directory = tmp_path / os.fsdecode(b"d\xff")
+    directory.mkdir()
+    monkeypatch.chdir(directory)
+    recorded(directory / os.fsdecode(b"run\xfe.json"))
+    export = ("export", os.fsdecode(b"run\xfe.json"), "-f", "parquet", "-o", tmp_path / "out")
+
+    assert invoke(*export).exit_code == 0
+    assert "1 run there already" in invoke(*export, "--resume").stderr

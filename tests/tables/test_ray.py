@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """Three nodes of a core each, on this machine."""
+    """Two nodes of a core each, on this machine."""
     os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(ROOT)}
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     made.add_node(num_cpus=1)

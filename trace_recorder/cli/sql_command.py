@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,6 +24,7 @@ from trace_recorder.cli.text_layout import escape_json_text, in_one_line
 from trace_recorder.tables.columns import TableName
 from trace_recorder.tables.parquet import Batches, batches_of
 from trace_recorder.tables.sql import is_export, load_duckdb, query_exports, query_runs
+from trace_recorder.values.messages import Payload
 
 Query = Annotated[str, typer.Argument(metavar="QUERY", help="SQL of DuckDB; its tables are in docs/tables.md.")]
 _ROWS = 1000
@@ -45,6 +47,8 @@ def sql(
     errors: type[Exception] = load_duckdb().Error
     failed: list[int] = []
     try:
+        if not load_duckdb().extract_statements(query):
+            fail("the query has no statement")
         with _result(query, paths, jobs, failed) as result:
             columns = [column[0] for column in result.description or ()]
             (_print_json if as_json else partial(_print_table, full=full))(columns, _fetched(result))
@@ -84,25 +88,47 @@ def _fetched(result: Any) -> Iterator[list[tuple[Any, ...]]]:
 
 def _print_json(columns: Sequence[str], groups: Iterator[list[tuple[Any, ...]]]) -> None:
     """Print a list of objects, one a line."""
-    before = "["
+    before, names = "[", _member_names(columns)
     for rows in groups:
         for row in rows:
-            line = json.dumps(dict(zip(columns, row, strict=True)), default=_plain)
+            line = json.dumps(dict(zip(names, map(_plain, row), strict=True)))
             sys.stdout.write(f"{before}\n{escape_json_text(line)}")
             before = ","
     sys.stdout.write("[]\n" if before == "[" else "\n]\n")
 
 
-def _plain(value: Any) -> str | float:
-    """Return a value of SQL that JSON does not have: a time in ISO 8601, a decimal as a number, others as text."""
+def _member_names(columns: Sequence[str]) -> list[str]:
+    """Return the names of columns, each once: a second `file` is `file_1`, as in DuckDB's data frames."""
+    names: list[str] = []
+    for column in columns:
+        others = (f"{column}_{number}" for number in count(1))
+        names.append(next(name for name in chain([column], others) if name not in names))
+    return names
+
+
+def _plain(value: Any) -> Payload:
+    """Return a value of SQL as JSON has it: a time in ISO 8601, a decimal as a number, NaN as null, others as text."""
+    if isinstance(value, dict):
+        return {_key(_plain(key)): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [*map(_plain, value)]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, str | int):
+        return value
     if hasattr(value, "isoformat"):
         return str(value.isoformat())
     return float(value) if hasattr(value, "as_tuple") else str(value)
 
 
+def _key(value: Payload) -> str:
+    """Return a key of a map as the name of a member."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
 def _print_table(columns: Sequence[str], groups: Iterator[list[tuple[Any, ...]]], *, full: bool) -> None:
     """Print rows as lines with aligned cells."""
-    header = [[*columns]]
+    header = [[*map(in_one_line, columns)]]
     for rows in chain(groups, [[]]):
         lines = [*header, *([_cell(value, full=full) for value in row] for row in rows)]
         if not lines:
@@ -116,6 +142,6 @@ def _print_table(columns: Sequence[str], groups: Iterator[list[tuple[Any, ...]]]
 def _cell(value: Any, *, full: bool) -> str:
     if value is None:
         return ""
-    plain = value if isinstance(value, str | int | float) else json.loads(json.dumps(value, default=_plain))
+    plain = value if isinstance(value, str | int | float) else _plain(value)
     text = in_one_line(plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False))
     return text if full or len(text) <= _MAX_CELL else f"{text[: _MAX_CELL - 3]}..."

@@ -90,8 +90,13 @@ def _arrow_cells(values: Iterable[Payload], type_: CellType) -> Iterator[Payload
     if type_ == "rewards":
         return ([*map(_reward, value.items())] for value in values)
     if type_ == "origin":
-        return (value and {"by_hand": False, **value} for value in values)
+        return (value and _origin(value) for value in values)
     return iter(values)
+
+
+def _origin(value: Mapping[str, Payload]) -> dict[str, Payload]:
+    ids = {name: cell("text", value.get(name)) for name in ("trajectory_id", "interaction_id")}
+    return {**ids, "by_hand": value.get("by_hand", False)}
 
 
 def _reward(item: tuple[str, Payload]) -> dict[str, Payload]:

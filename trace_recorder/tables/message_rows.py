@@ -28,15 +28,18 @@ class _Prompt(NamedTuple):
 
 
 class NumberedCalls:
-    """The calls of a run by conversation; `numbers` has the number of each, by its id."""
+    """The calls of a run by conversation; `numbers` has the number of each, in the order of the calls."""
 
     def __init__(self, calls: Sequence[LLMInteraction]) -> None:
         prompts = [_prompt(one) for one in calls]
         arrays: dict[int, int] = {}
         for prompt in prompts:
             arrays.setdefault(prompt.place[0], len(arrays))
-        self._prompts = sorted(prompts, key=lambda prompt: arrays[prompt.place[0]])
-        self.numbers = {prompt.call.interaction_id: number for number, prompt in enumerate(self._prompts, 1)}
+        order = sorted(range(len(prompts)), key=lambda index: arrays[prompts[index].place[0]])
+        self._prompts = [prompts[index] for index in order]
+        self.numbers = [0] * len(order)  # ids are no keys: a file that was written by hand may repeat one
+        for number, index in enumerate(order, 1):
+            self.numbers[index] = number
 
     def rows(self) -> Iterator[dict[str, Payload]]:
         """Yield a row for each distinct message."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from trace_recorder.tables.arrow import batch_of, load_pyarrow, schema_of
 from trace_recorder.tables.columns import TABLES, TableName
+from trace_recorder.tables.remote_files import url_of
 from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.content.parts import utf8_text
 from trace_recorder.views.export_format import ExportFormat
 from trace_recorder.views.view import LeftOut, view
 
@@ -89,18 +91,19 @@ class TableFiles:
             )
         for path in parts if force and not resume else _left_files(directory, self._tables):
             path.unlink()
-        self._number = len(part_files(directory, self._tables[0]))
+        self._number = _next_number(directory, self._tables[0])
         self._written = written_runs(directory, self._tables[0])
         self._part: dict[TableName, _PartFile] = {}
 
     def has(self, run: Path) -> bool:
         """Whether the rows of a run were written before."""
-        return os.path.abspath(run) in self._written  # noqa: PTH100 - a Path is compared as text
+        return _place_of(str(run), str(Path.cwd())) in self._written
 
     def add(self, batches: Batches) -> None:
         """Add the rows of a run. They are in files of their names when the part ends."""
         if not self._part:
-            self._part = {table: _PartFile(self._path(table), table, self._group_bytes) for table in self._tables}
+            for table in self._tables:  # one by one, so that those before one that fails are removed
+                self._part[table] = _PartFile(self._path(table), table, self._group_bytes)
         for table, batch in batches.items():
             self._part[table].add(batch)
         if max(part.size for part in self._part.values()) >= self._part_bytes:
@@ -111,10 +114,12 @@ class TableFiles:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         """End the last part; after an error, remove what is written of it."""
-        if error is None:
-            self._end_part()
-        for part in self._part.values():
-            part.discard()
+        try:
+            if error is None:
+                self._end_part()
+        finally:
+            for part in self._part.values():
+                part.discard()
 
     def _end_part(self) -> None:
         for part in self._part.values():
@@ -164,13 +169,24 @@ class _PartFile:
 
     def _write_group(self) -> None:
         if self._batches:
-            self._writer.write_table(self._table())
+            with self._named_errors():
+                self._writer.write_table(self._table())
         self._batches, self._waiting = [], 0
 
     def close(self) -> None:
         self._write_group()
-        self._writer.close()
-        self._file.close()
+        with self._named_errors():
+            self._writer.close()
+            self._file.close()
+
+    @contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        """Name the file in an error of writing, such as a full disk: pyarrow does not."""
+        try:
+            yield
+        except OSError as error:
+            error.filename = str(self._path)
+            raise
 
     def publish(self) -> None:
         self._temporary.replace(self._path)
@@ -178,6 +194,8 @@ class _PartFile:
     def discard(self) -> None:
         with suppress(OSError):  # what is left in memory is written first, also where there is no room for it
             self._writer.close()
+        self._writer.is_open = False  # or pyarrow closes it again when it is collected, and prints why that fails
+        with suppress(OSError):
             self._file.close()
         with suppress(FileNotFoundError):
             self._temporary.unlink()
@@ -194,10 +212,21 @@ def written_runs(directory: Path, table: TableName) -> set[str]:
     found: set[str] = set()
     for path in part_files(directory, table):
         read: Any = parquet.ParquetFile(path)
-        base = (read.schema_arrow.metadata or {}).get(_DIRECTORY, b"").decode()
+        base = os.fsdecode((read.schema_arrow.metadata or {}).get(_DIRECTORY, b""))
         names = read.read(["source_uri" if table == "transcripts" else "file"]).column(0).to_pylist()
-        found |= {os.path.normpath(os.path.join(base, name)) for name in names if name}  # noqa: PTH118
+        found |= {_place_of(name, base) for name in names if name}
     return found
+
+
+def _place_of(run: str, base: str) -> str:
+    """Return the address of a run, or its absolute path, in characters that a table can have."""
+    return utf8_text(url_of(run) or os.path.normpath(os.path.join(base, run)))  # noqa: PTH118
+
+
+def _next_number(directory: Path, table: TableName) -> int:
+    """Return the number behind those of all parts: parts before it may have been removed."""
+    numbers = [path.stem.removeprefix("part-") for path in part_files(directory, table)]
+    return max((int(number) + 1 for number in numbers if number.isdecimal()), default=0)
 
 
 def _left_files(directory: Path, tables: Sequence[TableName]) -> Iterator[Path]:

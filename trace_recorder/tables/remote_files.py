@@ -25,6 +25,8 @@ from trace_recorder.values.trajectory import Trajectory
 
 _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/+(.*)", re.DOTALL)
 """The scheme, of two letters at least, since one is a drive of Windows; and the rest."""
+_PARTS = "part-*.parquet"
+"""The files of a table."""
 
 
 def url_of(path: str | Path) -> str | None:
@@ -88,6 +90,15 @@ def remote_output(url: str, *, force: bool) -> Iterator[Path]:
             target = PurePosixPath(root, *path.relative_to(made).parts)
             files.makedirs(str(target.parent), exist_ok=True)
             files.put_file(str(path), str(target))
+        for directory in {path.parent for path in made.rglob(_PARTS)}:
+            _remove_other_parts(files, PurePosixPath(root, *directory.relative_to(made).parts), directory)
+
+
+def _remove_other_parts(files: Any, target: PurePosixPath, directory: Path) -> None:
+    """Remove the parts of a table that an earlier export wrote, and this one did not: their rows would count twice."""
+    for name in files.ls(str(target), detail=False):
+        if PurePosixPath(name).match(_PARTS) and not (directory / PurePosixPath(name).name).exists():
+            files.rm_file(name)
 
 
 def _file_system(url: str) -> tuple[Any, str]:

@@ -74,13 +74,13 @@ def _run_rows(run: Trajectory) -> Iterator[Row]:
 
 def _call_rows(run: Trajectory) -> Iterator[Row]:
     numbers = NumberedCalls(run.llm_interactions).numbers
-    for one in run.llm_interactions:
+    for one, number in zip(run.llm_interactions, numbers, strict=True):
         made = not one.is_replayed
         counts, cost = (made and counts_of(one)) or Counts(), cost_of(one) if made else None
         response = one.response
         yield {
             "interaction_id": one.interaction_id,
-            "call_number": numbers[one.interaction_id],
+            "call_number": number,
             "started_at": one.started_at,
             "step_number": one.step_number,
             "agent": one.agent,

@@ -6,6 +6,7 @@ one query. Only the tables whose names are words of the query are made. So memor
 
 from __future__ import annotations
 
+import glob
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -73,7 +74,8 @@ def _check(query: str) -> None:
 
 def _add_view(connection: duckdb.DuckDBPyConnection, table: TableName, files: Sequence[Path]) -> None:
     if files:
-        connection.read_parquet([str(path) for path in files]).create_view(table)
+        names = [glob.escape(str(path)) for path in files]  # DuckDB takes them for patterns
+        connection.read_parquet(names).create_view(table)
     else:
         connection.from_arrow(schema_of(table).empty_table()).create_view(table)
 
