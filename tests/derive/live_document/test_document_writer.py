@@ -142,3 +142,18 @@ def test_a_document_whose_caller_is_interrupted_is_written_by_the_thread(tmp_pat
     wait_until(path.exists)
     assert path.exists()
     writer.close()
+
+
+def test_a_write_that_fails_is_not_tried_again_more_often_than_others(tmp_path: Path) -> None:
+    """As where another program keeps the file from being replaced: everything but the last step has been done."""
+    journal, path = tmp_path / "run.jsonl", tmp_path / "run.json"
+    data = journal_of(("start", {}), *[("annotation", {"key": f"k{number}", "value": 1}) for number in range(10_000)])
+    writer = writer_of(journal, path)
+    path.mkdir()
+    journal.write_bytes(data)
+    writer.is_due(len(data), at_once=True)
+
+    with pytest.raises(IsADirectoryError):
+        writer.save()
+
+    assert writer.predicted_seconds() > 0

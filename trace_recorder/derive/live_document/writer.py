@@ -154,14 +154,16 @@ class DocumentWriter:
             raise FileNotFoundError(f"{self._journal} has been moved or removed; its document is not written")
         began = time.thread_time()
         document = WholeDocument(self._journal, self._history, limits=self.limits, look=look)
-        if document.damage == self._damage and document.records >= self._records:
-            document.write(self._path, sync=self._sync)
-        else:
-            document.write_unless_poorer(self._path, temporary_path(self._path), sync=self._sync)
+        try:
+            if document.damage == self._damage and document.records >= self._records:
+                document.write(self._path, sync=self._sync)
+            else:
+                document.write_unless_poorer(self._path, temporary_path(self._path), sync=self._sync)
+        finally:  # a write that fails costs as much, and is tried again
+            self._cost_of_byte = (time.thread_time() - began) / max(document.journal_bytes, _MIN_COUNTED_BYTES)
         self._damage, self._records = document.damage, document.records
         if document.history == "delta":
             self._history = "delta"
-        self._cost_of_byte = (time.thread_time() - began) / max(document.journal_bytes, _MIN_COUNTED_BYTES)
 
     def _go_on(self) -> None:
         """The thread need not give way any more: its caller is writing."""
