@@ -158,9 +158,8 @@ class CallRecords:
         self.places = array("q", [record.offset for record in self._records])
         if self.incremental is not None:
             self.incremental = replace(self.incremental, results=())
-        self._records, self.requests, self.streams, self.endings = [], [], [], {}
         self.request_data, self._body_in_parts, self._joined, self.ending = {}, None, _NOT_READ, None
-        del self.first, self.newest
+        del self.first, self.newest, self._records, self.requests, self.streams, self.endings
 
     def again(self) -> CallRecords:
         """Return it with its records, which are read from the journal again. Raises KeyError if one is not there."""

@@ -37,7 +37,7 @@ from trace_recorder.storage.items.disk_backed import DiskBackedItems, JournalFil
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal_reader import BadLine, Record
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.message_table import MessageTable
+from trace_recorder.values.message_table import MessageTable, NumberedMessages
 from trace_recorder.values.messages import Message, ToolResult
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.shared_sequence import SharedSequence
@@ -53,6 +53,7 @@ class Fold:
     """Takes records one after another; `trajectory()` returns what they say so far.
 
     - `run`: the facts of the run itself
+    - `table`: the messages of all requests and steps
     - `calls`: the records of each interaction, by its id
     - `tools`: the tool executions, and the tool results that later requests carry
     - `steps`: the steps that the agent recorded; `steps_by_id`: those of them that are blocks with a `step_id`
@@ -65,6 +66,7 @@ class Fold:
     journal: JournalFile | None = None
     max_kept_bytes: int = 0
     items: ItemTable = field(init=False)
+    table: MessageTable = field(init=False)
     run: RunFacts = field(default_factory=RunFacts)
     calls: dict[str, CallRecords] = field(default_factory=dict)
     tools: ToolExecutions = field(default_factory=ToolExecutions)
@@ -86,10 +88,10 @@ class Fold:
     def __post_init__(self) -> None:
         is_open = self.journal is not None
         self.items = ItemTable() if self.journal is None else DiskBackedItems(self.journal)
-        table = MessageTable(puts_away=is_open)
+        self.table = MessageTable(puts_away=is_open)
         limit = MAX_READINGS if is_open else math.inf
-        self._request_reader = RequestReader(self.items, table, max_readings=limit)
-        self._step_reader = RequestReader(self.items, table, readings=self._request_reader.readings)
+        self._request_reader = RequestReader(self.items, self.table, max_readings=limit)
+        self._step_reader = RequestReader(self.items, self.table, readings=self._request_reader.readings)
 
     # ── adding records ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -306,6 +308,15 @@ class Fold:
         self.match_tools()
         self.tools.detach(call.interaction_id)
         self.run.add_unusable(call.first, error)
+
+    def prompts(self) -> Iterator[NumberedMessages]:
+        """Yield the prompts of all calls and steps whose messages have numbers. No record is read for it."""
+        for call in self.calls.values():
+            if call.incremental is not None:
+                yield call.incremental.messages
+        for step in self.steps:
+            if isinstance(step.stated.messages, NumberedMessages):
+                yield step.stated.messages
 
     # ── the trajectory ───────────────────────────────────────────────────────────────────────────────────────────
 

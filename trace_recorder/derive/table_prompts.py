@@ -72,6 +72,7 @@ class ElementReadings:
         self._readings: dict[int, list[Message]] = {}
         self._merged: dict[tuple[int, ...], list[Message]] = {}
         self.merge_rule = merge_rule
+        self._read_again = partial(_read_again, read, items)
 
     def read(self, number: int) -> list[Message]:
         """Return the messages of an element. The list is shared: do not change it."""
@@ -79,7 +80,7 @@ class ElementReadings:
         if found is None:
             found = self._readings[number] = self._read_element(self._items.element(number))
             if len(self._readings) > self._max_kept:
-                self._put_away(self._readings, partial(_read_again, self._read_element, self._items))
+                self._put_away(self._readings, self._read_again)
         return found
 
     def groups(self, elements: Numbers) -> Iterable[_Group]:
@@ -102,11 +103,7 @@ class ElementReadings:
         """Drop the messages that were read first; the table reads them again. It must not refer to these readings."""
         key = next(iter(kept))
         for place, message in enumerate(kept.pop(key)):
-            self._table.put_away(message, partial(_at, again, key, place))
-
-
-def _at(again: Callable[[Key], list[Message]], key: Key, place: int) -> Message:
-    return again(key)[place]
+            self._table.put_away(message, again, key, place)
 
 
 def _read_again(read: Callable[[Payload], list[Message]], items: ItemTable, number: int) -> list[Message]:

@@ -31,7 +31,7 @@ MAX_LISTS = 64
 class MessageTable:
     """The messages of a run. The number of a message is its place in `messages`, which only grows.
 
-    With `puts_away`, a message may be replaced by a function that reads it again.
+    With `puts_away`, a message may be replaced by a function that reads it again, and the arguments of that.
     """
 
     def __init__(self, messages: Iterable[Message] = (), *, puts_away: bool = False) -> None:
@@ -53,11 +53,11 @@ class MessageTable:
             self.messages.append(message)
         return number
 
-    def put_away(self, message: Message, again: Callable[[], Message]) -> None:
-        """Forget a message as an object: its number stays, and `again` reads it."""
+    def put_away(self, message: Message, again: Callable[[Any], list[Message]], key: Hashable, place: int) -> None:
+        """Forget a message as an object. Its number stays, and `again(key)[place]` reads it."""
         number = self._numbers.pop(id(message), None)
         if number is not None:
-            self.messages[number] = again  # type: ignore[call-overload]  # `_Messages` calls it
+            self.messages[number] = again, key, place  # type: ignore[call-overload]  # `_Messages` reads it
 
     def with_ids(self, message: Message, numbered: Message) -> Message:
         """Return a message with its made-up ids, the same object for each request in which it has these."""
@@ -92,7 +92,10 @@ class _Messages(list[Message]):
 
     def __getitem__(self, number: Any) -> Any:
         message = super().__getitem__(number)
-        return message if isinstance(message, Message) else message()
+        if isinstance(message, Message):
+            return message
+        again, key, place = message
+        return again(key)[place]
 
 
 class NumberedMessages(ImmutableSequence[Message]):

@@ -7,6 +7,7 @@ earlier one are encoded, and no text is kept. Otherwise texts of messages are ke
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Iterable, Sequence
 
 from trace_recorder.signal_handlers import ours
@@ -15,12 +16,12 @@ from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.long_strings import make_json_bytes_writer
-from trace_recorder.values.message_table import NumberedMessages
+from trace_recorder.values.message_table import MessageTable, NumberedMessages
 from trace_recorder.values.messages import Message, Payload
 from trace_recorder.values.prompt_changes import Numbers
 from trace_recorder.values.trajectory import AgentStep, History
 
-MAX_KEPT_BYTES = 16 * 1024 * 1024
+MAX_KEPT_BYTES = 4 * 1024 * 1024
 """How many bytes of messages are kept, which later calls repeat."""
 _encode = make_json_writer(", ", ": ")
 _encode_in_steps = make_json_bytes_writer(", ", ": ")
@@ -106,11 +107,32 @@ class DocumentText:
         return map(texts.__getitem__, numbers)
 
     def _dump(self, value: Payload) -> bytes:
-        """Encode JSON as UTF-8. A lone surrogate, which a stream that was cut off may end in, is described."""
-        try:
-            return _encode_in_steps(value) if self._has_long_strings else _encode(value).encode()
-        except ours(UnicodeEncodeError):
-            return _encode(json.loads(to_json(value))).encode()
+        return _dump(value, has_long_strings=self._has_long_strings)
+
+
+class MessageSizes:
+    """The size of each message of a table, in bytes of the document's JSON. Each is encoded once, while it is new."""
+
+    def __init__(self) -> None:
+        self._sizes = array("q")
+
+    def add_new(self, table: MessageTable, *, has_long_strings: bool) -> None:
+        """Encode the messages that the table got since the last call."""
+        for number in range(len(self._sizes), len(table.messages)):
+            document = table.messages[number].to_document()
+            self._sizes.append(len(_dump(document, has_long_strings=has_long_strings)))
+
+    def size_of(self, prompt: NumberedMessages) -> int:
+        """Return the size of the messages of a prompt."""
+        return sum(map(self._sizes.__getitem__, prompt.numbers))
+
+
+def _dump(value: Payload, *, has_long_strings: bool) -> bytes:
+    """Encode JSON as UTF-8. A lone surrogate, which a stream that was cut off may end in, is described."""
+    try:
+        return _encode_in_steps(value) if has_long_strings else _encode(value).encode()
+    except ours(UnicodeEncodeError):
+        return _encode(json.loads(to_json(value))).encode()
 
 
 def _numbers_of(messages: Sequence[Message]) -> Numbers | None:

@@ -8,14 +8,13 @@ moment are in the document, which says how many they are.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
 from trace_recorder.derive.fold import Fold
 from trace_recorder.derive.interactions import unreadable_gaps
-from trace_recorder.derive.live_document.document_text import DocumentText
+from trace_recorder.derive.live_document.document_text import DocumentText, MessageSizes
 from trace_recorder.derive.live_document.limits import DEFAULT_LIMITS, DocumentLimits
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage import journal_reader
@@ -33,9 +32,9 @@ class PoorerDocumentError(OSError):
 class WholeDocument:
     """Writes the document of one journal, as the file is now.
 
-    `history` is the form of the messages, or "auto". A document that becomes too long for complete messages has
-    `history == "delta"` afterwards, and `records` is how many records it covers. `look` is called between two calls
-    of the run; what it raises ends the write, and leaves the old document.
+    `history` is the form of the messages, or "auto": deltas if the prompts of all calls and steps are too long together.
+    Afterwards it is the form that was chosen, and `records` is how many records the document covers. `look` is called
+    between two calls of the run; what it raises ends the write, and leaves the old document.
     """
 
     def __init__(
@@ -47,26 +46,22 @@ class WholeDocument:
         limits: DocumentLimits = DEFAULT_LIMITS,
         look: Callable[[], None] = lambda: None,
     ) -> None:
-        self.history: History = "delta" if history == "delta" else "inline"
-        self._max_bytes = limits.inline_bytes if history == "auto" else math.inf
         self._limits = limits
         self._status = status
         self._look = look
         self._has_long_strings = False
         self.journal_bytes = 0
         """How many bytes of the journal were read."""
+        self._sizes = MessageSizes() if history == "auto" else None
         self._fold = self._read(JournalFile(journal))
+        self.history: History = "delta" if history == "delta" or self._has_long_prompts() else "inline"
         self.records = self._fold.run.records
         self.damage = self._fold.run.damage
         """How many damaged and missing lines the journal has."""
 
     def write(self, path: Path, *, sync: bool = False) -> None:
         """Write the document, and give it its name. Raises OSError; the old document is unchanged then."""
-        try:
-            replace_file(path, self._content(), sync=sync)
-        except _TooLongError:
-            self.history, self._max_bytes = "delta", math.inf
-            replace_file(path, self._content(), sync=sync)
+        replace_file(path, self._content(), sync=sync)
 
     def write_unless_poorer(self, path: Path, aside: Path, *, sync: bool = False, replaced: Iterable[str] = ()) -> None:
         """Write the document, unless it has less than the one that is there. `replaced` are members that may be gone.
@@ -100,9 +95,12 @@ class WholeDocument:
                 self._has_long_strings = True
             fold.add_all(journal_reader.read(data[:whole], base=offset))
             if fold.is_stale:
+                self._sizes = self._sizes and MessageSizes()
                 return self._read(journal, has_recorded_steps=True)
             fold.read_pending()
             fold.match_tools()
+            if self._sizes is not None:
+                self._sizes.add_new(fold.table, has_long_strings=self._has_long_strings)
             fold.put_away()
             offset += whole
             if len(data) < size:
@@ -112,6 +110,17 @@ class WholeDocument:
         self.journal_bytes = offset
         return fold
 
+    def _has_long_prompts(self) -> bool:
+        """Whether the complete messages of all calls and steps together are longer than they may be inline."""
+        if self._sizes is None:
+            return False
+        size = 0
+        for prompt in self._fold.prompts():
+            size += self._sizes.size_of(prompt)
+            if size > self._limits.inline_bytes:
+                return True
+        return False
+
     def _pause(self) -> None:
         """Let other threads run, and ask whether the write is still wanted."""
         yield_to_others()
@@ -120,43 +129,27 @@ class WholeDocument:
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _content(self) -> Iterator[bytes]:
-        """Yield the text of the document. Raises _TooLongError if it becomes longer than it may be."""
+        """Yield the text of the document. Other threads may run between two calls or steps."""
         fold, counts, gaps = self._fold, Tally(), list[Gap]()
         text = DocumentText(self.history, has_long_strings=self._has_long_strings)
         separator = b"\n"
         outline = fold.run.outline(self._status, next(fold.interactions(), None))
-        part = b"{\n" + text.members(outline.head()) + b',\n"llm_interactions": ['
-        size = self._next_size(0, part)
-        yield part
+        yield b"{\n" + text.members(outline.head()) + b',\n"llm_interactions": ['
         for one in fold.interactions():
-            part = separator + text.interaction(one)
-            size, separator = self._next_size(size, part), b",\n"
-            yield part
+            self._pause()
+            yield separator + text.interaction(one)
+            separator = b",\n"
             counts.add(interaction_counts(one))
             gaps += unreadable_gaps([one])
         yield b'],\n"agent_steps": ['
         separator = b"\n"
         for number, step in enumerate(fold.agent_steps()):
-            part = separator + text.step(step, number)
-            size, separator = self._next_size(size, part), b",\n"
-            yield part
+            self._pause()
+            yield separator + text.step(step, number)
+            separator = b",\n"
             counts.add(step_counts(step))
         outline = fold.run.outline(self._status, None, metrics=counts.metrics(fold.run.redactions), gaps=gaps)
-        part = b"],\n" + text.members(outline.tail(self.history)) + b"\n}\n"
-        self._next_size(size, part)
-        yield part
-
-    def _next_size(self, size: int, part: bytes) -> int:
-        """Return the size of the document with one more call or step. Others may run before the next one."""
-        self._pause()
-        size += len(part)
-        if size > self._max_bytes:
-            raise _TooLongError
-        return size
-
-
-class _TooLongError(Exception):
-    """The document would be longer with complete messages than it may be."""
+        yield b"],\n" + text.members(outline.tail(self.history)) + b"\n}\n"
 
 
 def json_of(document: Path) -> dict[str, Payload]:
