@@ -55,8 +55,8 @@ class TrajectoryRecorder:
 
     `trajectory_path` is used as it is; without one, the file is `directory`/trajectory_YYYYMMDD_HHMMSS.json (the
     environment's TRACE_RECORDER_DIR takes the place of the default directory). `history` is how the document shows
-    what each call saw: "inline", "delta", or "auto", inline up to 16 MB. `redact` masks secrets: a function of a
-    text, several of them, or None for no masking at all. `durability="disk"` adds an fsync to each record.
+    what each call saw: "inline", "delta", or "auto", inline up to 16 MB of prompts. `redact` masks secrets: a function
+    of a text, several of them, or None for no masking at all. `durability="disk"` adds an fsync to each record.
     `strict=True` raises what goes wrong in recording instead of logging it, also where the files cannot be created.
     With TRACE_RECORDER_DISABLED set, nothing is recorded. `exporters`, such as `otlp(endpoint)`, send each run on.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,6 +76,27 @@ def test_a_write_waits_twenty_times_its_likely_cost(seconds: float, least: float
 
     assert written == []
     assert least < queue.asked_for[0] <= max(20 * seconds, 400)
+
+
+def test_no_document_waits_for_one_that_its_caller_has_written() -> None:
+    """The thread sleeps for a long time because of a large document. When that is removed, the next one is written."""
+    thread, written, is_read = DocumentThread(), list[str](), threading.Event()
+
+    class Large(Waiting):
+        def predicted_seconds(self) -> float:
+            is_read.set()
+            return 3600
+
+    large = Large("large", written)
+    thread.waiting = {large: None, Waiting("small", written): None}
+    worker = threading.Thread(target=thread._write_next, daemon=True)
+    worker.start()
+    is_read.wait()
+
+    thread.remove(large)
+
+    worker.join(10)
+    assert written == ["small"]
 
 
 def test_the_thread_gives_way_to_a_caller(tmp_path: Path) -> None:

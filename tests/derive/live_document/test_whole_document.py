@@ -137,16 +137,19 @@ def test_a_document_that_grows_long_is_what_deltas_from_the_beginning_are(tmp_pa
     assert (tmp_path / "long.json").stat().st_size < 90_000
 
 
-def test_a_document_is_inline_as_long_as_it_may_be(tmp_path: Path) -> None:
-    """A document of just that length is inline."""
+def test_a_document_is_inline_as_long_as_its_prompts_may_be(tmp_path: Path) -> None:
+    """Prompts of just that length are inline: those of calls, and those of steps."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", history="inline", strict=True)
     for number in range(5):
         call(recorder, asked("x" * 10_000, str(number)), said("fine", identity=f"r{number}"))
+    recorder.record_agent_step(1, "thinking", llm_messages=[{"role": "user", "content": "by hand"}])
     recorder.finalize()
-    size = recorder.trajectory_path.stat().st_size
+    run = load(recorder.trajectory_path)
+    prompts = [*(one.input_messages for one in run.llm_interactions), run.agent_steps[0].messages or []]
+    size = sum(len(json.dumps(message.to_document())) for prompt in prompts for message in prompt)
     histories = []
 
-    for limit in (size, 30_000):
+    for limit in (size, size - 1):
         WholeDocument(tmp_path / "run.jsonl", "auto", limits=DocumentLimits(inline_bytes=limit)).write(
             tmp_path / "again.json"
         )

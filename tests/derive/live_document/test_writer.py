@@ -225,12 +225,22 @@ def test_where_it_grows_large_the_history_becomes_deltas(tmp_path: Path, limit: 
 
 
 def test_the_limit_is_of_bytes(tmp_path: Path) -> None:
-    """A document of Chinese text counts by what it takes on the disk."""
+    """Messages in Chinese count by what they take on the disk."""
     recorder = limited(document=DocumentLimits(inline_bytes=20_000))(tmp_path / "run.json", strict=True)
-    recorder.annotate("k", "中" * 9_000)
+    call(recorder, asked("中" * 9_000), said("x"))
     recorder.finalize()
 
-    assert (document(recorder)["history"], recorder.trajectory_path.stat().st_size > 20_000) == ("delta", True)
+    assert document(recorder)["history"] == "delta"
+
+
+def test_only_messages_of_prompts_count(tmp_path: Path) -> None:
+    """Deltas make nothing else shorter, so a document that is long without them stays inline."""
+    recorder = limited(document=DocumentLimits(inline_bytes=20_000))(tmp_path / "run.json", strict=True)
+    recorder.annotate("k", "x" * 30_000)
+    call(recorder, asked("x"), said("y" * 30_000))
+    recorder.finalize()
+
+    assert document(recorder)["history"] == "inline"
 
 
 def test_two_recorders_in_one_directory(tmp_path: Path) -> None:

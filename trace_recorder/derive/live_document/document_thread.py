@@ -38,7 +38,8 @@ class DocumentThread:
     """Writes the documents of runs that have records which are in no document yet.
 
     Those are `waiting`, in the order of their oldest record. No lock is taken for it: to add one, or to remove one, is
-    one operation of a dict. The caller who adds one to a thread that `is_idle` has to `wake` it.
+    one operation of a dict. The caller who adds one to a thread that `is_idle` has to `wake` it. The caller who writes
+    one has to `remove` it.
     """
 
     def __init__(self) -> None:
@@ -60,6 +61,11 @@ class DocumentThread:
             if not self._has_thread:
                 start_thread(partial(run_yielding, self._run), "trace_recorder document")
                 self._has_thread = True
+
+    def remove(self, document: Document) -> None:
+        """Remove a document, if it waits. The thread, which may sleep for a long time because of it, looks again."""
+        if self.waiting.pop(document, self) is not self:
+            self._wakings.put(None)
 
     def _run(self) -> None:
         try:

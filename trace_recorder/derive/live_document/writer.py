@@ -93,7 +93,7 @@ class DocumentWriter:
         """Write the document now, in the calling thread. If the caller is interrupted, the thread writes it."""
         try:
             self._caller_waits = True
-            process_thread.waiting.pop(self, None)
+            process_thread.remove(self)
             if stack_has_room(MIN_FREE_FRAMES):
                 self._write_for_caller()
             else:  # the agent is deep in a recursion, and this thread's stack has no room
