@@ -37,7 +37,7 @@ from trace_recorder.storage.items.disk_backed import DiskBackedItems, JournalFil
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal_reader import BadLine, Record
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.message_table import MessageTable, NumberedMessages
+from trace_recorder.values.message_table import MessageTable
 from trace_recorder.values.messages import Message, ToolResult
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.shared_sequence import SharedSequence
@@ -308,15 +308,6 @@ class Fold:
         self.match_tools()
         self.tools.detach(call.interaction_id)
         self.run.add_unusable(call.first, error)
-
-    def prompts(self) -> Iterator[NumberedMessages]:
-        """Yield the prompts of all calls and steps whose messages have numbers. No record is read for it."""
-        for call in self.calls.values():
-            if call.incremental is not None:
-                yield call.incremental.messages
-        for step in self.steps:
-            if isinstance(step.stated.messages, NumberedMessages):
-                yield step.stated.messages
 
     # ── the trajectory ───────────────────────────────────────────────────────────────────────────────────────────
 

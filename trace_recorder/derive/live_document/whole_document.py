@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
@@ -20,6 +21,7 @@ from trace_recorder.signal_handlers import ours
 from trace_recorder.storage import journal_reader
 from trace_recorder.storage.atomic_write import replace_file
 from trace_recorder.storage.items.disk_backed import JournalFile
+from trace_recorder.values.message_table import NumberedMessages
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import Tally, interaction_counts, step_counts
 from trace_recorder.values.trajectory import Gap, History, Status
@@ -32,7 +34,7 @@ class PoorerDocumentError(OSError):
 class WholeDocument:
     """Writes the document of one journal, as the file is now.
 
-    `history` is the form of the messages, or "auto": deltas if the prompts of all calls and steps are too long together.
+    `history` is the form of the messages, or "auto": deltas if the prompts of all calls and steps are too long in all.
     Afterwards it is the form that was chosen, and `records` is how many records the document covers. `look` is called
     between two calls of the run; what it raises ends the write, and leaves the old document.
     """
@@ -114,9 +116,12 @@ class WholeDocument:
         """Whether the complete messages of all calls and steps together are longer than they may be inline."""
         if self._sizes is None:
             return False
+        of_calls = (call.incremental.messages for call in self._fold.calls.values() if call.incremental is not None)
+        of_steps = (step.stated.messages for step in self._fold.steps)
         size = 0
-        for prompt in self._fold.prompts():
-            size += self._sizes.size_of(prompt)
+        for prompt in chain(of_calls, of_steps):
+            if isinstance(prompt, NumberedMessages):
+                size += self._sizes.size_of(prompt)
             if size > self._limits.inline_bytes:
                 return True
         return False
