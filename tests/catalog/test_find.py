@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.catalog.many_runs import make_runs, matches, random_query, record_run, settle
-from tests.cli.invoking import invoke
+from tests.cli.invoking import invoke, recorded
 from trace_recorder import QueryError, UnreadableRunsError, load, load_all, open_index
 
 QUERIES = 90
@@ -111,7 +111,23 @@ def test_the_rows_of_find_are_those_of_list(directory: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "query", ["nofield:x", '"open', "calls>many", "success:maybe", "since:yesterday", "text:a", "meta:a<b"]
+    "query",
+    [
+        "nofield:x",
+        '"open',
+        "calls>many",
+        "success:maybe",
+        "since:yesterday",
+        "text:a",
+        "meta:a<b",
+        "status: failed",
+        "status:faild",
+        "status:failed,",
+        "tool:>3",
+        "calls>",
+        "-has:",
+        "a " * 101,
+    ],
 )
 def test_a_term_that_is_not_in_the_language_is_refused_at_once(directory: Path, query: str) -> None:
     """With a sentence that says what is expected."""
@@ -119,6 +135,16 @@ def test_a_term_that_is_not_in_the_language_is_refused_at_once(directory: Path, 
         load_all(directory, where=query)
     result = invoke("find", query, directory)
     assert (result.exit_code, result.stdout) == (2, "")
+
+
+def test_no_query_of_the_language_is_refused_by_the_database(tmp_path: Path) -> None:
+    """NUL characters, many terms, and a status that is named often: with an index and without one."""
+    recorded(tmp_path / "run.json", "before\0after")
+    settle(tmp_path)
+    index = open_index(tmp_path, tmp_path / "index")
+    index.update()
+    for query in ("before\0after", '"before\0after"', "after " * 100, f"status:completed{',completed' * 2000}"):
+        assert [run.path for run in load_all(tmp_path, where=query)] == [*index.find(query)] == [tmp_path / "run.json"]
 
 
 def test_a_file_with_several_runs_gives_those_that_match(tmp_path: Path) -> None:

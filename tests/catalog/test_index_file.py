@@ -195,6 +195,37 @@ def test_an_index_that_cannot_be_written_is_a_sentence(directory: Path, tmp_path
     assert "Is a directory" in taken.stderr
 
 
+@pytest.mark.parametrize("is_database", [False, True])
+def test_a_file_of_the_user_is_never_overwritten(tmp_path: Path, is_database: bool) -> None:
+    """A run or a database whose path is given as that of the index, or to which the index is a link."""
+    run = recorded(tmp_path / "run.json", "alpha")
+    other = run
+    if is_database:
+        other = tmp_path / "app.sqlite3"
+        with sqlite3.connect(other) as connection:
+            connection.execute("CREATE TABLE mine (number)")
+    before = other.read_bytes()
+    (tmp_path / INDEX_NAME).symlink_to(other)
+    results = [invoke("index", tmp_path, "--index", other), invoke("index", tmp_path)]
+
+    assert [result.exit_code for result in results] == [1, 1]
+    assert all("is not an index" in result.stderr for result in results)
+    assert other.read_bytes() == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names are any bytes")
+def test_a_directory_whose_name_is_not_unicode(tmp_path: Path) -> None:
+    """Its index is made, used, and brought up to date."""
+    place = tmp_path / os.fsdecode(b"r\xff")
+    recorded(place / "run.json", "alpha")
+    settle(place)
+    index = open_index(place)
+
+    assert [index.update().read for _ in range(2)] == [1, 0]
+    assert is_used(place, index.path)
+    assert [*index.find("alpha")] == [place / "run.json"]
+
+
 def test_an_index_moves_with_its_directory(tmp_path: Path) -> None:
     """Its paths are from the directory; elsewhere, it is of one directory alone."""
     make_runs(tmp_path / "old", 3)

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from trace_recorder import AgentStep, Reward, ToolResult, Trajectory
+from trace_recorder import AgentStep, LLMResponse, Reward, ToolResult, Trajectory
 from trace_recorder.catalog.matching import Matcher
 from trace_recorder.catalog.query import parse_query
 
-STEP = AgentStep(1, "2026-01-01T00:00:00+00:00", "done", tool_results=(ToolResult("c", "bash", success=False),))
+STEP = AgentStep(
+    2**70,
+    "2026-01-01T00:00:00+00:00",
+    "done",
+    llm_response=LLMResponse("vast"),
+    tool_results=(ToolResult("c", "bash", success=False),),
+)
 UNUSUAL = Trajectory(
     trajectory_id="a\ud800b",
     task="Straße\ud800",
@@ -43,6 +49,7 @@ UNUSUAL = Trajectory(
         ("failed_tool:bash>1", False),
         ("has:error", True),
         ("success:unknown", True),
+        ("vast", True),
         ('"---"', False),
         ('-"---"', True),
         ("", True),

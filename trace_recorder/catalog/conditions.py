@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from trace_recorder.catalog.fact_values import NUMBERS, storable
-from trace_recorder.catalog.query import Term
+from trace_recorder.catalog.query import JUDGEMENTS, Term
 
-JUDGEMENTS = {"success": "r.success IS 1", "no-success": "r.success IS 0"}
 Parameter = str | float
+_JUDGEMENTS = dict(zip(JUDGEMENTS, ("r.success IS 1", "r.success IS 0"), strict=True))
 _FAILED = "(r.success IS 0 OR r.status = 'failed')"
 _HAS_ERROR = "(r.error IS NOT NULL OR ifnull(r.failed_calls, 0) <> 0 OR ifnull(r.failed_tool_calls, 0) <> 0)"
 _WITH_TEXT = "r.id IN (SELECT run FROM uses WHERE text IN (SELECT id FROM texts WHERE instr(text, ?) > 0))"
@@ -59,7 +59,7 @@ def _condition(term: Term) -> Condition:
 
 
 def _words(term: Term) -> Condition:
-    phrase = storable(str(term.value)).replace('"', '""')
+    phrase = storable(str(term.value)).replace('"', '""').replace("\0", " ")  # NUL would end the phrase
     return Condition(_WITH_WORDS, (f'"{phrase}"',), needs_texts=True, needs_calls=True)
 
 
@@ -69,9 +69,9 @@ def _substring(term: Term) -> Condition:
 
 def _status(term: Term) -> Condition:
     """Return the condition that a run ended in one of several ways; the caller's judgement is one of them too."""
-    words = _text(term).split(",")
-    sql = " OR ".join(JUDGEMENTS.get(word, "r.status = ?") for word in words)
-    return Condition(f"({sql})", tuple(word for word in words if word not in JUDGEMENTS))
+    words = [*dict.fromkeys(_text(term).split(","))]
+    sql = " OR ".join(_JUDGEMENTS.get(word, "r.status = ?") for word in words)
+    return Condition(f"({sql})", tuple(word for word in words if word not in _JUDGEMENTS))
 
 
 def _in_column(column: str) -> Callable[[Term], Condition]:

@@ -12,7 +12,7 @@ from hashlib import blake2b
 from typing import Literal
 
 from trace_recorder.catalog.conditions import Condition
-from trace_recorder.catalog.fact_values import SINGLE, Facts, TextInRun
+from trace_recorder.catalog.fact_values import MAX_INTEGER, SINGLE, Facts, TextInRun
 
 _SCHEMA = f"""
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
@@ -105,7 +105,14 @@ class FactTables:
 
     def _add_uses(self, run: int, texts: Iterable[TextInRun]) -> None:
         uses = (
-            (run, number, self._text(text), step if isinstance(step, int) else None, place, what)
+            (
+                run,
+                number,
+                self._text(text),
+                step if isinstance(step, int) and abs(step) < MAX_INTEGER else None,
+                place,
+                what,
+            )
             for number, (step, place, what, text) in enumerate(texts)
         )
         self.connection.executemany("INSERT INTO uses VALUES (?, ?, ?, ?, ?, ?)", uses)

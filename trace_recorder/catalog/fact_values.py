@@ -8,6 +8,8 @@ from typing import Literal, get_args
 Place = Literal["prompts", "answers", "tools"]
 PLACES: tuple[Place, ...] = get_args(Place)
 
+MAX_INTEGER = 2**62
+"""SQLite holds integers below this."""
 TextInRun = tuple[int | None, Place, str, str]
 """The step, the place, what it is there, and the text."""
 NUMBERS = (

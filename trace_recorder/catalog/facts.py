@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from trace_recorder.catalog.fact_values import Facts, Named, is_storable, storable
+from trace_recorder.catalog.fact_values import MAX_INTEGER, Facts, Named, is_storable, storable
 from trace_recorder.catalog.texts import texts_of
 from trace_recorder.clocks import parse_time
 from trace_recorder.values.llm_interaction import ErrorInfo
@@ -19,8 +19,6 @@ from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.plain_text import text_of
 from trace_recorder.views.rewards import rewards_of
 from trace_recorder.views.run_costs import costs_of_calls
-
-_MAX_INTEGER = 2**62
 
 
 def facts_of(run: Trajectory, *, with_texts: bool = True) -> Facts:
@@ -118,7 +116,7 @@ def _error_text(error: ErrorInfo | None) -> str | None:
 def _number(value: Payload) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return value if math.isfinite(value) and abs(value) < _MAX_INTEGER else None
+    return value if math.isfinite(value) and abs(value) < MAX_INTEGER else None
 
 
 def _seconds_of(timestamp: Payload) -> tuple[float | None, bool]:

@@ -28,6 +28,8 @@ INDEX_NAME = ".trace-recorder.sqlite3"
 _SECOND = 1_000_000_000
 _FORM = 2
 """The version of the tables, and of the facts in them."""
+_SQLITE, _APPLICATION, _OURS = b"SQLite format 3\0", slice(68, 72), b"TRix"
+"""How the file of a database begins, where it states the application, and what an index states there."""
 _WAIT_SECONDS = 0.05
 _ATTEMPTS = 10
 
@@ -58,7 +60,7 @@ def _opened_intact(path: Path, directory: Path) -> sqlite3.Connection | None:
         connection = None
         with suppress(sqlite3.Error, OSError):
             connection = sqlite3.connect(
-                f"file:{quote(os.fspath(path.absolute()))}?mode=ro", uri=True, isolation_level=None, timeout=1.0
+                f"file:{quote(os.fsencode(path.absolute()))}?mode=ro", uri=True, isolation_level=None, timeout=1.0
             )
             connection.execute("PRAGMA trusted_schema=OFF")
             connection.execute("BEGIN")
@@ -84,12 +86,14 @@ class IndexWriter:
         self._directory = directory
         self.is_new = not self._is_intact() or not self._has_expected_facts()
         if self.is_new:
+            self._refuse_other_file()
             self._begin_again()
         else:
             self._journal().unlink(missing_ok=True)  # of a transaction that wrote nothing to the file
         self._connection = self._connected()
         self.tables = FactTables(self._connection)
         if self.is_new:
+            self._connection.execute(f"PRAGMA application_id={int.from_bytes(_OURS)}")
             self.tables.create()
         self.has_deleted_words = _about(self._connection).get("has_deleted_words") == "1"
         self._connection.execute("BEGIN IMMEDIATE")
@@ -125,11 +129,21 @@ class IndexWriter:
     def _has_expected_facts(self) -> bool:
         stamp = self._path.stat().st_mtime_ns
         with suppress(sqlite3.Error):
-            uri = f"file:{quote(os.fspath(self._path.absolute()))}?mode=ro&immutable=1"
+            uri = f"file:{quote(os.fsencode(self._path.absolute()))}?mode=ro&immutable=1"
             with closing(sqlite3.connect(uri, uri=True)) as connection:
                 about = _about(connection)
             return about.get("time") == str(stamp) and _is_expected(about, self._path, self._directory)
         return False
+
+    def _refuse_other_file(self) -> None:
+        """Raise OSError if the file is not an index. A file at the default path is one, if it is not a link."""
+        if self._path.name == INDEX_NAME and not self._path.is_symlink():
+            return
+        with suppress(FileNotFoundError), self._path.open("rb") as file:
+            beginning = file.read(_APPLICATION.stop)
+            if beginning and (not beginning.startswith(_SQLITE) or beginning[_APPLICATION] != _OURS):
+                reason = "this file is not an index, and is not overwritten; delete it, or name another one"
+                raise OSError(errno.EEXIST, reason, str(self._path))
 
     def _begin_again(self) -> None:
         """Empty the file. Readers that have it open notice."""

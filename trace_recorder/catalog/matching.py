@@ -24,8 +24,9 @@ class Matcher:
         """Whether a run matches all terms. The run is read as far as that needs."""
         if self._tables is None:
             self._tables = FactTables.in_memory()
-        self._tables.add(facts_of(run, with_texts=self._condition.needs_texts))
+        facts = facts_of(run, with_texts=self._condition.needs_texts)
         try:
+            self._tables.add(facts)
             return next(self._tables.matching(self._condition), None) is not None
         finally:
             self._tables.clear()

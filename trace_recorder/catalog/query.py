@@ -10,9 +10,11 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import get_args
 
 from trace_recorder.catalog.fact_values import NUMBERS
 from trace_recorder.errors import QueryError
+from trace_recorder.values.trajectory import Status
 
 _QUOTED = r'"(?>(?:[^"]|"")*)"'
 _VALUE = rf'(?>(?:{_QUOTED}|[^\s"])+)'
@@ -24,7 +26,14 @@ _PART = re.compile(rf'({_QUOTED})|([^"]+)')
 _AGO = re.compile(r"(\d{1,6})([mhdw])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
+_WITHOUT_VALUE = re.compile(r"([A-Za-z_]+)(:|~|[<>]=?|=)")
+
 RELATIONS = ("<", "<=", ">", ">=", "=")
+MAX_TERMS = 100
+"""SQLite refuses a condition of 1,000 terms."""
+JUDGEMENTS = ("success", "no-success")
+STATUSES: tuple[str, ...] = (*get_args(Status), *JUDGEMENTS)
+"""How a run ended, and what the caller said of it."""
 CHOICES = {
     "success": ("yes", "no", "unknown"),
     "is": ("failed",),
@@ -66,12 +75,17 @@ def parse_query(query: str) -> tuple[Term, ...]:
             raise QueryError(f"{query[place:]!r} has a quotation mark without its other one")
         terms.append(_term(match))
         place = match.end()
+    if len(terms) > MAX_TERMS:
+        raise QueryError(f"the query has {len(terms)} terms: at most {MAX_TERMS} are understood")
     return tuple(terms)
 
 
 def _term(match: re.Match[str]) -> Term:
     negated = match["not"] is not None
     if match["words"] is not None:
+        empty = _WITHOUT_VALUE.fullmatch(match["words"])
+        if empty is not None and empty[1].lower() in FIELDS:
+            raise QueryError(f"{match[0]!r} needs a value directly behind it, without a space")
         return Term("words", _unquoted(match["words"]), negated=negated)
     field, relation, value = match["field"].lower(), match["relation"], match["value"]
     if field in NUMBERS:
@@ -86,6 +100,8 @@ def _term(match: re.Match[str]) -> Term:
 
 
 def _field_term(field: str, value: str, *, negated: bool) -> Term:
+    if field == "status":
+        _check_statuses(_unquoted(value))
     if field in TEXTS:
         return Term(field, _unquoted(value), negated=negated)
     if field in CHOICES:
@@ -99,11 +115,19 @@ def _field_term(field: str, value: str, *, negated: bool) -> Term:
     raise QueryError(f"there is no field {field!r}: it is one of {', '.join(FIELDS)}. Quotation marks make it a text.")
 
 
+def _check_statuses(value: str) -> None:
+    unknown = next((one for one in value.split(",") if one not in STATUSES), None)
+    if unknown is not None:
+        raise QueryError(f"status:{value}: {unknown!r} is none of {', '.join(STATUSES)}")
+
+
 def _name_term(field: str, value: str, *, negated: bool) -> Term:
     """Return a term for a name, with the number or the text that follows. A quoted name may have any character."""
     match = _NAME.fullmatch(value)
     if match is None:
         raise QueryError(f"{field}:{value}: after a name in quotation marks comes {' '.join(RELATIONS)} or nothing")
+    if not match["name"]:
+        raise QueryError(f"{field}:{value} needs a name before {match['relation']}")
     name, relation = _unquoted(match["name"]), match["relation"]
     if relation is None:
         return Term(field, name, negated=negated)

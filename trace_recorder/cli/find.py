@@ -37,8 +37,8 @@ def find(  # noqa: PLR0913, PLR0917 - one argument an option
 ) -> None:
     """Search runs by what they are and by what was said.
 
-    docs/many-runs.md has the language. Runs that are not in an index as they are now are read. Exits with 0 if a run
-    matches, 1 if no run does, 2 if a run cannot be read.
+    docs/many-runs.md has the language. A query that begins with - comes after --. Runs that are not in an index as
+    they are now are read. Exits with 0 if a run matches, 1 if no run does, 2 if a run cannot be read.
     """
     terms = parse_query(query)
     paths = paths_or_default(paths)

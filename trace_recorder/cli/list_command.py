@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from trace_recorder.catalog.query import STATUSES
 from trace_recorder.cli.arguments import (
     AsJson,
     DefaultRuns,
@@ -18,7 +19,7 @@ from trace_recorder.cli.arguments import (
     paths_or_default,
 )
 from trace_recorder.cli.list_runs import Listing, listing
-from trace_recorder.cli.list_selection import SORTS, STATUSES, Selection
+from trace_recorder.cli.list_selection import SORTS, Selection
 from trace_recorder.cli.list_table import table
 from trace_recorder.cli.list_tree import as_list, as_tree
 from trace_recorder.cli.output import console, fail, print_json, print_lines, table_width, warn

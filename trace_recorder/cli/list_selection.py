@@ -6,17 +6,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import get_args
 
-from trace_recorder.catalog.conditions import JUDGEMENTS
 from trace_recorder.catalog.query import Term
 from trace_recorder.cli.list_runs import Run, start_of
 from trace_recorder.values.messages import Payload
-from trace_recorder.values.trajectory import Status
 
 SORTS = ("time", "duration", "cost", "tokens", "calls")
-STATUSES: tuple[str, ...] = (*get_args(Status), *JUDGEMENTS)
-"""How a run ended, and what the caller said of it."""
 
 
 @dataclass(frozen=True, slots=True)
