@@ -181,6 +181,19 @@ def test_a_request_that_is_sent_again_is_the_next_attempt(proxy: RunningProxy, s
     ]
 
 
+def test_an_equal_request_of_another_agent_is_another_call(proxy: RunningProxy, server: Server) -> None:
+    """Two sub-agents of one session with the same task: the first one's request fails before the second one asks."""
+    server.answers[:] = [plain({"error": {"message": "later"}}, 529), plain(CHAT), plain(CHAT)]
+    for agent in ("a", "b", "a"):
+        headers = {"x-claude-code-session-id": "s", "x-claude-code-agent-id": agent}
+        httpx.post(proxy.url + PATH, content=BODY, headers=headers)
+    calls = proxy.runs()[0].llm_interactions
+    assert [(call.agent, [attempt.status for attempt in call.attempts]) for call in calls] == [
+        ("a", [529, 200]),
+        ("b", [200]),
+    ]
+
+
 def test_a_provider_that_cannot_be_reached_is_502(tmp_path: Path) -> None:
     """Here nobody listens: the port is bound and nothing more."""
     with socket.socket() as closed:

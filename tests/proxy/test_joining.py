@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from asyncio import _get_running_loop
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ from tests.capture.server import MESSAGE, Server, plain
 from tests.proxy.running import proxying
 from trace_recorder import load, validate
 from trace_recorder.clocks import now
+from trace_recorder.imports.foreign.import_format import IMPORT_FORMATS
+from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.messages import ToolResult
 from trace_recorder.values.trajectory import Trajectory
 
@@ -26,11 +30,11 @@ RETURNED = {"stdout": "made", "stderr": "", "interrupted": False}
 KEY = "mykey-verysecret-of-no-known-form"
 
 
-def recorded(server: Server, directory: Path, **headers: str) -> Trajectory:
+def recorded(server: Server, directory: Path, asked: dict[str, Any] = ASKED, /, **headers: str) -> Trajectory:
     """Have a program ask twice, with a tool between, and its session end."""
-    server.answers[:] = [plain(ASKED), plain(DONE)]
+    server.answers[:] = [plain(asked), plain(DONE)]
     question = {"role": "user", "content": "Make it."}
-    answer = {"role": "assistant", "content": ASKED["content"]}
+    answer = {"role": "assistant", "content": asked["content"]}
     headers |= {"x-api-key": KEY}
     with proxying(directory, {"anthropic": server.url}, join=True) as proxy:
         for messages in ([question], [question, answer, {"role": "user", "content": SENT}]):
@@ -164,3 +168,39 @@ def test_a_session_file_that_cannot_be_read_ends_the_run_all_the_same(
     run = recorded(server, tmp_path / "runs", **{"x-claude-code-session-id": SESSION})
     assert (run.status, len(run.llm_interactions)) == ("completed", 2)
     assert [gap.what for gap in run.gaps] == ["join the session file of the program"]
+
+
+def test_a_masked_key_is_no_disagreement(server: Server, tmp_path: Path, home: Path) -> None:
+    """The run has a mask where the session file has the key, in a text and in the arguments of a tool."""
+    tool = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": f"echo {KEY}"}}
+    asked = {**ASKED, "content": [{"type": "text", "text": f"It is {KEY}."}, tool]}
+    claude_code(home, QUESTION, said(asked), returned(RETURNED), said(DONE))
+    run = recorded(server, tmp_path / "runs", asked, **{"x-claude-code-session-id": SESSION})
+    assert (run.gaps, run.annotations["joined_from"]["tools"]) == ((), 1)
+
+
+def test_session_files_are_not_read_in_the_event_loop(server: Server, tmp_path: Path, home: Path) -> None:
+    """Requests are answered meanwhile. The first run ends to make room for the second, the second with the proxy."""
+    in_event_loop: list[bool] = []
+
+    def note_thread(_: Source) -> bool:
+        in_event_loop.append(_get_running_loop() is not None)
+        return False
+
+    claude_code(home, QUESTION, said(DONE))
+    server.answers[:] = [plain(DONE), plain(DONE)]
+    body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Make it."}]}
+    IMPORT_FORMATS.register(replace(IMPORT_FORMATS["pi"], name="noting", recognizes=note_thread))
+    try:
+        with proxying(tmp_path / "runs", {"anthropic": server.url}, join=True, max_open=1) as proxy:
+            for session in (SESSION, "another"):
+                headers = {"x-claude-code-session-id": session}
+                httpx.post(f"{proxy.url}/anthropic/v1/messages", json=body, headers=headers)
+    finally:
+        IMPORT_FORMATS.unregister("noting")
+    assert in_event_loop
+    assert not any(in_event_loop)
+    assert [(run.status, "joined_from" in run.annotations) for run in proxy.runs()] == [
+        ("completed", True),
+        ("completed", False),
+    ]

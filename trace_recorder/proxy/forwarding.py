@@ -24,7 +24,7 @@ from trace_recorder.attach.current import async_http_client
 from trace_recorder.capture.decoding import plain_request
 from trace_recorder.dialects.endpoints import endpoint_of, is_stream_type
 from trace_recorder.loopback import why_refused
-from trace_recorder.proxy.sessions import Session, SessionRequest, Sessions
+from trace_recorder.proxy.sessions import Session, SessionRequest, Sessions, digest_of
 from trace_recorder.proxy.upstreams import Upstream
 from trace_recorder.values.origins import REPLAYED_FROM_HEADER, is_believed
 from trace_recorder.version import __version__
@@ -143,7 +143,7 @@ class Proxy:
         parts = urlsplit(route.url)
         endpoint = endpoint_of(incoming.method, parts.hostname or "", parts.path, parts.port)
         session: Session | None = None
-        client, context, body, status = self._client, Context(), b"", 0
+        client, context, digest, status = self._client, Context(), b"", 0
         if endpoint is None:
             content: bytes | AsyncIterator[bytes] | None = incoming.body() if incoming.has_body else None
         else:
@@ -155,7 +155,8 @@ class Proxy:
                 client = self._unrecorded
             else:
                 session, context = known
-                context = session.context_of_retry(route.url, body) or context
+                digest = digest_of(route.url, incoming.header, body)
+                context = session.context_of_retry(digest) or context
         request = httpx.Request(incoming.method, route.url, headers=incoming.headers_to_send(), content=content)
         if session is not None:
             session.requests += 1
@@ -165,7 +166,7 @@ class Proxy:
             if session is not None:
                 session.requests -= 1
                 if status not in _SUCCESS:
-                    session.remember_failure(route.url, body, context)
+                    session.remember_failure(digest, context)
 
     async def _until_client_is_gone(self, incoming: _Incoming, exchange: Any, context: Context) -> int:
         """Run an exchange, and return its status; cancel it when the client closes its connection, and return 0.

@@ -80,9 +80,15 @@ class Joined:
         self._run = run
         self._session = session
         calls = [one for one in session.events if isinstance(one, Call) and one.response and _is_after(one, since)]
+        for call in calls:
+            call.response = json.loads(
+                run.mask(json.dumps(call.response))
+            )  # it is compared with a response that has masks
         self._pairs, self._unknown = _paired(calls, recorded.llm_interactions)
         executions = [*(one for one in session.events if isinstance(one, ToolRun)), *session.executions]
-        self._executions = {one.call_id: one for one in executions if one.ended and _is_after(one, since)}
+        self._executions = {
+            one.call_id: one for one in executions if one.call_id and one.ended and _is_after(one, since)
+        }
         self._tools = 0
 
     def belongs(self, session: str | None) -> bool:
@@ -103,7 +109,7 @@ class Joined:
         """Write the tools that ran, and what disagrees."""
         for pair in self._pairs:
             for asked, known in _asked(pair):
-                execution = self._executions.get(as_text(asked.get("call_id")))
+                execution = self._executions.get(as_text(asked.get("call_id")) or "")
                 if execution is not None:
                     self._tools += 1
                     _append_execution(self._run, execution, pair.recorded, known)

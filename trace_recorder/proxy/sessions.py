@@ -3,7 +3,8 @@
 A session is known by a header that the program sends, by a path that the caller chose, or by the program that the proxy
 started. Otherwise a conversation is one: a request that begins with all messages of an earlier one continues it.
 
-All methods but `end` are called in the event loop of the proxy. Each session has a context of its own, in which its
+All methods but `end` are called in the event loop of the proxy. A thread reads the session files of programs, one after
+the other, and ends the runs of their sessions. Each session has a context of its own, in which its
 recorder is the current one; each of its agents has a copy of it. A request is sent in such a context, so the recording
 of the HTTP client needs no word about sessions.
 """
@@ -16,6 +17,7 @@ import re
 import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -95,19 +97,21 @@ class Session:
             self.agents[agent.identity] = context
         return self.agents[agent.identity].copy()
 
-    def remember_failure(self, url: str, body: bytes, context: Context) -> None:
-        """Note that a request failed. Its program may send it again."""
+    def remember_failure(self, request: bytes, context: Context) -> None:
+        """Note that a request failed, by its digest. Its program may send it again."""
         while len(self.failed) >= _MAX_FAILED:
             self.failed.pop(next(iter(self.failed)))
-        self.failed[_digest(url, body)] = context
+        self.failed[request] = context
 
-    def context_of_retry(self, url: str, body: bytes) -> Context | None:
+    def context_of_retry(self, request: bytes) -> Context | None:
         """Return the context of an equal request that failed, in which recording knows the next attempt; else None."""
-        return self.failed.pop(_digest(url, body), None) if self.failed else None
+        return self.failed.pop(request, None)
 
 
-def _digest(url: str, body: bytes) -> bytes:
-    return blake2b(url.encode("utf-8", "surrogatepass") + b"\0" + body, digest_size=16).digest()
+def digest_of(url: str, header: Callable[[str], str | None], body: bytes) -> bytes:
+    """Return a digest of a request and its agent: two agents of a session may send equal requests."""
+    about = f"{url}\0{_agent(header)}\0"
+    return blake2b(about.encode("utf-8", "surrogatepass") + body, digest_size=16).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +152,7 @@ class Sessions:
         self._open: dict[tuple[SessionSource, str], Session] = {}
         self._conversations = _Conversations()
         self._max_open = max_open or _max_open_runs()
-        self._join = join
+        self._joining = ThreadPoolExecutor(1, "trace-recorder-join") if join else None
         self.documents: list[Path] = []
         """The document of each run, in the order in which they began."""
 
@@ -208,6 +212,12 @@ class Sessions:
     def _end(self, session: Session, why: str) -> None:
         del self._open[session.key.source, session.key.identity]
         self._conversations.forget(session.key.identity)
+        if self._joining is None:
+            self._finalize(session, why)
+        else:
+            self._joining.submit(self._finalize, session, why)
+
+    def _finalize(self, session: Session, why: str) -> None:
         self._add_session_file(session)
         with _guard.protect("end the run of a session"):
             session.recorder.annotate("ended_by_proxy", f"{why}; whether it succeeded is unknown")
@@ -224,9 +234,11 @@ class Sessions:
                 session.recorder.finalize()
                 record_exit(session.recorder.trajectory_path, exit_code)
         self._open.clear()
+        if self._joining is not None:
+            self._joining.shutdown()
 
     def _add_session_file(self, session: Session) -> None:
-        if self._join:
+        if self._joining is not None:
             with session.recorder._lifecycle.guard.protect("join the session file of the program"):
                 stated = dict(session.key.metadata)
                 known = stated["session_id"] if stated.get("session_header") in SESSION_HEADERS else None

@@ -87,14 +87,10 @@ class Run:
         self.unfinished = UnfinishedWork()
         self._document = document
         self._closing_thread = 0
+        protect = guard.protect("write the document", costs_record=False)
+        sync, in_place = journal.sync, journal.is_in_place
         self._writer = DocumentWriter(
-            journal.path,
-            document,
-            history,
-            guard.protect("write the document", costs_record=False),
-            sync=journal.sync,
-            in_place=journal.is_in_place,
-            limits=limits.document,
+            journal.path, document, history, protect, sync=sync, in_place=in_place, limits=limits.document
         )
 
     def __reduce__(self) -> NoReturn:
@@ -291,6 +287,10 @@ class Run:
     def mask_bytes(self, data: bytes) -> bytes:
         """Mask bytes that are not UTF-8. Other bytes are returned unchanged and are masked when they are written."""
         return self._redaction.mask_bytes(data)
+
+    def mask(self, text: str) -> str:
+        """Mask JSON text as it would be on file."""
+        return self._redaction.mask(text)[0]
 
     def named(self, **names: object) -> dict[str, Payload]:
         """Copy names that the user gave, with the secrets in them masked, without calling the user's redactors."""
