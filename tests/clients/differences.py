@@ -1,7 +1,7 @@
 """In what the documents of one agent differ that ran with seven providers: the table of `docs/clients.md`.
 
 `python -m tests.clients.differences` prints it. A row is a member of the document, whatever its place in lists; a
-cell is every value that it has in one run, in order. Times and ids' own values are no differences.
+cell is every value that it has in one run, in order. Times, the values of ids and the number of records are no differences.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PROVIDERS = ("openai", "azure", "doubao", "openrouter", "anthropic", "google", "
 QUESTION = "How many lines do the text files have together?"
 
 _MOMENTARY = re.compile(
-    r"(^|\.)(timestamp|start_time|end_time|\w+_seconds|execution_time|trajectory_id|headers|cpu|path)(\.|$)"
+    r"(^|\.)(timestamp|start_time|end_time|\w+_seconds|execution_time|trajectory_id|headers|cpu|path|journal_records)(\.|$)"
 )
 _OPAQUE = re.compile(r"(^|\.)(id|call_id|encrypted_content|signature|thoughtSignature|created|created_at|reasoning)$")
 _COUNTS = re.compile(r"usage\.|metrics\.|_duration$|_tokens$")

@@ -19,6 +19,8 @@ from trace_recorder.derive.live_document.limits import DocumentLimits
 from trace_recorder.guard import try_call
 from trace_recorder.signal_handlers import suppress
 
+__records__ = True  # `guard.is_recording` looks for this name
+
 
 class Document(Protocol):
     """The document of a run, as far as the thread needs to know it."""
