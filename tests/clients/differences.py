@@ -1,7 +1,7 @@
 """In what the documents of one agent differ that ran with seven providers: the table of `docs/clients.md`.
 
 `python -m tests.clients.differences` prints it. A row is a member of the document, whatever its place in lists; a
-cell is every value that it has in one run, in order. Times, the values of ids and the number of records are no differences.
+cell is every value that it has in one run, in order. Times, values of ids and numbers of records are left out.
 """
 
 from __future__ import annotations
