@@ -167,3 +167,22 @@ def test_the_origin_of_an_answer_may_have_half_a_surrogate_pair(tmp_path: Path) 
     table = to_arrow(replace(run, llm_interactions=(replace_struct(call, replayed_from=origin),)), of="calls")
 
     assert table["replayed_from"].to_pylist() == [{"trajectory_id": "a\ufffd", "interaction_id": None, "by_hand": True}]
+
+
+def test_a_table_of_many_runs_has_few_pieces() -> None:
+    """A piece for each run would cost kilobytes, whatever the run has. The runs may come from a generator."""
+    table = to_arrow((Trajectory(task=str(number)) for number in range(600)), of="runs")
+
+    assert table["task"].to_pylist() == [str(number) for number in range(600)]
+    assert table["task"].num_chunks == 3
+
+
+def test_the_model_of_a_run_is_the_one_that_was_asked_for(tmp_path: Path) -> None:
+    """A response may name another: that is the model of the call."""
+    with TrajectoryRecorder(tmp_path / "run.json") as recorder:
+        answer = {"content": "a", "model": "m-2025-01-01"}
+        recorder.record_llm_interaction([{"role": "user", "content": "q"}], answer, "openai", "m")
+    run = load(tmp_path / "run.json")
+
+    assert to_arrow(run, of="runs")["model"].to_pylist() == ["m"]
+    assert to_arrow(run, of="calls")["model"].to_pylist() == ["m-2025-01-01"]

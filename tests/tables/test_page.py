@@ -36,7 +36,7 @@ def test_a_column_means_the_same_in_every_table() -> None:
         for column in columns if table != "transcripts" else ():
             meanings.setdefault(column.name, set()).add(column.meaning)
 
-    assert {name for name, found in meanings.items() if len(found) > 1} <= {"success", "name"}
+    assert {name for name, found in meanings.items() if len(found) > 1} <= {"success", "name", "provider", "model"}
 
 
 def test_the_queries_of_the_page_run(tmp_path: Path) -> None:

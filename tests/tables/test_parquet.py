@@ -219,3 +219,14 @@ def test_a_name_may_have_any_bytes(runs: list[Trajectory], tmp_path: Path, monke
 
     assert invoke(*export).exit_code == 0
     assert "1 run there already" in invoke(*export, "--resume").stderr
+
+
+def test_an_export_that_replaces_leaves_no_temporary_file(runs: list[Trajectory], tmp_path: Path) -> None:
+    """Which an export that was killed may have left."""
+    out = tmp_path / "out"
+    (out / "calls").mkdir(parents=True)
+    (out / "calls" / ".part-00007.parquet.tmp").write_bytes(b"PAR1")
+    with TableFiles(out, FORMS["tables"], force=True) as files:
+        write(files, runs)
+
+    assert names(out) == sorted(f"{table}/part-00000.parquet" for table in FORMS["tables"])

@@ -6,9 +6,10 @@ imported when a table is made. The schema has the meaning of each column as its 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from trace_recorder.errors import MissingExtraError
@@ -22,6 +23,9 @@ from trace_recorder.version import __version__
 if TYPE_CHECKING:
     import pyarrow
 
+MAX_BATCHES = 256
+"""So many batches of runs in memory become one, because each costs some kilobytes beside its values."""
+
 
 def to_arrow(runs: Runs, of: Of = "calls") -> pyarrow.Table:
     """Return a table of Arrow with a row for each run, call, step, tool call, message or reward of one run or several.
@@ -32,7 +36,17 @@ def to_arrow(runs: Runs, of: Of = "calls") -> pyarrow.Table:
     """
     check_table(runs, of, "to_arrow")
     every = [runs] if isinstance(runs, Trajectory) else runs
-    return load_pyarrow().Table.from_batches((batch_of(run, of) for run in every), schema_of(of))
+    batches = (batch_of(run, of) for run in every)
+    groups = iter(lambda: [*islice(batches, MAX_BATCHES)], [])
+    return load_pyarrow().Table.from_batches(
+        (batch for group in groups for batch in combined(group).to_batches()), schema_of(of)
+    )
+
+
+def combined(batches: Sequence[pyarrow.RecordBatch]) -> pyarrow.Table:
+    """Return the rows of some batches, at least one, as one."""
+    table: pyarrow.Table = load_pyarrow().Table.from_batches(batches).combine_chunks()
+    return table
 
 
 def batch_of(run: Trajectory, table: TableName) -> pyarrow.RecordBatch:

@@ -63,7 +63,9 @@ _CALL_ID = Column("call_id", "text", "the id of the tool call; of a tool's messa
 
 TABLES: Mapping[TableName, tuple[Column, ...]] = {
     "runs": (
-        *(*_SUCCESS, _STARTED, _SECONDS, *_MODEL),
+        *(*_SUCCESS, _STARTED, _SECONDS),
+        Column("provider", "text", "the provider that the caller named, or else that of the first call"),
+        Column("model", "text", "the model that the caller named, or else that the first call asked for"),
         Column("steps", "integer", "the number of steps"),
         Column("calls", "integer", "the number of LLM calls that were made"),
         Column("replayed_calls", "integer", "the number of calls that a recording answered"),

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from trace_recorder.tables.arrow import batch_of, load_pyarrow, schema_of
+from trace_recorder.tables.arrow import MAX_BATCHES, batch_of, combined, load_pyarrow, schema_of
 from trace_recorder.tables.columns import TABLES, TableName
 from trace_recorder.tables.remote_files import url_of
 from trace_recorder.values.trajectory import Trajectory
@@ -41,8 +41,6 @@ PART_BYTES = 100_000_000
 """A part ends when one of its files has so many bytes."""
 GROUP_BYTES = 32_000_000
 """So many bytes of a table in memory are written as one row group."""
-_MAX_BATCHES = 256
-"""So many batches of runs in memory become one, because each costs some kilobytes beside its values."""
 _DIRECTORY = b"trace_recorder.directory"
 """The member of a file's metadata that has the working directory of the export. Paths of runs may be relative to it."""
 
@@ -89,7 +87,7 @@ class TableFiles:
             raise FileExistsError(
                 f"{parts[0]} exists: give another -o, --resume to add runs that are missing, or --force to replace it"
             )
-        for path in parts if force and not resume else _left_files(directory, self._tables):
+        for path in {*_left_files(directory, self._tables), *(parts if force and not resume else [])}:
             path.unlink()
         self._number = _next_number(directory, self._tables[0])
         self._written = written_runs(directory, self._tables[0])
@@ -160,12 +158,11 @@ class _PartFile:
         self._waiting += batch.nbytes
         if self._waiting >= self._group_bytes:
             self._write_group()
-        elif len(self._batches) >= _MAX_BATCHES:
+        elif len(self._batches) >= MAX_BATCHES:
             self._batches = self._table().to_batches()
 
     def _table(self) -> pyarrow.Table:
-        table = load_pyarrow().Table.from_batches(self._batches).combine_chunks()
-        return table.replace_schema_metadata(self._schema.metadata)
+        return combined(self._batches).replace_schema_metadata(self._schema.metadata)
 
     def _write_group(self) -> None:
         if self._batches:
