@@ -230,3 +230,18 @@ def test_an_export_that_replaces_leaves_no_temporary_file(runs: list[Trajectory]
         write(files, runs)
 
     assert names(out) == sorted(f"{table}/part-00000.parquet" for table in FORMS["tables"])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it does not remove a file that is open")
+def test_two_exports_at_once_publish_no_file_of_each_other(runs: list[Trajectory], tmp_path: Path) -> None:
+    """The one that began first ends with an error, as the other removed its temporary files."""
+    out = tmp_path / "out"
+    first = TableFiles(out, FORMS["tables"])
+    write(first, runs[:2])
+    with TableFiles(out, FORMS["tables"]) as second:
+        write(second, runs[2:])
+        with pytest.raises(FileNotFoundError), first:
+            pass
+        assert part_files(out, "rewards") == []
+
+    assert rows(out, "runs") == to_arrow(runs[2:], of="runs").to_pylist()

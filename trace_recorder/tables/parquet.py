@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -139,9 +140,9 @@ class _PartFile:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
         self._group_bytes = group_bytes
-        self._temporary = path.with_name(f".{path.name}.tmp")
-        os.close(os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
-        self._file = self._temporary.open("wb")
+        # the name is no other export's: it would get the name of the part while that export writes it
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+        self._temporary, self._file = Path(temporary), os.fdopen(handle, "wb")
         self._schema = _schema_of_file(table)
         parquet = import_module("pyarrow.parquet")
         self._writer = parquet.ParquetWriter(self._file, self._schema, compression="zstd")
@@ -230,7 +231,7 @@ def _left_files(directory: Path, tables: Sequence[TableName]) -> Iterator[Path]:
     """Yield what an interrupted export left: temporary files, and files of a part whose first table has none."""
     whole = {path.name for path in part_files(directory, tables[0])}
     for table in tables:
-        yield from (directory / table).glob(".part-*.parquet.tmp")
+        yield from (directory / table).glob(".part-*.tmp")
         yield from (path for path in part_files(directory, table) if path.name not in whole)
 
 
