@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.invoking import invoke, recorded
+from tests.processes import ROOT
 
 
 @pytest.fixture
@@ -118,6 +122,29 @@ def test_an_export_is_no_pattern(runs: Path, tmp_path: Path, name: str) -> None:
     invoke("export", runs, "-f", "parquet", "-o", tmp_path / name)
 
     assert invoke("sql", "select count(*) as n from runs", tmp_path / name).stdout == "n\n3\n"
+
+
+def test_times_are_those_of_utc(runs: Path) -> None:
+    """In whatever zone the machine is, unless the query says another."""
+    query = "select timestamptz '2025-06-12 23:00:00+00' as t, date_trunc('day', t)::date as d from runs limit 1"
+    command = [sys.executable, "-m", "trace_recorder", "sql", query, str(runs), "--jobs", "1"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "TZ": "Asia/Tokyo"}
+    said = subprocess.run(command, check=True, capture_output=True, text=True, env=env).stdout
+    tokyo = invoke("sql", f"set TimeZone = 'Asia/Tokyo'; {query}", runs).stdout
+
+    assert said.splitlines()[1].split() == ["2025-06-12T23:00:00+00:00", "2025-06-12"]
+    assert tokyo.splitlines()[1].split() == ["2025-06-13T08:00:00+09:00", "2025-06-13"]
+
+
+def test_a_part_of_an_older_version_may_lack_a_column(runs: Path, tmp_path: Path) -> None:
+    """An export was taken up again by a newer one: its rows have null there."""
+    invoke("export", runs / "run0.json", "-f", "parquet", "-o", tmp_path / "out")
+    part = tmp_path / "out" / "runs" / "part-00000.parquet"
+    pq.write_table(pq.ParquetFile(part).read().drop_columns(["status"]), part)
+    invoke("export", runs, "-f", "parquet", "-o", tmp_path / "out", "--resume")
+
+    said = invoke("sql", "select count(status) as known, count(*) as n from runs", tmp_path / "out")
+    assert said.stdout.splitlines()[1].split() == ["2", "3"]
 
 
 def test_tables_and_runs_are_not_mixed(runs: Path, tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def _check(query: str) -> None:
 def _add_view(connection: duckdb.DuckDBPyConnection, table: TableName, files: Sequence[Path]) -> None:
     if files:
         names = [glob.escape(str(path)) for path in files]  # DuckDB takes them for patterns
-        connection.read_parquet(names).create_view(table)
+        connection.read_parquet(names, union_by_name=True).create_view(table)  # older parts may lack a column
     else:
         connection.from_arrow(schema_of(table).empty_table()).create_view(table)
 
@@ -84,6 +84,7 @@ def _connection(directory: str) -> duckdb.DuckDBPyConnection:
     connected: duckdb.DuckDBPyConnection = load_duckdb().connect(
         config={"memory_limit": _MEMORY, "temp_directory": directory}
     )
+    connected.execute("set TimeZone = 'UTC'")  # or what is a day would depend on the machine
     return connected
 
 
