@@ -124,7 +124,8 @@ class Replay:
     def wrap(self, client: Client) -> Client:
         """Answer a client from the recording until the block ends; return the same client.
 
-        Retries do not wait. Raises UnsupportedClientError for the clients that `TrajectoryRecorder.wrap` refuses.
+        Retries of openai, anthropic and google-genai do not wait. Raises UnsupportedClientError for the clients that
+        `TrajectoryRecorder.wrap` refuses.
         """
         self._installed.wrap(client)
         return client
