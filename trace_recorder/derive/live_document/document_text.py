@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from trace_recorder.signal_handlers import ours
 from trace_recorder.values.history_deltas import MessageDeltas
@@ -38,6 +39,7 @@ class DocumentText:
     def __init__(self, history: History, *, has_long_strings: bool) -> None:
         self._history = history
         self._has_long_strings = has_long_strings
+        self._dump = partial(_dump, has_long_strings=has_long_strings)
         self._texts: dict[int, bytes] = {}
         self._kept_bytes = 0
         self._calls, self._steps = MessageDeltas(_numbers_of), MessageDeltas(_numbers_of)
@@ -105,9 +107,6 @@ class DocumentText:
                 texts[number] = self._dump(messages.table.messages[number].to_document())
                 self._kept_bytes += len(texts[number])
         return map(texts.__getitem__, numbers)
-
-    def _dump(self, value: Payload) -> bytes:
-        return _dump(value, has_long_strings=self._has_long_strings)
 
 
 class MessageSizes:
