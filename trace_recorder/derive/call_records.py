@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import zlib
-from array import array
 from collections.abc import Iterable, Mapping, Sequence
 
 from trace_recorder.background_work import yield_to_others
@@ -155,7 +154,7 @@ class CallRecords:
 
     def put_away(self) -> None:
         """Keep only the places of its records in the journal, and what its request has in common with others."""
-        self.places = array("q", [record.offset for record in self._records])
+        self.places = tuple(record.offset for record in self._records)  # which the garbage collector skips
         if self.incremental is not None:
             self.incremental = replace(self.incremental, results=())
         self.request_data, self._body_in_parts, self._joined, self.ending = {}, None, _NOT_READ, None

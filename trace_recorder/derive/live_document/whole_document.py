@@ -26,6 +26,9 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import Tally, interaction_counts, step_counts
 from trace_recorder.values.trajectory import Gap, History, Status
 
+_PROMPTS_BETWEEN_PAUSES = 256
+"""How many prompts are added up before other threads may run."""
+
 
 class PoorerDocumentError(OSError):
     """The document is left as it is, because the journal has less than it. The text says what."""
@@ -119,7 +122,9 @@ class WholeDocument:
         of_calls = (call.incremental.messages for call in self._fold.calls.values() if call.incremental is not None)
         of_steps = (step.stated.messages for step in self._fold.steps)
         size = 0
-        for prompt in chain(of_calls, of_steps):
+        for number, prompt in enumerate(chain(of_calls, of_steps)):
+            if number % _PROMPTS_BETWEEN_PAUSES == 0:
+                self._pause()
             if isinstance(prompt, NumberedMessages):
                 size += self._sizes.size_of(prompt)
             if size > self._limits.inline_bytes:
