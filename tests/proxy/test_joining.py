@@ -128,14 +128,14 @@ def test_a_session_without_a_file_is_a_gap(server: Server, tmp_path: Path, home:
     assert (len(run.llm_interactions), "joined_from" in run.annotations) == (2, False)
 
 
-def test_a_session_is_found_by_its_calls_where_no_header_names_it(server: Server, tmp_path: Path, home: Path) -> None:
-    """Gemini CLI states none, and the ids in its file are its own."""
-    path = home / ".gemini" / "tmp" / "p" / "chats" / "session-1.jsonl"
-    path.parent.mkdir(parents=True)
+def gemini_cli(home: Path, session: str) -> None:
+    """Write the session file of a conversation with one tool; the ids in it are its own."""
+    path = home / ".gemini" / "tmp" / "p" / "chats" / f"session-{session}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
     result = {"functionResponse": {"id": "b1", "name": "Bash", "response": {"output": "made"}}}
     call = {"id": "b1", "name": "Bash", "args": ARGUMENTS, "status": "success", "result": [result]}
     lines = [
-        {"sessionId": "g", "projectHash": "p", "startTime": now(), "lastUpdated": now()},
+        {"sessionId": session, "projectHash": "p", "startTime": now(), "lastUpdated": now()},
         {"id": "1", "timestamp": "2100-01-01T00:00:01Z", "type": "user", "content": "Make it."},
         {
             "id": "2",
@@ -147,9 +147,25 @@ def test_a_session_is_found_by_its_calls_where_no_header_names_it(server: Server
         {"id": "3", "timestamp": "2100-01-01T00:00:06Z", "type": "gemini", "content": "It is made."},
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def test_a_session_is_found_by_its_calls_where_no_header_names_it(server: Server, tmp_path: Path, home: Path) -> None:
+    """Gemini CLI states none, and the ids in its file are its own."""
+    gemini_cli(home, "g")
     run = recorded(server, tmp_path / "runs")
     assert [(one.call_id, one.duration_seconds, one.result) for one in results(run)] == [("t1", 3.0, "made")]
     assert (run.gaps, run.annotations["joined_from"]["session_id"]) == ((), "g")
+
+
+def test_of_two_sessions_that_fit_neither_is_joined(server: Server, tmp_path: Path, home: Path) -> None:
+    """Two sessions of one program got equal answers at the same time; the wrong one would add wrong times."""
+    gemini_cli(home, "g")
+    gemini_cli(home, "h")
+    run = recorded(server, tmp_path / "runs")
+    assert [(gap.what, gap.why) for gap in run.gaps] == [
+        ("join the session file of the program", "several sessions fit: g, h")
+    ]
+    assert ([one.duration_seconds for one in results(run)], "joined_from" in run.annotations) == ([None], False)
 
 
 def test_a_key_in_a_session_file_is_not_on_file(server: Server, tmp_path: Path, home: Path) -> None:

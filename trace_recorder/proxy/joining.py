@@ -40,7 +40,8 @@ _SLACK_SECONDS = 10.0
 def join(recorder: TrajectoryRecorder, session: str | None) -> None:
     """Add what the session file of a run says to the run, which is still open.
 
-    `session` is the id of the session, if its program states it. Where no file is found, a gap says so.
+    `session` is the id of the session, if its program states it. If no session fits, a gap says so, also if
+    several fit whose program states no id. Nothing is added then.
     """
     run = recorder._lifecycle.run_in_progress()
     if run is None:
@@ -48,14 +49,19 @@ def join(recorder: TrajectoryRecorder, session: str | None) -> None:
     recorded = load(recorder.trajectory_path)
     started = parse_time(recorded.start_time or "")
     since = 0.0 if started is None else started.timestamp() - _SLACK_SECONDS
-    for path in session_files(os.environ, session, since):
-        for found in _runs(path):
-            joined = Joined(run, recorded, found, since)
-            if joined.belongs(session):
-                joined.write()
-                recorder.annotate(JOINED_FROM, joined.about())
-                return
-    _append_gap(run, "join the session file of the program", "no file was found that has calls of this run")
+    fitting = [
+        joined
+        for path in session_files(os.environ, session, since)
+        for found in _runs(path)
+        if (joined := Joined(run, recorded, found, since)).belongs(session)
+    ]
+    if len(fitting) == 1 or (fitting and session is not None):
+        fitting[0].write()
+        recorder.annotate(JOINED_FROM, fitting[0].about())
+        return
+    names = ", ".join(one.identity for one in fitting[:_MAX_GAPS])
+    why = f"several sessions fit: {names}" if fitting else "no file was found that has calls of this run"
+    _append_gap(run, "join the session file of the program", why)
 
 
 def _runs(path: Path) -> Iterator[ForeignRun]:
@@ -90,6 +96,11 @@ class Joined:
             one.call_id: one for one in executions if one.call_id and one.ended and _is_after(one, since)
         }
         self._tools = 0
+
+    @property
+    def identity(self) -> str:
+        """The id that the program has for the session."""
+        return self._session.identity
 
     def belongs(self, session: str | None) -> bool:
         """Whether this is the session of the run: by its id, or else because most of its calls are calls of the run."""
