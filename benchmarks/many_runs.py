@@ -1,4 +1,4 @@
-"""What searching many runs costs: `python -m benchmarks.many_runs --runs 20000 --directory /tmp/many`.
+"""Measure the search of many runs: `python -m benchmarks.many_runs --runs 20000 --directory /tmp/many`.
 
 Runs are recorded by hand in several processes: three to nine calls each, with tools, words of a skewed vocabulary,
 failures, rewards and several models. Runs that are there already are kept. Then the commands of the package are
@@ -16,6 +16,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -100,7 +101,7 @@ def measured(name: str, command: Sequence[str | Path]) -> None:
 
 
 def change(directory: Path, count: int) -> None:
-    """Record some runs anew, under other names."""
+    """Record some runs again, under other names."""
     for number in range(count):
         path = directory / "000" / f"run{number:06}.json"
         for file in (path, path.with_suffix(".jsonl")):
@@ -124,7 +125,8 @@ def check(directory: Path) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=2000)
-    parser.add_argument("--directory", type=Path, default=Path("/tmp/trace-recorder-many-runs"))  # noqa: S108 - large
+    directory = Path(tempfile.gettempdir()) / "trace-recorder-many-runs"
+    parser.add_argument("--directory", type=Path, default=directory)
     parser.add_argument("--others", action="store_true", help="measure other programs too")
     options = parser.parse_args()
     directory, program = options.directory, [sys.executable, "-m", "trace_recorder"]

@@ -1,4 +1,4 @@
-"""What a search counts of the runs that match."""
+"""The counts of a search: how many matching runs have each status, model, tool and reward."""
 
 from __future__ import annotations
 

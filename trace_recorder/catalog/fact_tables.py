@@ -32,7 +32,7 @@ CREATE TABLE kept (run INTEGER PRIMARY KEY, row TEXT NOT NULL, stats TEXT NOT NU
                    counted TEXT NOT NULL);
 """
 Kept = Literal["row", "stats", "summary", "counted"]
-"""What is kept of a run as JSON: the row of `list`, figures, the entry in the viewer's list, what a search counts."""
+"""Parts of a run that are kept as JSON: the row of `list`, figures, the entry in the viewer's list, search counts."""
 _PLACES = ", ".join("?" for _ in ("id", *SINGLE))
 _ADD_RUN = f"REPLACE INTO runs VALUES ({_PLACES})"  # noqa: S608 - question marks
 

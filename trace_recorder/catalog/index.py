@@ -27,7 +27,7 @@ _TRANSACTION_RUNS = 1000
 
 @dataclass(slots=True)
 class Update:
-    """What bringing an index up to date did: how many runs it has, were read, and were removed from it.
+    """The result of an update: how many runs the index has, and how many were read or removed.
 
     `not_kept` counts the runs that are read each time, by the reason.
     """
@@ -51,7 +51,7 @@ class RunIndex:
     def update(self, read_all: ReadAll = map, *, transaction_runs: int = _TRANSACTION_RUNS) -> Update:
         """Read the runs that changed, and remove those that are gone, with their texts.
 
-        The index is made if there is none, or if it is damaged. Another process that does the same is waited for.
+        The index is made if it is missing or damaged. Another process that does the same is waited for.
         `read_all` calls a function for each of many tasks, as `map` does. After `transaction_runs` runs, or many
         texts, what was read is on file. Raises OSError.
         """

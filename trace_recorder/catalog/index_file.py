@@ -109,7 +109,7 @@ class IndexWriter:
         self._connection.execute("BEGIN IMMEDIATE")
 
     def forget_deleted_words(self) -> None:
-        """Write the tokens anew, without those of deleted texts, which FTS5 would keep until later."""
+        """Write the tokens again, without those of deleted texts, which FTS5 would keep until later."""
         if self.has_deleted_words:
             self._connection.execute("INSERT INTO words (words) VALUES ('optimize')")
             self.has_deleted_words = False

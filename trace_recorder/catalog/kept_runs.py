@@ -1,4 +1,4 @@
-"""What the index keeps of one run: its facts, its row, and the state of its files when they were read.
+"""The entry of one run in the index: its facts, its row, and the state of its files when they were read.
 
 Kept is only a run that says the same until its files change. A run that goes on is read each time, and so are files of
 other tools, which may consist of several files, and files that cannot be read.
@@ -30,7 +30,7 @@ from trace_recorder.views.stats import Stats
 Task = tuple[Path, bytes, State]
 """A run that is to be read: its path, its name in the index, and the state of its files."""
 _TICK_NS = 100_000_000
-"""Of a file that changed less than this before it was read, a later change may leave the same time."""
+"""A file that changed less than this before it was read may change again and keep the same time."""
 _OWN_BEGINNINGS = (b'{"seq":1,"time":"', b'{\n"task": ')
 
 
@@ -52,7 +52,7 @@ class KeptRun:
     state: State
     facts: Facts
     kept: tuple[str, ...]
-    """What `Kept` names, in that order, as JSON."""
+    """The parts that `Kept` names, in that order, as JSON."""
     is_of_host: bool
 
 

@@ -1,4 +1,4 @@
-"""What the viewer's list of runs says of one run, from the beginning and the end of its files.
+"""The entry of one run in the viewer's list, read from the beginning and the end of its files.
 
 Of a document, the members before its calls and after its steps are read (`imports/document_ends.py`). A journal has its
 start in the first line and its end in the last ones. Documents in another form, which other tools wrote, are loaded

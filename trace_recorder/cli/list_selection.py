@@ -16,7 +16,7 @@ SORTS = ("time", "duration", "cost", "tokens", "calls")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a run has to match, as terms of the query language, and the order."""
+    """The conditions that a run must match, as terms of the query language, and the order."""
 
     statuses: Sequence[str] = ()
     model: str | None = None

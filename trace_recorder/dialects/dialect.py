@@ -26,7 +26,7 @@ MANUAL = "manual"
 """The dialect of what the agent records by hand. It has no name on file: there, `api` is null."""
 
 Operation = Literal["chat", "text_completion", "generate_content", "embeddings"]
-"""What a call does, in the words of OpenTelemetry's conventions."""
+"""The purpose of a call, in the words of OpenTelemetry's conventions."""
 
 
 class ReadResponse(Protocol):
@@ -88,14 +88,14 @@ class Dialect:
     with_system: Callable[[dict[str, Payload], str], dict[str, Payload]] | None
     """Returns a request with another system prompt; None if requests have none."""
     counting: Counting
-    """What the stated token counts include."""
+    """The parts that the stated token counts include."""
     usage_on_request: bool
     """Whether a stream states token counts only if `stream_options={"include_usage": True}` asks for them.
 
     Some servers state them anyway. The recorder never changes a request.
     """
     background: Background | None
-    """None if it has no responses that are made in the background."""
+    """None if the dialect makes no responses in the background."""
 
 
 DIALECTS: registry.Records[Dialect] = registry.DIALECTS
@@ -151,7 +151,7 @@ _dump = make_json_writer(",", ":", yields=True)
 _NO_LAST_EVENT = "the stream ended without its last event"
 _CARRIED_ERROR = "the stream carried an error"
 ENDED_BY_SERVER = frozenset({_NO_LAST_EVENT, _CARRIED_ERROR})
-"""What `why_incomplete` returns: nothing came after the part that is on file."""
+"""The reason that `why_incomplete` returns if nothing came after the part that is on file."""
 
 
 def why_incomplete(joined: JoinedStream | None) -> str | None:

@@ -87,9 +87,8 @@ class Joined:
         self._session = session
         calls = [one for one in session.events if isinstance(one, Call) and one.response and _is_after(one, since)]
         for call in calls:
-            call.response = json.loads(
-                run.mask(json.dumps(call.response))
-            )  # it is compared with a response that has masks
+            # The response is compared with a recorded response, which has masks.
+            call.response = json.loads(run.mask(json.dumps(call.response)))
         self._pairs, self._unknown = _paired(calls, recorded.llm_interactions)
         executions = [*(one for one in session.events if isinstance(one, ToolRun)), *session.executions]
         self._executions = {

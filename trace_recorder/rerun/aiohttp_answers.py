@@ -1,7 +1,7 @@
 """Recorded answers for aiohttp: a connector whose connections are the recording.
 
 aiohttp itself reads the answer from such a connection and makes its response of it, so that types, reads, timeouts and
-traces are its own. The lengths of chunks and bodies are stated anew.
+traces are its own. The lengths of chunks and bodies are written again.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ async def _ending(answer: Answer, answers: Answers, pace: Pace) -> Exception:
 
 
 class ReplayTransport(asyncio.Transport):
-    """What aiohttp asks of a connection. Bytes that are sent are dropped."""
+    """The methods of a connection that aiohttp calls. Bytes that are sent are dropped."""
 
     def __init__(self, protocol: Any, answer: Answer, answers: Answers, pace: Pace) -> None:
         super().__init__()

@@ -22,7 +22,7 @@ from trace_recorder.values.final_status import CANCELLATION_CLASSES
 from trace_recorder.values.origins import ReplayedFrom
 
 Missing = Literal["error", "live"]
-"""What happens to a request without a recorded answer."""
+"""The treatment of a request without a recorded answer."""
 
 _NOT_CAUGHT = ("KeyboardInterrupt", "SystemExit", "GeneratorExit")
 CANCELLATION_GRACE_SECONDS = 1.0
@@ -64,7 +64,7 @@ class Answer:
 
 
 class Answers(Protocol):
-    """Gives the recorded answer to a request. Raises ReplayMismatchError if there is none.
+    """Gives the recorded answer to a request. Raises ReplayMismatchError if no call fits.
 
     `missing` is "live" where requests without a recorded answer are sent.
     """

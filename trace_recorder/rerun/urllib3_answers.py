@@ -1,7 +1,7 @@
 """Recorded answers for urllib3, and so for requests and boto3: a connection whose socket is the recording.
 
 urllib3 itself reads the answer from that socket and makes its response of it, so that types, reads, retries and pools
-are its own. The lengths of chunks and bodies are stated anew.
+are its own. The lengths of chunks and bodies are written again.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _responding(answer: Answer, answers: Answers) -> Iterator[bytes]:
 
 
 class _Socket:
-    """What http.client asks of a socket. Bytes that are sent are dropped."""
+    """The methods of a socket that http.client calls. Bytes that are sent are dropped."""
 
     def __init__(self, received: Iterator[bytes]) -> None:
         self._received = received

@@ -16,7 +16,7 @@ from trace_recorder.values.structs import Struct
 
 
 class Counting(Struct, frozen=True, gc=False):
-    """What stated counts include: a member of the record of each dialect and of each import format."""
+    """The parts that stated counts include: a member of the record of each dialect and of each import format."""
 
     cache_apart: bool
     """Whether the input leaves out the tokens that were written to a cache or read from it."""

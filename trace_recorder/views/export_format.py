@@ -72,7 +72,7 @@ class ExportFormat:
     name: str
     """How `export --format` calls it."""
     kind: Kind
-    """What a run becomes: rows of one file for all runs, a document, sessions (files of lines), or rows of tables."""
+    """The output for a run: rows of one file for all runs, a document, sessions (files of lines), or rows of tables."""
     view: View[..., Any]
     """Makes it of a run."""
     arguments: Callable[[Trajectory, OutputPlace], tuple[Any, ...]] = lambda trajectory, _: (trajectory,)

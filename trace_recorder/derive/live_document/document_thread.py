@@ -2,7 +2,7 @@
 
 After a write, the next one waits twenty times the processor time that it is predicted to take, and at least a fifth
 of a second. Of several runs, the one that has waited longest comes first. So documents become rarer as runs grow, and
-never stop. The thread starts with the first record that it is to show, and sleeps while there is none.
+never stop. The thread starts with the first record that it is to show, and sleeps while no document waits.
 """
 
 from __future__ import annotations

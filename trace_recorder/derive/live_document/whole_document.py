@@ -163,7 +163,7 @@ class WholeDocument:
 
 
 def json_of(document: Path) -> dict[str, Payload]:
-    """Return the value of a document; {} where there is none that can be read."""
+    """Return the value of a document, or {} if it is missing or cannot be read."""
     try:
         value: Payload = json.loads(document.read_bytes())
     except ours(OSError, ValueError, RecursionError):

@@ -25,7 +25,7 @@ class ImportFormat:
     It raises TrajectoryFormatError if the file as a whole cannot be read.
     """
     counting: Counting
-    """What the stated token counts include."""
+    """The parts that the stated token counts include."""
 
 
 IMPORT_FORMATS: registry.Records[ImportFormat] = registry.IMPORT_FORMATS

@@ -44,14 +44,14 @@ def turns_of(trajectory: Trajectory) -> list[Turn]:
     """Return the turns of a run in the order of time. Where no calls were recorded, they are made of its steps."""
     calls = interactions_of(trajectory)
     turns = [*map(CallChains().add, calls)]
-    side_calls = _side_calls(turns)
-    return [*map(CallChains(side_calls).add, calls)] if side_calls else turns
+    separate_calls = _separate_calls(turns)
+    return [*map(CallChains(separate_calls).add, calls)] if separate_calls else turns
 
 
 class TurnsOnDemand:
     """Gives the same turn of a call as `turns_of`, but reads only the calls up to it.
 
-    Whether a call of unclear origin is a side call depends on later calls: at the first such call, all are read.
+    Whether a call of unclear origin is a separate call depends on later calls: at the first such call, all are read.
     """
 
     def __init__(self, trajectory: Trajectory) -> None:
@@ -84,7 +84,7 @@ def interactions_of(trajectory: Trajectory) -> list[LLMInteraction]:
     return [call_of_step(number, step) for number, step in steps if not step.derived]
 
 
-def _side_calls(turns: Sequence[Turn]) -> frozenset[str]:
+def _separate_calls(turns: Sequence[Turn]) -> frozenset[str]:
     """Find calls of unclear origin that continue nothing: the agent later continued what came before them."""
     numbers = {turn: number for number, turn in enumerate(turns)}
     continued_at = {turn.previous: number for turn, number in numbers.items() if turn.exact and turn.previous}
@@ -104,16 +104,16 @@ def _is_unclear(turn: Turn) -> bool:
 
 
 class CallChains:
-    """Finds what each call continues, call by call. `side_calls` are ids of calls known to continue nothing.
+    """Finds what each call continues, call by call. `separate_calls` are ids of calls known to continue nothing.
 
     An answer is found by its instructions, the sum of everything up to it, and its agent, since several agents may be
     asked and say the same. Without the agent it is found for an agent that continues the history of another.
     """
 
-    def __init__(self, side_calls: Collection[str] = ()) -> None:
+    def __init__(self, separate_calls: Collection[str] = ()) -> None:
         self.normalizer = MessageNormalizer()
         self._prompts = PromptNormalizer(self.normalizer)
-        self._side_calls = side_calls
+        self._separate_calls = separate_calls
         self._answers: dict[bytes, dict[int, AnswerRef]] = defaultdict(dict)
         self._answers_of_agents: dict[tuple[str | None, bytes], dict[int, AnswerRef]] = defaultdict(dict)
         self._records: dict[Turn, TurnRecord] = {}
@@ -182,7 +182,7 @@ class CallChains:
         if history.last is None:
             return Continuation("begins")
         answers, unbroken = history.find_answers(prompt.normalized)
-        if prompt.call.interaction_id in self._side_calls:
+        if prompt.call.interaction_id in self._separate_calls:
             return Continuation("begins", answers=answers)
         if not answers:
             start = history.chain_of(prompt.messages, prompt.instructions)

@@ -98,7 +98,7 @@ class _Reading:
         self._session: str | None = None
         self._tools: tuple[Payload, ...] = ()
         self._returned: dict[str | None, Payload] = {}
-        """What tools returned to the program, by the ids of their calls."""
+        """The results that tools returned to the program, by the ids of their calls."""
         self._asked_at: dict[str | None, str] = {}
         """When the last line of the answer with a call was written."""
 

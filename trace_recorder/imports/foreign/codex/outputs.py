@@ -67,7 +67,7 @@ class TokenCounts:
 
 
 class CompletedTools:
-    """What events say of tools that ended: their exit codes, outputs and times, by the ids of their calls.
+    """Tools that ended, from events: their exit codes, outputs and times, by the ids of their calls.
 
     From 0.169 on it is the item of an `item_completed` event; before, an event of its own, such as `exec_command_end`.
     """
