@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from asyncio import _get_running_loop
 from collections.abc import Sequence
 from dataclasses import replace
@@ -166,6 +167,17 @@ def test_of_two_sessions_that_fit_neither_is_joined(server: Server, tmp_path: Pa
         ("join the session file of the program", "several sessions fit: g, h")
     ]
     assert ([one.duration_seconds for one in results(run)], "joined_from" in run.annotations) == ([None], False)
+
+
+def test_a_session_with_a_known_id_is_joined_though_its_file_is_there_twice(
+    server: Server, tmp_path: Path, home: Path
+) -> None:
+    """The program states the id, so both files are of this session: somebody copied the directory of a project."""
+    claude_code(home, QUESTION, said(ASKED), returned(RETURNED), said(DONE))
+    (project,) = (home / "projects").iterdir()
+    shutil.copytree(project, project.with_name("copy"))
+    run = recorded(server, tmp_path / "runs", **{"x-claude-code-session-id": SESSION})
+    assert (run.gaps, run.annotations["joined_from"]["tools"]) == ((), 1)
 
 
 def test_a_key_in_a_session_file_is_not_on_file(server: Server, tmp_path: Path, home: Path) -> None:
