@@ -31,27 +31,27 @@ class Cost:
     estimated: bool
 
 
-def cost_of(one: LLMInteraction, price: Price | None = None, counts: Counts | None = None) -> Cost | None:
+def cost_of(call: LLMInteraction, price: Price | None = None, counts: Counts | None = None) -> Cost | None:
     """Return what a call cost; None where that is unknown. `price` replaces the table of genai-prices.
 
     `counts` are its tokens, as `counts_of` gives them, where a caller has them already.
     """
-    usage = one.response.usage
+    usage = call.response.usage
     if usage.cost is not None:
         return Cost(usage.cost, estimated=False)
-    counts = counts_of(one) if counts is None else counts
-    amount = None if counts is None else _estimate(one, counts, price or table())
+    counts = counts_of(call) if counts is None else counts
+    amount = None if counts is None else _estimate(call, counts, price or table())
     return None if amount is None else Cost(amount, estimated=True)
 
 
-def _estimate(one: LLMInteraction, counts: Counts, price: Price | None) -> float | None:
+def _estimate(call: LLMInteraction, counts: Counts, price: Price | None) -> float | None:
     """Look up the model that answered, or else the one that was asked for."""
-    provider, answered = one.provider, one.response.model
+    provider, answered = call.provider, call.response.model
     if price is None or not isinstance(provider, str) or not provider:  # a file may have any JSON
         return None
-    at = _time(one)
-    for model in (answered, one.model if one.model != answered else None):
-        if model and isinstance(model, str) and (amount := price(provider, model, counts, at)) is not None:
+    time = _time(call)
+    for model in (answered, call.model if call.model != answered else None):
+        if model and isinstance(model, str) and (amount := price(provider, model, counts, time)) is not None:
             return amount
     return None
 
@@ -71,12 +71,12 @@ def table_name() -> str | None:
     return f"genai-prices {version('genai-prices')}" if table() is not None else None
 
 
-def _time(one: LLMInteraction) -> datetime | None:
+def _time(call: LLMInteraction) -> datetime | None:
     try:
-        at = datetime.fromisoformat(one.timestamp)
+        time = datetime.fromisoformat(call.timestamp)
     except (ValueError, TypeError):
         return None
-    return at if at.tzinfo else None
+    return time if time.tzinfo else None
 
 
 @dataclass(slots=True)

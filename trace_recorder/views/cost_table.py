@@ -51,22 +51,22 @@ class PriceTable:
         self._models: dict[tuple[str, str], Payload] = {}
         self._rates: dict[int, tuple[Payload, _Rates | None]] = {}
 
-    def __call__(self, provider: str, model: str, counts: Counts, at: datetime | None) -> float | None:
+    def __call__(self, provider: str, model: str, counts: Counts, time: datetime | None) -> float | None:
         """Return the price in US dollars; None where the provider, the model or the counts are not known there."""
         if counts.prompt is None or counts.completion is None:
             return None
-        given = counts.prompt, counts.completion, counts.cache_read, counts.cache_write
+        kinds_of_tokens = counts.prompt, counts.completion, counts.cache_read, counts.cache_write
         read, written = counts.cache_read or 0, counts.cache_write or 0
         kinds = counts.prompt - read - written, counts.completion, read, written
         try:
-            rates = self._rates_of(provider, model, at or datetime.now(tz=UTC))
+            rates = self._rates_of(provider, model, time or datetime.now(tz=UTC))
             if rates is None or min(kinds) < 0 or max(kinds) > MAX_TOKENS:
-                return float(self._ask(provider, model, given, at).total_price)
+                return float(self._ask(provider, model, kinds_of_tokens, time).total_price)
         except (LookupError, ValueError):  # no such provider or model, or counts that are none or contradict
             return None
         return float(rates.price(*kinds))
 
-    def _rates_of(self, provider: str, model: str, at: datetime) -> _Rates | None:
+    def _rates_of(self, provider: str, model: str, time: datetime) -> _Rates | None:
         """Return the rates of a model at a time; None where it has none. Raises LookupError for an unknown model."""
         self._forget_other_prices()
         key = provider, model
@@ -75,9 +75,9 @@ class PriceTable:
         found = self._models[key]
         if found is None:
             raise LookupError(model)
-        prices = found.get_prices(at)
+        prices = found.get_prices(time)
         if id(prices) not in self._rates:
-            self._rates[id(prices)] = prices, self._worked_out(provider, model, prices, at)
+            self._rates[id(prices)] = prices, self._worked_out(provider, model, prices, time)
         return self._rates[id(prices)][1]
 
     def _forget_other_prices(self) -> None:
@@ -94,14 +94,14 @@ class PriceTable:
         except LookupError:
             return None
 
-    def _worked_out(self, provider: str, model: str, prices: Payload, at: datetime) -> _Rates | None:
+    def _worked_out(self, provider: str, model: str, prices: Payload, time: datetime) -> _Rates | None:
         """Ask for the rates of prices; None where they depend on the number of tokens."""
         if not all(isinstance(price, Decimal | None) for price in vars(prices).values()):
             return None
-        of_call = self._ask(provider, model, (0, 0, None, None), at).total_price
+        of_call = self._ask(provider, model, (0, 0, None, None), time).total_price
         million = _MILLION
         kinds = (million, 0, None, None), (0, million, None, None), (million, 0, million, 0), (million, 0, 0, million)
-        return _Rates(of_call, *(self._ask(provider, model, kind, at).total_price - of_call for kind in kinds))
+        return _Rates(of_call, *(self._ask(provider, model, kind, time).total_price - of_call for kind in kinds))
 
     def _ask(self, provider: str, model: str, given: tuple[int | None, ...], at: datetime | None) -> Payload:
         names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")

@@ -63,14 +63,14 @@ def to_traces(left_out: LeftOut, trajectory: Trajectory) -> list[list[dict[str, 
     steps = steps_by_turn(trajectory, turns).steps
     count_all_but(trajectory, left_out, UNANSWERED, ARGUMENTS)
     count_unsupported_contents(turns, left_out, _SUPPORTED)
-    found = conversations(turns)
-    identities = [session_identity(trajectory, number) for number in range(len(found))]
+    in_order = conversations(turns)
+    identities = [session_identity(trajectory, number) for number in range(len(in_order))]
     sessions = []
-    for number, conversation in enumerate(found):
+    for number, conversation in enumerate(in_order):
         own = [
             place
             for place in range(number)
-            if found[place].agent_key == conversation.agent_key and found[place].kind != "apart"
+            if in_order[place].agent_key == conversation.agent_key and in_order[place].kind != "apart"
         ]
         parent = identities[own[-1]] if conversation.kind == "continues" and own else None
         writing = _Session(trajectory, conversation, steps, left_out)
@@ -125,17 +125,17 @@ class _Session:
         parent, self._last = self._last, f"{self._count:08x}"
         return {"type": kind, "id": self._last, "parentId": parent, "timestamp": one.timestamp, **members}
 
-    def _message(self, said: ConversationLine) -> dict[str, Payload]:
-        one, message = said.turn.interaction, said.message
-        written: dict[str, Payload] = {"timestamp": milliseconds(one.timestamp)}
+    def _message(self, line: ConversationLine) -> dict[str, Payload]:
+        call, message = line.turn.interaction, line.message
+        written: dict[str, Payload] = {"timestamp": milliseconds(call.timestamp)}
         if message.role == "tool":
             written = self._result(message) | written
         elif message.role == "assistant":
-            written = self._assistant(said) | written
+            written = self._assistant(line) | written
         else:
             role = "system" if message.role in {"system", "developer"} else "user"
             written = {"role": role, "content": self._content(message)} | written
-        return self._entry("message", one, message=written, **without_none(copied=said.copied or None))
+        return self._entry("message", call, message=written, **without_none(copied=line.copied or None))
 
     def _result(self, message: Message) -> dict[str, Payload]:
         name, turn = self._callers.get(message.call_id or "", (message.name or "", None))
@@ -153,13 +153,13 @@ class _Session:
         results = (result for step in steps for result in step.tool_results)
         return any(result.success is False and result.call_id == call_id for result in results)
 
-    def _assistant(self, said: ConversationLine) -> dict[str, Payload]:
-        message = said.message
-        self._callers |= {call.call_id: (call.name, said.turn) for call in message.tool_calls}
-        if said.answer:
-            blocks = choice_of(said.turn.interaction.response, said.choice).blocks
+    def _assistant(self, line: ConversationLine) -> dict[str, Payload]:
+        message = line.message
+        self._callers |= {call.call_id: (call.name, line.turn) for call in message.tool_calls}
+        if line.answer:
+            blocks = choice_of(line.turn.interaction.response, line.choice).blocks
             content = [*_in_order(blocks, message.tool_calls)]
-            return {"role": "assistant", "content": content, **_about(said.turn.interaction)}
+            return {"role": "assistant", "content": content, **_about(line.turn.interaction)}
         texts = [part for part in self._content(message) if part != {"type": "text", "text": ""}]
         calls = map(_call, message.tool_calls)
         return {"role": "assistant", "content": [*_thinking(message.reasoning), *texts, *calls]}
@@ -197,30 +197,31 @@ def _call(call: ToolCall) -> dict[str, Payload]:
     return {"type": "toolCall", "id": call.call_id, "name": call.name, "arguments": arguments_of(call)}
 
 
-def _about(one: LLMInteraction) -> dict[str, Payload]:
+def _about(call: LLMInteraction) -> dict[str, Payload]:
     """Return what Pi's format has about an answer: its model, its usage, and why it ended."""
-    response = one.response
+    response = call.response
     reason = response.finish_reason
-    stopped = "error" if one.error else "aborted" if not one.complete else _STOPPED.get(ending_of(reason), "stop")
+    stopped = "error" if call.error else "aborted" if not call.complete else _STOPPED.get(ending_of(reason), "stop")
     if stopped == "stop" and response.tool_calls:
         stopped = "toolUse"
     return {
-        **without_none(api=one.api, provider=one.provider, model=response.model or one.model),
-        **without_none(usage=_usage(without_usage(one)), responseId=response.id),
+        **without_none(api=call.api, provider=call.provider, model=response.model or call.model),
+        **without_none(usage=_usage(without_usage(call)), responseId=response.id),
         "stopReason": stopped,
         **without_none(
-            finishReason=reason, errorMessage=f"{one.error.type}: {one.error.message}" if one.error else one.ended_by
+            finishReason=reason,
+            errorMessage=f"{call.error.type}: {call.error.message}" if call.error else call.ended_by,
         ),
-        **without_none(durationSeconds=one.duration_seconds, interactionId=one.interaction_id),
-        **without_none(replayedFrom=origin_of(one, _usage(one))),
+        **without_none(durationSeconds=call.duration_seconds, interactionId=call.interaction_id),
+        **without_none(replayedFrom=origin_of(call, _usage(call))),
     }
 
 
-def _usage(one: LLMInteraction) -> dict[str, Payload] | None:
-    counts = counts_of(one)
+def _usage(call: LLMInteraction) -> dict[str, Payload] | None:
+    counts = counts_of(call)
     if counts is None:
         return None
-    cost = one.response.usage.cost
+    cost = call.response.usage.cost
     cached = (counts.cache_read or 0) + (counts.cache_write or 0)
     return without_none(
         input=None if counts.prompt is None else counts.prompt - cached,

@@ -22,12 +22,12 @@ def made_calls(calls: Iterable[LLMInteraction]) -> list[LLMInteraction]:
     return [one for one in calls if not one.is_replayed]
 
 
-def without_usage(one: LLMInteraction) -> LLMInteraction:
+def without_usage(call: LLMInteraction) -> LLMInteraction:
     """Return a call. If it was not made, its answer has no usage."""
-    if not one.is_replayed:
-        return one
-    response: LLMResponse = replace(one.response, usage=Usage())
-    return replace(one, response=response)
+    if not call.is_replayed:
+        return call
+    response: LLMResponse = replace(call.response, usage=Usage())
+    return replace(call, response=response)
 
 
 def origin_of(one: LLMInteraction, usage: Payload = None) -> dict[str, Payload] | None:
@@ -37,9 +37,9 @@ def origin_of(one: LLMInteraction, usage: Payload = None) -> dict[str, Payload] 
     return one.replayed_from.to_document() | without_none(usage=usage)
 
 
-def counted_usage(one: LLMInteraction) -> dict[str, Payload]:
+def counted_usage(call: LLMInteraction) -> dict[str, Payload]:
     """Return the usage of an answer under the names of `usage`, counted in one way for all dialects."""
-    counts = counts_of(one)
+    counts = counts_of(call)
     if counts is None:
         return {}
     return without_none(
@@ -48,5 +48,5 @@ def counted_usage(one: LLMInteraction) -> dict[str, Payload]:
         cache_creation_input_tokens=counts.cache_write,
         cache_read_input_tokens=counts.cache_read,
         reasoning_tokens=counts.reasoning,
-        cost=one.response.usage.cost,
+        cost=call.response.usage.cost,
     )

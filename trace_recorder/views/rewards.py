@@ -71,10 +71,10 @@ def _raise_import_error(place: str, error: Exception) -> object:
     raise ValueError(why or f"{place} cannot be imported: {describe_error(error)}") from error
 
 
-def _call_without_exit(function: Function, /, *given: object, **named: object) -> Any:
+def _call_without_exit(function: Function, /, *arguments: object, **named: object) -> Any:
     """Call the user's function; SystemExit becomes an error."""
     try:
-        return function(*given, **named)
+        return function(*arguments, **named)
     except SystemExit as ended:
         raise RuntimeError(f"it calls for the end of the program, with {ended.code!r}") from ended
 

@@ -67,23 +67,23 @@ def _messages(conversation: Conversation, steps: Mapping[Turn, Sequence[AgentSte
 
 
 def _message(line: ConversationLine) -> dict[str, Payload]:
-    said, one = line.message, line.turn.interaction
-    role = _ROLES.get(said.role, "user")
+    message, source = line.message, line.turn.interaction
+    role = _ROLES.get(message.role, "user")
     calls = [
         {"id": call.call_id, "function": {"name": call.name, "arguments": arguments_text(call)}}
-        for call in said.tool_calls
+        for call in message.tool_calls
     ]
     return {
         "role": role,
-        "content": _text(said),
+        "content": _text(message),
         **without_none(
-            reasoningContent=said.reasoning or None,
+            reasoningContent=message.reasoning or None,
             toolCalls=calls or None,
-            toolCallId=said.call_id if role == "tool" else None,
-            timestamp=milliseconds(one.timestamp),
-            model=(one.response.model or one.model) if line.answer else None,
-            interactionId=one.interaction_id if line.answer else None,
-            replayedFrom=origin_of(one) if line.answer else None,
+            toolCallId=message.call_id if role == "tool" else None,
+            timestamp=milliseconds(source.timestamp),
+            model=(source.response.model or source.model) if line.answer else None,
+            interactionId=source.interaction_id if line.answer else None,
+            replayedFrom=origin_of(source) if line.answer else None,
         ),
     }
 

@@ -29,9 +29,9 @@ class SharedMessages:
         self._written: list[list[Payload]] = []
         self._last: tuple[Numbers, SharedSequence[Payload]] = array("q"), SharedSequence([])
 
-    def of(self, one: LLMInteraction) -> SharedSequence[Payload]:
+    def of(self, call: LLMInteraction) -> SharedSequence[Payload]:
         """Return the messages of a call; those that it has in common with the call before it are not written again."""
-        numbers = self._messages.numbers_of(one.input_messages)
+        numbers = self._messages.numbers_of(call.input_messages)
         self._written.extend(map(self._write, self._messages.messages[len(self._written) :]))
         earlier, written = self._last
         if numbers[: len(earlier)] == earlier:

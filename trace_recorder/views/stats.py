@@ -45,28 +45,28 @@ class Calls:
     def __post_init__(self) -> None:
         self.costs = Costs(_price=self.price)
 
-    def add(self, one: LLMInteraction) -> None:
+    def add(self, call: LLMInteraction) -> None:
         """Take a call."""
-        counted, attempts = self.counted, len(one.attempts)
+        counted, attempts = self.counted, len(call.attempts)
         counted["calls"] += 1
-        if one.error is not None:
+        if call.error is not None:
             counted["failed"] += 1
-        elif not one.complete:
+        elif not call.complete:
             counted["incomplete"] += 1
         counted["attempts"] += attempts or 1
         if attempts > 1:
             counted["retries"] += attempts - 1
-        if one.duration_seconds is not None:
+        if call.duration_seconds is not None:
             counted["timed"] += 1
-            self.seconds += one.duration_seconds
-        if one.time_to_first_token_seconds is not None:
+            self.seconds += call.duration_seconds
+        if call.time_to_first_token_seconds is not None:
             counted["streamed"] += 1
-            self.first_token_seconds += one.time_to_first_token_seconds
-        if is_usage_left_out(one):
+            self.first_token_seconds += call.time_to_first_token_seconds
+        if is_usage_left_out(call):
             counted["streams_without_include_usage"] += 1
-        counts = counts_of(one)
+        counts = counts_of(call)
         self._count(counts)
-        self.costs.add(cost_of(one, self.price, counts))
+        self.costs.add(cost_of(call, self.price, counts))
 
     def merge(self, other: Calls) -> None:
         """Take the sums of others."""
@@ -318,12 +318,12 @@ def time_of(trajectory: Trajectory) -> dict[str, float]:
 def _spans(timed: Iterable[LLMInteraction | ToolResult]) -> tuple[list[Span], bool]:
     """Return when calls or tools were at work, spans that overlap merged, and whether that is known of all of them."""
     spans, all_known = [], True
-    for one in timed:
-        begin = _seconds(one.timestamp)
-        if begin is None or one.duration_seconds is None:
+    for source in timed:
+        begin = _seconds(source.timestamp)
+        if begin is None or source.duration_seconds is None:
             all_known = False
         else:
-            spans.append((begin, begin + one.duration_seconds))
+            spans.append((begin, begin + source.duration_seconds))
     return _joined(spans), all_known
 
 

@@ -39,27 +39,27 @@ class Tokens:
     logprobs: list[float] | None = None
 
 
-def tokens_of(one: LLMInteraction) -> Tokens:
+def tokens_of(call: LLMInteraction) -> Tokens:
     """Return the token ids and the log-probabilities of an interaction's first answer."""
-    choice = one.response.choices[0] if one.response.choices else Choice(0)
-    said = {**one.response.extra, **choice.extra}
-    scored = list(_scored(said))
-    ids = _numbers(said.get("token_ids")) or _numbers([identity for identity, _ in scored])
+    choice = call.response.choices[0] if call.response.choices else Choice(0)
+    members = {**call.response.extra, **choice.extra}
+    scored = list(_scored(members))
+    ids = _numbers(members.get("token_ids")) or _numbers([identity for identity, _ in scored])
     logprobs = [logprob for _, logprob in scored if isinstance(logprob, int | float)]
     return Tokens(
-        _numbers(said.get("prompt_token_ids")),
+        _numbers(members.get("prompt_token_ids")),
         ids,
         logprobs if logprobs and len(logprobs) == len(scored) else None,
     )
 
 
-def _scored(said: dict[str, Payload]) -> Iterator[tuple[Payload, Payload]]:
+def _scored(members: dict[str, Payload]) -> Iterator[tuple[Payload, Payload]]:
     """Yield the id of each token, where it is known, and its log-probability."""
-    scores = said.get("logprobs")
+    scores = members.get("logprobs")
     for token in _dicts(scores.get("content") if isinstance(scores, dict) else scores):
         found = _ID_IN_TOKEN.fullmatch(str(token.get("token")))
         yield int(found[1]) if found else None, token.get("logprob")
-    for token in _dicts(as_dict(said.get("logprobsResult")).get("chosenCandidates")):
+    for token in _dicts(as_dict(members.get("logprobsResult")).get("chosenCandidates")):
         yield token.get("tokenId"), token.get("logProbability")
 
 

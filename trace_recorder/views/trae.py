@@ -69,12 +69,12 @@ def _only(members: Mapping[str, Payload], names: Iterable[str]) -> dict[str, Pay
     return {name: members.get(name) for name in names}
 
 
-def _interaction(one: Mapping[str, Payload], left_out: LeftOut) -> dict[str, Payload]:
-    left_out.add("errors of calls", one.get("error") is not None)
-    kept = _only(one, _INTERACTION)
-    kept["input_messages"] = one.get("input_messages", [])
-    kept["response"] = _response(one["response"]) if one["response"] else {}
-    if REPLAYED_FROM in one:
+def _interaction(members: Mapping[str, Payload], left_out: LeftOut) -> dict[str, Payload]:
+    left_out.add("errors of calls", members.get("error") is not None)
+    kept = _only(members, _INTERACTION)
+    kept["input_messages"] = members.get("input_messages", [])
+    kept["response"] = _response(members["response"]) if members["response"] else {}
+    if REPLAYED_FROM in members:
         kept["response"].pop("usage", None)
         left_out.add("marks of calls that were not made, and what their answers took")
     return kept

@@ -162,15 +162,15 @@ class _Writer:
     def _about(self) -> dict[str, Payload]:
         """Return the members of the run that ATIF has no member for."""
         run = {**self.trajectory.head(), **self.trajectory.tail("inline")}
-        left = {name: value for name, value in run.items() if value not in (None, {}, [])}
+        remaining = {name: value for name, value in run.items() if value not in (None, {}, [])}
         derived = self._kept.get("derived", ())
         for name in ("trajectory_id", "schema_version", "history", "metrics", "metadata", *derived):
-            left.pop(name, None)
+            remaining.pop(name, None)
         of_atif = {EXTRA_KEY}
         if as_dict(self.trajectory.metadata.get(IMPORTED_FROM)).get("format") == EXTRA_KEY:
             of_atif.add(IMPORTED_FROM)  # whoever reads the document states it again
         metadata = {name: value for name, value in self.trajectory.metadata.items() if name not in of_atif}
-        return left | without_none(metadata=metadata or None)
+        return remaining | without_none(metadata=metadata or None)
 
 
 def _main_and_others(turns: Sequence[Turn]) -> tuple[list[Conversation], list[Conversation]]:

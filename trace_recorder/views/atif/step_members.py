@@ -24,22 +24,22 @@ def recorded_after_answer(one: LLMInteraction) -> bool:
     return one.api is None or one.api in IMPORT_FORMATS
 
 
-def tools_step(one: AgentStep, at: str | None, number: int = 0) -> dict[str, Payload]:
+def tools_step(step: AgentStep, timestamp: str | None, number: int = 0) -> dict[str, Payload]:
     """Make a step of tools that ran without a call to a model."""
     results = []
-    for result in one.tool_results:
+    for result in step.tool_results:
         content = result_text(result)
         extra = extra_of_result(result, content, derived=False)
         results.append({"source_call_id": result.call_id, "content": content} | without_none(extra=extra or None))
     return {
         "step_id": number,
-        "timestamp": at or one.timestamp,
+        "timestamp": timestamp or step.timestamp,
         "source": "agent",
         "message": "",
-        "tool_calls": [call_members(call) for call in one.tool_calls],
+        "tool_calls": [call_members(call) for call in step.tool_calls],
         **without_none(observation={"results": results} if results else None),
         "llm_call_count": 0,
-        "extra": {TOOL_STEP_FLAG: True} | without_none(error=one.error),
+        "extra": {TOOL_STEP_FLAG: True} | without_none(error=step.error),
     }
 
 
@@ -74,26 +74,26 @@ def call_step_members(turn: Turn, told: Iterable[AgentStep]) -> dict[str, Payloa
 
     A call that was not made is copied context, and its mark has the metrics.
     """
-    one = turn.interaction
-    kept = kept_in(one.response.extra)
-    metrics = metrics_of_call(one)
+    call = turn.interaction
+    kept = kept_in(call.response.extra)
+    metrics = metrics_of_call(call)
     if "metrics_extra" in kept:
         metrics["extra"] = {**metrics.get("extra", {}), **kept["metrics_extra"]}
     extra = _extra_of_call(turn) | without_none(
         agent_steps=[_agent_step(step) for step in told if not step.derived] or None
     )
     extra |= kept.get("extra", {})
-    if one.replayed_from is not None:
-        origin = one.replayed_from.to_document() | without_none(metrics=metrics or None)
+    if call.replayed_from is not None:
+        origin = call.replayed_from.to_document() | without_none(metrics=metrics or None)
         return {"is_copied_context": True, "extra": extra | {REPLAYED_FROM: origin}}
-    count = kept.get("llm_call_count", 1 if one.answered or one.api is not None else None)
+    count = kept.get("llm_call_count", 1 if call.answered or call.api is not None else None)
     return without_none(metrics=metrics or None, llm_call_count=count) | {"extra": extra}
 
 
-def metrics_of_call(one: LLMInteraction) -> dict[str, Payload]:
+def metrics_of_call(call: LLMInteraction) -> dict[str, Payload]:
     """Return a call's tokens, its cost where the provider stated one, and its token ids and log-probabilities."""
-    counts, tokens = counts_of(one), tokens_of(one)
-    usage = one.response.usage
+    counts, tokens = counts_of(call), tokens_of(call)
+    usage = call.response.usage
     return without_none(
         prompt_tokens=counts and counts.prompt,
         completion_tokens=counts and counts.completion,
@@ -107,23 +107,23 @@ def metrics_of_call(one: LLMInteraction) -> dict[str, Payload]:
 
 
 def _extra_of_call(turn: Turn) -> dict[str, Payload]:
-    one = turn.interaction
+    call = turn.interaction
     return without_none(
-        interaction_id=one.interaction_id,
-        requested_at=None if recorded_after_answer(one) else one.timestamp,
-        step_number=one.step_number,
-        provider=one.provider,
-        api=one.api,
-        model_asked_for=one.model,
-        **_extra_of_response(one.response),
+        interaction_id=call.interaction_id,
+        requested_at=None if recorded_after_answer(call) else call.timestamp,
+        step_number=call.step_number,
+        provider=call.provider,
+        api=call.api,
+        model_asked_for=call.model,
+        **_extra_of_response(call.response),
         parameters={name: value for name, value in turn.parameters.items() if name != "model"} or None,
-        duration_seconds=one.duration_seconds,
-        time_to_first_token_seconds=one.time_to_first_token_seconds,
-        stream=one.stream or None,
-        complete=None if one.complete else False,
-        ended_by=one.ended_by,
-        error=one.error.to_document() if one.error else None,
-        attempts=[attempt.to_document() for attempt in one.attempts] if len(one.attempts) > 1 else None,
+        duration_seconds=call.duration_seconds,
+        time_to_first_token_seconds=call.time_to_first_token_seconds,
+        stream=call.stream or None,
+        complete=None if call.complete else False,
+        ended_by=call.ended_by,
+        error=call.error.to_document() if call.error else None,
+        attempts=[attempt.to_document() for attempt in call.attempts] if len(call.attempts) > 1 else None,
     )
 
 

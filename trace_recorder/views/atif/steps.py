@@ -127,15 +127,15 @@ def _timestamp_of(line: ConversationLine) -> str | None:
 
     A call recorded by hand has the time of its answer.
     """
-    one = line.turn.interaction
-    if recorded_after_answer(one):
-        return (one.timestamp or None) if line.answer else None
+    call = line.turn.interaction
+    if recorded_after_answer(call):
+        return (call.timestamp or None) if line.answer else None
     if not line.answer:
-        return one.timestamp or None
-    start = one.started_at
-    if one.duration_seconds is None or start is None:
+        return call.timestamp or None
+    start = call.started_at
+    if call.duration_seconds is None or start is None:
         return None
-    return (start + timedelta(seconds=one.duration_seconds)).isoformat()
+    return (start + timedelta(seconds=call.duration_seconds)).isoformat()
 
 
 def _add_result(step: dict[str, Payload], result: ToolResult, *, derived: bool) -> None:
@@ -173,14 +173,14 @@ def _has_content(result: ToolResult) -> bool:
     return result.success is not None or result.error is not None or result.result is not None
 
 
-def _add_references(step: dict[str, Payload], left: Mapping[str, Payload]) -> None:
+def _add_references(step: dict[str, Payload], reference: Mapping[str, Payload]) -> None:
     """Restore an imported result that consists of references to other documents."""
-    call_id = left.get("source_call_id")
+    call_id = reference.get("source_call_id")
     found = [one for one in _existing_results(step) if call_id and one.get("source_call_id") == call_id]
     if found:
-        found[0].setdefault("subagent_trajectory_ref", []).extend(left["subagent_trajectory_ref"])
+        found[0].setdefault("subagent_trajectory_ref", []).extend(reference["subagent_trajectory_ref"])
     else:
-        _observed_results(step).append(dict(left))
+        _observed_results(step).append(dict(reference))
 
 
 def _only(members: Mapping[str, Payload], name: str) -> dict[str, Payload]:

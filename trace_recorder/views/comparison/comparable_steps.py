@@ -63,14 +63,14 @@ class ComparableSteps:
 
     def _step(self, source: StepOrCall) -> ComparableStep:
         calls, results = source.tool_calls, source.tool_results
-        found: dict[str, Payload] = {
+        members: dict[str, Payload] = {
             **(self._given_prompt(source.step) if source.call is None else self._request(source.call)),
             "answer": None if source.response is None else self._answer(source.response, source.call),
             "tool_call": [*map(self._tool_call, calls)],
             "tool_result": [*map(self._tool_result, _in_order(calls, results))],
         }
         self._answered |= {one.call_id for one in results}
-        parts = {kind: None if kind in self.ignore else found.get(kind) for kind in KINDS}
+        parts = {kind: None if kind in self.ignore else members.get(kind) for kind in KINDS}
         return ComparableStep(source, parts, {kind: json_digest(value) for kind, value in parts.items()})
 
     # ── the request ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -119,14 +119,14 @@ class ComparableSteps:
             without_none(content=one.content, tool_calls=[self._tool_call(each) for each in one.tool_calls] or None)
             for one in response.choices[1:]
         ]
-        said = without_none(
+        members = without_none(
             content=response.content or None,
             reasoning=None if "reasoning" in self.ignore else response.reasoning or None,
             finish_reason=response.finish_reason,
             other_choices=others or None,
             error=call.error.to_document() if call and call.error else None,
         )
-        return self._left_aside.without(said)
+        return self._left_aside.without(members)
 
     def _tool_call(self, call: ToolCall) -> Payload:
         return self._left_aside.without({"call_id": call.call_id, "name": call.name, "arguments": call.arguments})

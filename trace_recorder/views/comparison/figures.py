@@ -39,16 +39,16 @@ def figures_of(calls: Iterable[LLMInteraction]) -> Figures:
     every = [*calls]
     calls = made_calls(every)
     costs = Costs()
-    for one in calls:
-        costs.add(cost_of(one))
-    counts = [found for one in calls if (found := counts_of(one))]
-    seconds = sum_known(one.duration_seconds for one in calls)
+    for call in calls:
+        costs.add(cost_of(call))
+    counts = [found for call in calls if (found := counts_of(call))]
+    seconds = sum_known(call.duration_seconds for call in calls)
     known_costs = costs.stated_calls + costs.estimated_calls
     return Figures(
         calls=len(calls),
         replayed_calls=len(every) - len(calls) or None,
-        input_tokens=sum_known(one.prompt for one in counts),
-        output_tokens=sum_known(one.completion for one in counts),
+        input_tokens=sum_known(call.prompt for call in counts),
+        output_tokens=sum_known(call.completion for call in counts),
         cost=round(costs.stated + costs.estimated, 9) if known_costs else None,
         estimated_cost=round(costs.estimated, 9) if costs.estimated_calls else None,
         llm_seconds=None if seconds is None else round(seconds, 6),

@@ -184,9 +184,9 @@ def diff(a: Trajectory, b: Trajectory, *, ignore: Collection[Ignored] = ("ids", 
     Where one model takes the place of another throughout, that is no difference of the steps, so that the runs of two
     models part where the models do.
     """
-    for one in (a, b):
-        if not isinstance(one, Trajectory):
-            raise TypeError(f"diff() takes two trajectories, such as load() returns, and was given {one!r}.")
+    for run in (a, b):
+        if not isinstance(run, Trajectory):
+            raise TypeError(f"diff() takes two trajectories, such as load() returns, and was given {run!r}.")
     if isinstance(ignore, str) or {*ignore} - {*get_args(Ignored)}:
         raise ValueError(f"ignore={ignore!r}: a collection of {', '.join(get_args(Ignored))}")
     pairs = [*_aligned(ComparableSteps(ignore).of(a), ComparableSteps(ignore).of(b))]
@@ -194,7 +194,7 @@ def diff(a: Trajectory, b: Trajectory, *, ignore: Collection[Ignored] = ("ids", 
     compares_models = "model" not in ignore and not _are_renamed(models)
     steps = tuple(_diff_step(*pair, compares_models=compares_models) for pair in pairs)
     parts_at = next((number for number, step in enumerate(steps) if step.differences), None)
-    others = dict.fromkeys((one, other) for one, other in models if one != other)
+    others = dict.fromkeys((run, other) for run, other in models if run != other)
     return TrajectoryDiff(DiffRun.of(a), DiffRun.of(b), steps, parts_at, (*others,))
 
 
@@ -248,9 +248,9 @@ Pair = tuple[ComparableStep | None, ComparableStep | None]
 
 def _aligned(a: Sequence[ComparableStep], b: Sequence[ComparableStep]) -> Iterator[Pair]:
     """Pair the steps of two runs: those in which the model did the same, and what is between them in its order."""
-    at = 0
+    position = 0
     for start, end, now, until in changed_ranges([one.key for one in a], [one.key for one in b]):
-        yield from zip(a[at:start], b[now - (start - at) : now], strict=True)
+        yield from zip(a[position:start], b[now - (start - position) : now], strict=True)
         yield from zip_longest(a[start:end], b[now:until])
-        at = end
-    yield from zip(a[at:], b[len(b) - (len(a) - at) :], strict=True)
+        position = end
+    yield from zip(a[position:], b[len(b) - (len(a) - position) :], strict=True)

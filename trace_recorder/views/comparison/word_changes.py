@@ -59,12 +59,12 @@ Words = Sequence[str]
 
 def _aligned(before: Words, after: Words) -> Iterator[tuple[Words, Words, Words]]:
     """Yield words that both have, and after them what only the first and only the second has."""
-    at = 0
+    position = 0
     for start, end, now, until in changed_ranges(before, after):
-        yield before[at:start], before[start:end], after[now:until]
-        at = end
-    if at < len(before):
-        yield before[at:], (), ()
+        yield before[position:start], before[start:end], after[now:until]
+        position = end
+    if position < len(before):
+        yield before[position:], (), ()
 
 
 def _around(words: Words, *, first: bool, last: bool) -> str:

@@ -57,13 +57,13 @@ def contents_of(message: Message) -> Iterator[Content]:
 def contents_of_answer(response: LLMResponse, number: int = 0) -> Iterator[Content]:
     """Yield the contents of an answer; of several, the one with this number."""
     choice = response.choices[number] if number < len(response.choices) else Choice(0)
-    said = choice if number else response
-    if said.reasoning:
-        yield Content(THOUGHTS, "beside", said.reasoning)
-    yield from _interleaving(said.interleaved)
+    answer = choice if number else response
+    if answer.reasoning:
+        yield Content(THOUGHTS, "beside", answer.reasoning)
+    yield from _interleaving(answer.interleaved)
     members = choice.extra if number else {**response.extra, **choice.extra}
     yield from (Content(one.kind, "beside", one.raw) for one in _of_members(members))
-    yield from _of_calls(said.tool_calls)
+    yield from _of_calls(answer.tool_calls)
 
 
 def _interleaving(blocks: Sequence[Block]) -> Iterator[Content]:

@@ -27,13 +27,13 @@ def text_of(message: Message) -> str:
 
 def text_of_parts(parts: Iterable[Part]) -> str:
     """Return the texts of parts as one, by the rule that all dialects share."""
-    said = Blocks()
+    blocks = Blocks()
     for part in parts:
         if isinstance(part, Text):
-            said.add_text(part.text)
+            blocks.add_text(part.text)
         elif not (isinstance(part, Other) and is_reference(part.raw)):
-            said.add_other()
-    return said.all_text() or ""
+            blocks.add_other()
+    return blocks.all_text() or ""
 
 
 def lines_of(message: Message) -> str:

@@ -89,14 +89,14 @@ def _separate_calls(turns: Sequence[Turn]) -> frozenset[str]:
     numbers = {turn: number for number, turn in enumerate(turns)}
     continued_at = {turn.previous: number for turn, number in numbers.items() if turn.exact and turn.previous}
     latest: dict[Turn, Turn] = {}
-    found = set()
+    separate = set()
     for turn, number in numbers.items():
         before = turn.previous or latest.get(turn.chain_start)
         if _is_unclear(turn) and before is not None and continued_at.get(before, -1) > number:
-            found.add(turn.interaction.interaction_id)
+            separate.add(turn.interaction.interaction_id)
         elif turn.answered:
             latest[turn.chain_start] = turn
-    return frozenset(found)
+    return frozenset(separate)
 
 
 def _is_unclear(turn: Turn) -> bool:

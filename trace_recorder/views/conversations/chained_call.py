@@ -90,12 +90,12 @@ class Turn:
         return [*seen, *messages[self.instructions :]]
 
 
-def agent_key(one: LLMInteraction | AgentStep) -> str | None:
+def agent_key(source: LLMInteraction | AgentStep) -> str | None:
     """Return what identifies the agent of a call or a step: its id in the run, or its name where it has no id.
 
     It is a text, whatever JSON a file by another hand has there.
     """
-    key = one.agent_id or one.agent
+    key = source.agent_id or source.agent
     return key if key is None else str(key)
 
 

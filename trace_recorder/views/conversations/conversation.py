@@ -121,20 +121,20 @@ class Conversation:
 
 def conversations(turns: Sequence[Turn]) -> list[Conversation]:
     """Return the conversations that turns make, in the order in which they began."""
-    found: list[Conversation] = []
+    begun: list[Conversation] = []
     seen: dict[str | None, set[Hashable]] = {}
     normalizer = MessageNormalizer()
     for turn in turns:
-        one = turn.interaction
-        conversation = _conversation_continued_by(turn, found)
-        known = seen.setdefault(conversation.agent_key if conversation else agent_key(one), set())
+        call = turn.interaction
+        conversation = _conversation_continued_by(turn, begun)
+        known = seen.setdefault(conversation.agent_key if conversation else agent_key(call), set())
         if conversation is None:
-            conversation = Conversation(one.agent, one.agent_id, one.parent_agent_id)
-            found.append(conversation)
+            conversation = Conversation(call.agent, call.agent_id, call.parent_agent_id)
+            begun.append(conversation)
         conversation.add(turn, known, normalizer)
     for agent in seen:
-        _set_kinds([conversation for conversation in found if conversation.agent_key == agent])
-    return found
+        _set_kinds([conversation for conversation in begun if conversation.agent_key == agent])
+    return begun
 
 
 def _conversation_continued_by(turn: Turn, found: Sequence[Conversation]) -> Conversation | None:

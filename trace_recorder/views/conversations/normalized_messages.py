@@ -78,7 +78,7 @@ class MessageNormalizer:
         before: NormalizedContent | None = None,
     ) -> list[NormalizedMessage]:
         """Normalize the messages of a prompt from one on. `known` are the normalized ones before it."""
-        found: list[NormalizedMessage] = []
+        normalized: list[NormalizedMessage] = []
         new = self.numbered(messages)[start:]
         for begin, end in _spans([*new]):
             content = self.content_of(new[begin:end])
@@ -86,9 +86,9 @@ class MessageNormalizer:
                 continue
             answered, call_id = None, new[begin].call_id or ""
             if content.role == "tool" and call_id in self._called_ids:
-                answered = _answered_call(call_id, known, found, before)
-            found.append(NormalizedMessage(start + begin, start + end, content, answered))
-        return found
+                answered = _answered_call(call_id, known, normalized, before)
+            normalized.append(NormalizedMessage(start + begin, start + end, content, answered))
+        return normalized
 
     def content_of(self, messages: Sequence[Message]) -> NormalizedContent | None:
         """Return the content of the messages that are one normalized message; None where they are empty."""
@@ -108,12 +108,12 @@ class MessageNormalizer:
 def _answered_call(
     call_id: str,
     known: Sequence[NormalizedMessage],
-    found: Sequence[NormalizedMessage],
+    normalized: Sequence[NormalizedMessage],
     before: NormalizedContent | None,
 ) -> AnsweredCall | None:
     """Return the last call with an id before a result, which mostly follows it at once."""
-    for place in reversed(range(len(known) + len(found))):
-        content = (known[place] if place < len(known) else found[place - len(known)]).content
+    for place in reversed(range(len(known) + len(normalized))):
+        content = (known[place] if place < len(known) else normalized[place - len(known)]).content
         for index in reversed(range(len(content.calls))):
             if content.calls[index].call_id == call_id:
                 return AnsweredCall(content, index, place)

@@ -123,13 +123,13 @@ class PromptNormalizer:
         )
 
     def _replaced(
-        self, source: NumberedMessages, found: list[NormalizedMessage], places: Sequence[int]
+        self, source: NumberedMessages, normalized: list[NormalizedMessage], places: Sequence[int]
     ) -> list[NormalizedMessage]:
         """Normalize the messages at some places again."""
         for place in places:
-            begin, end = found[place].begin, found[place].end
-            [found[place]] = self._normalizer.normalize_more(source[:end], begin, found[:place])
-        return found
+            begin, end = normalized[place].begin, normalized[place].end
+            [normalized[place]] = self._normalizer.normalize_more(source[:end], begin, normalized[:place])
+        return normalized
 
     def _most_similar(self, source: NumberedMessages) -> NormalizedPrompt | None:
         """Return the earlier prompt that has most in common with a prompt.
@@ -140,18 +140,18 @@ class PromptNormalizer:
         numbers, middle = source.numbers, len(source) // 2
         best: tuple[NormalizedPrompt | None, int] = None, 0
         aligned = None
-        for one in reversed(self._earlier):
-            if one.source.table is not source.table:
+        for earlier in reversed(self._earlier):
+            if earlier.source.table is not source.table:
                 continue
-            other = one.source.numbers
+            other = earlier.source.numbers
             length = equal_length(numbers, 0, other, 0)
             if length == len(other) and length:
-                self._earlier.remove(one)
-                return one
+                self._earlier.remove(earlier)
+                return earlier
             if aligned is None and middle < len(other) and other[middle : middle + 1] == numbers[middle : middle + 1]:
-                aligned = one
+                aligned = earlier
             if length > best[1]:
-                best = one, length
+                best = earlier, length
         return aligned or best[0]
 
 
@@ -173,43 +173,43 @@ def _edits(before: NumberedMessages, source: NumberedMessages) -> tuple[list[int
 
 
 def _keys(
-    before: NormalizedPrompt | None, count: int, found: Sequence[NormalizedMessage], edited: Sequence[int]
+    before: NormalizedPrompt | None, count: int, normalized: Sequence[NormalizedMessage], edited: Sequence[int]
 ) -> SharedSequence[Hashable]:
     keys = SharedSequence[Hashable]([]) if before is None else before.keys[:count]
     if edited:
         replaced = [*keys]
         for place in edited:
-            replaced[place] = found[place].key
+            replaced[place] = normalized[place].key
         keys = SharedSequence(replaced)
-    return keys.extended([one.key for one in found[count:]])
+    return keys.extended([one.key for one in normalized[count:]])
 
 
 def _answer_places(
-    before: NormalizedPrompt | None, count: int, found: Sequence[NormalizedMessage]
+    before: NormalizedPrompt | None, count: int, normalized: Sequence[NormalizedMessage]
 ) -> SharedSequence[int]:
     places = SharedSequence[int]([]) if before is None else before.answer_places
-    new = [place for place, one in enumerate(found[count:], count) if one.content.role == "assistant"]
+    new = [place for place, one in enumerate(normalized[count:], count) if one.content.role == "assistant"]
     return places[: bisect_left(places, count)].extended(new)
 
 
 def _prefixes(
     before: NormalizedPrompt | None,
     count: int,
-    found: SharedSequence[NormalizedMessage],
+    normalized: SharedSequence[NormalizedMessage],
     own: int,
     edited: Sequence[int],
 ) -> SharedSequence[int]:
     """Return the sum after each message but instructions. An edit changes all sums from its place on alike."""
     if before is None or before.own != own or own > count:
-        return SharedSequence([*prefix_sums(found[own:])])
+        return SharedSequence([*prefix_sums(normalized[own:])])
     sums = before.prefixes[: count - own]
     if edited:
         changed = [*sums]
         for place in (one - own for one in edited if one >= own):
-            difference = found[place + own].term(place) - before.messages[place + own].term(place)
+            difference = normalized[place + own].term(place) - before.messages[place + own].term(place)
             changed[place:] = map(add, changed[place:], repeat(difference))
         sums = SharedSequence(changed)
-    return sums.extended(prefix_sums(found[count:], count - own, sums[-1] if sums else 0))
+    return sums.extended(prefix_sums(normalized[count:], count - own, sums[-1] if sums else 0))
 
 
 def is_instruction(message: Message) -> bool:

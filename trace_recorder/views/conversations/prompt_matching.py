@@ -81,15 +81,15 @@ class AgentHistory:
         unbroken, gone, remaining = 0, False, len(prompt.answer_places)
         while remaining:
             remaining -= 1
-            at = prompt.answer_places[remaining]
-            content = prompt.messages[at].content
+            place = prompt.answer_places[remaining]
+            content = prompt.messages[place].content
             expected = self._answer_before(turn, content)
             answer = expected or self._latest_answer(content, turn)
             if answer is None:
                 continue
             gone = gone or (turn is not None and expected is None)
             unbroken += not gone
-            answers[at] = answer
+            answers[place] = answer
             if turn is None:
                 earlier = self._answers_in_a_row(answer[0], prompt, remaining)
                 answers |= zip(prompt.answer_places[remaining - len(earlier) : remaining], earlier, strict=True)
@@ -185,12 +185,12 @@ class AgentHistory:
         after = self._counts_after.get(before, Counter())
         return [one.end <= kept or _is_repetition(one.key, times, after) for one in messages]
 
-    def _is_known(self, one: NormalizedMessage, repeats: RepeatedAnswers, times: Counter[Hashable]) -> bool:
+    def _is_known(self, message: NormalizedMessage, repeats: RepeatedAnswers, times: Counter[Hashable]) -> bool:
         """Whether an earlier prompt had a message. A result is identified by its call, however its text was changed."""
-        caller = _caller(one, repeats)
-        if one.answered_call is not None and caller is not None:
-            return (self.records[caller[0]].number, one.answered_call.call_index) in self._results
-        return _is_repetition(one.key, times, self._message_counts)
+        caller = _caller(message, repeats)
+        if message.answered_call is not None and caller is not None:
+            return (self.records[caller[0]].number, message.answered_call.call_index) in self._results
+        return _is_repetition(message.key, times, self._message_counts)
 
     # ── what is new ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -198,18 +198,18 @@ class AgentHistory:
         """Remember the messages of a turn's prompt, except those of the prompt that it repeats."""
         unasked = {*prompt.inherited_unasked} - {*known.places}
         for place, is_known in zip(known.places, known.are_known, strict=True):
-            one = prompt.messages[place]
-            if one.answered_call is not None:
-                by = one.answered_call.message_index
+            message = prompt.messages[place]
+            if message.answered_call is not None:
+                by = message.answered_call.message_index
                 asker = turn.previous if by is None else repeats[by][0] if by in repeats else None
                 if asker is not None:
-                    self._results.add((self.records[asker].number, one.answered_call.call_index))
+                    self._results.add((self.records[asker].number, message.answered_call.call_index))
                 else:
                     unasked.add(place)
             if not is_known:
-                self._message_counts[one.key] += 1
+                self._message_counts[message.key] += 1
                 if turn.exact and turn.previous is not None:
-                    self._counts_after.setdefault(turn.previous, Counter())[one.key] += 1
+                    self._counts_after.setdefault(turn.previous, Counter())[message.key] += 1
         prompt.turn, prompt.unasked = turn, [*unasked]
 
     def add_answers(self, turn: Turn, prompt: NormalizedPrompt, known: KnownMessages, instructions: str | None) -> None:
@@ -249,13 +249,13 @@ def _caller(one: NormalizedMessage, repeats: RepeatedAnswers) -> AnswerRef | Non
     return None if place is None else repeats.get(place)
 
 
-def _similar(one: str, other: str) -> bool:
+def _similar(text: str, other: str) -> bool:
     """Whether the common beginning and end of two texts are at least half of the longer one."""
-    if one == other or not one or not other:
-        return one == other
-    begin = equal_length(one, 0, other, 0)
-    end = equal_length(one[begin:][::-1], 0, other[begin:][::-1], 0)
-    return 2 * (begin + end) >= max(len(one), len(other))
+    if text == other or not text or not other:
+        return text == other
+    begin = equal_length(text, 0, other, 0)
+    end = equal_length(text[begin:][::-1], 0, other[begin:][::-1], 0)
+    return 2 * (begin + end) >= max(len(text), len(other))
 
 
 def _is_repetition(key: Hashable, times: Counter[Hashable], before: Counter[Hashable]) -> bool:

@@ -30,22 +30,22 @@ def step_of_turns(steps: Sequence[AgentStep], turns: Sequence[Turn]) -> dict[Tur
     for turn in turns:
         for key in _keys_of_call(turn.interaction):
             by_key.setdefault(key, []).append(turn)
-    found: dict[Turn, AgentStep] = {}
+    step_of: dict[Turn, AgentStep] = {}
     for step in steps:
         for key in _keys_of_step(step):
-            candidates = [turn for turn in by_key.get(key, ()) if turn not in found]
+            candidates = [turn for turn in by_key.get(key, ()) if turn not in step_of]
             if candidates:
-                found |= dict.fromkeys(candidates if key[0] == "number" else candidates[:1], step)
+                step_of |= dict.fromkeys(candidates if key[0] == "number" else candidates[:1], step)
                 break
-    return found
+    return step_of
 
 
-def _keys_of_call(one: LLMInteraction) -> Iterator[Key]:
-    yield "interaction", one.interaction_id
-    if one.step_number is not None:
-        yield "number", agent_key(one), number_or_text(one.step_number)
+def _keys_of_call(call: LLMInteraction) -> Iterator[Key]:
+    yield "interaction", call.interaction_id
+    if call.step_number is not None:
+        yield "number", agent_key(call), number_or_text(call.step_number)
         return
-    yield from _keys_of_response(one.response, one.response.tool_calls)
+    yield from _keys_of_response(call.response, call.response.tool_calls)
 
 
 def _keys_of_step(step: AgentStep) -> Iterator[Key]:
@@ -93,13 +93,13 @@ def steps_by_turn(trajectory: Trajectory, turns: Sequence[Turn]) -> StepsByTurn:
     by_id = {turn.interaction.interaction_id: turn for turn in turns}
     by_response = _turns_by_response_id(turns)
     without_request = {id(one.step): one for one in unrequested_tools_of(trajectory)}
-    found = StepsByTurn()
+    matches = StepsByTurn()
     for number, step in enumerate(trajectory.agent_steps, start=1):
         identity = step.interaction.interaction_id if step.interaction else f"step_{number}"
         response_id = step.llm_response.id if step.llm_response else None
         turn = by_id.get(identity) or by_response.get(response_id or "") or _turn_that_called(step, turns)
-        found.add(step, turn, without_request.get(id(step)))
-    return found
+        matches.add(step, turn, without_request.get(id(step)))
+    return matches
 
 
 def _turns_by_response_id(turns: Sequence[Turn]) -> dict[str, Turn]:

@@ -45,14 +45,14 @@ class AnsweredTurn:
     def response(self) -> LLMResponse:
         """What the model said; of several answers, the one that was continued."""
         response = self.turn.interaction.response
-        said = choice_of(response, self.choice)
+        choice = choice_of(response, self.choice)
         return replace(
             response,
-            content=said.content,
-            reasoning=said.reasoning,
-            tool_calls=said.tool_calls,
-            finish_reason=said.finish_reason,
-            interleaved=said.interleaved,
+            content=choice.content,
+            reasoning=choice.reasoning,
+            tool_calls=choice.tool_calls,
+            finish_reason=choice.finish_reason,
+            interleaved=choice.interleaved,
         )
 
     def tool_messages(self) -> list[Message]:
@@ -75,13 +75,13 @@ def answered_turns(trajectory: Trajectory) -> list[AnsweredTurn]:
     steps = step_of_turns(trajectory.agent_steps, turns)
     following = {turn.previous: turn for turn in reversed(turns) if turn.previous is not None and not turn.exact}
     following |= {turn.previous: turn for turn in reversed(turns) if turn.previous is not None and turn.exact}
-    found: list[AnsweredTurn] = []
+    answered: list[AnsweredTurn] = []
     for turn in turns:
         after = following.get(turn)
         shown, choice = (after.appended, after.choice) if after else ((), 0)
         one = AnsweredTurn(turn, steps.get(turn), shown, choice=choice)
-        found.append(dataclasses.replace(one, results=_results(one.step, one.response.tool_calls)))
-    return found
+        answered.append(dataclasses.replace(one, results=_results(one.step, one.response.tool_calls)))
+    return answered
 
 
 def message_of(result: ToolResult) -> Message:

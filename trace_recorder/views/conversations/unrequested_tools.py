@@ -40,15 +40,17 @@ class UnrequestedTools:
 def unrequested_tools_of(trajectory: Trajectory) -> list[UnrequestedTools]:
     """Return the unrequested tools, step by step. Those of steps that the agent recorded itself are not known."""
     requested = {*_requested_ids(trajectory)}
-    found = []
+    unrequested = []
     for step in trajectory.agent_steps:
         calls = tuple(
             call for call in step.tool_calls if call.call_id not in requested and (step.derived or call.call_id_made_up)
         )
         if calls:
             ids = {call.call_id for call in calls}
-            found.append(UnrequestedTools(step, calls, tuple(one for one in step.tool_results if one.call_id in ids)))
-    return found
+            unrequested.append(
+                UnrequestedTools(step, calls, tuple(one for one in step.tool_results if one.call_id in ids))
+            )
+    return unrequested
 
 
 def _requested_ids(trajectory: Trajectory) -> Iterator[str]:

@@ -99,20 +99,20 @@ def _task(trajectory: Trajectory, made: Sequence[Snapshot], data_source: str) ->
     }
 
 
-def _step(one: Snapshot, rewards: Sequence[Reward]) -> dict[str, Payload]:
-    said = {line.turn.turn: line.turn for line in one.new if line.said}.values()
-    of = one.new[-1].turn.interaction
-    steps = [turn.step.step_number for turn in said if turn.step is not None]
-    numbers = sorted({one for one in steps if isinstance(one, int | float)})
+def _step(snapshot: Snapshot, rewards: Sequence[Reward]) -> dict[str, Payload]:
+    turns = {line.turn.turn: line.turn for line in snapshot.new if line.said}.values()
+    of = snapshot.new[-1].turn.interaction
+    steps = [turn.step.step_number for turn in turns if turn.step is not None]
+    numbers = sorted({snapshot for snapshot in steps if isinstance(snapshot, int | float)})
     info = {
-        "turn": one.exchange,
+        "turn": snapshot.exchange,
         "agent": of.agent,
         **without_none(agent_id=of.agent_id),
-        "interaction_ids": [turn.interaction.interaction_id for turn in said],
+        "interaction_ids": [turn.interaction.interaction_id for turn in turns],
         "step_numbers": numbers,
     }
     return {
-        "messages": [line.message for line in one.lines],
+        "messages": [line.message for line in snapshot.lines],
         "reward": _reward([reward for reward in rewards if reward.step_number in numbers]),
         "info": info,
         "trainable_status": "not_trainable",
@@ -123,24 +123,26 @@ def _reward(rewards: Sequence[Reward]) -> dict[str, Payload] | None:
     """Rewards as one: their mean by weight. One that was recorded as no number has none."""
     if not rewards:
         return None
-    valued = [one for one in rewards if isinstance(one.value, int | float) and isinstance(one.weight, int | float)]
-    weight = sum(one.weight for one in valued)
+    valued = [
+        reward for reward in rewards if isinstance(reward.value, int | float) and isinstance(reward.weight, int | float)
+    ]
+    weight = sum(reward.weight for reward in valued)
     return {
-        "aggregated_value": sum(one.value * one.weight for one in valued) / weight if weight else None,
+        "aggregated_value": sum(reward.value * reward.weight for reward in valued) / weight if weight else None,
         "aggregation_method": "weighted_mean",
-        "components": [_component(one, is_number=one in valued) for one in rewards],
+        "components": [_component(reward, is_number=reward in valued) for reward in rewards],
     }
 
 
-def _component(one: Reward, *, is_number: bool) -> dict[str, Payload]:
+def _component(reward: Reward, *, is_number: bool) -> dict[str, Payload]:
     return {
-        "name": one.name,
-        "value": one.value if is_number else None,
+        "name": reward.name,
+        "value": reward.value if is_number else None,
         "scaled_value": None,
-        "explanation": one.explanation,
-        "weight": one.weight,
+        "explanation": reward.explanation,
+        "weight": reward.weight,
         "range": None,
-        "metadata": None if is_number else {"recorded": one.value},
+        "metadata": None if is_number else {"recorded": reward.value},
     }
 
 

@@ -45,26 +45,26 @@ class Line:
         return role
 
 
-def lines_of(one: AnsweredTurn, previous: AnsweredTurn | None) -> list[Line]:
+def lines_of(answered: AnsweredTurn, previous: AnsweredTurn | None) -> list[Line]:
     """Return the messages that a turn adds to those of the previous one."""
-    lines = [*_prompt_lines(one, previous)]
-    if one.turn.answered:
-        lines += [Line(message, one, said=True) for message in _said(one)]
-    tools = one.turn.tools
+    lines = [*_prompt_lines(answered, previous)]
+    if answered.turn.answered:
+        lines += [Line(message, answered, said=True) for message in _said(answered)]
+    tools = answered.turn.tools
     if lines and tools and (previous is None or tools != previous.turn.tools):
         defined = {**lines[0].message, "tool_definitions": [_definition(tool) for tool in tools]}
-        lines[0] = Line(defined, one, lines[0].said)
+        lines[0] = Line(defined, answered, lines[0].said)
     return lines
 
 
-def _prompt_lines(one: AnsweredTurn, previous: AnsweredTurn | None) -> Iterator[Line]:
+def _prompt_lines(answered: AnsweredTurn, previous: AnsweredTurn | None) -> Iterator[Line]:
     calls, results = _calls_and_results(previous) if previous else ({}, {})
-    added, changed = _added(one.turn)
+    added, changed = _added(answered.turn)
     for place, message in enumerate(added):
         calls |= {call.call_id: call for call in message.tool_calls}
         renews = previous is not None and message.role in _INSTRUCTIONS and place in changed
-        own = place < one.turn.instructions if previous is None else renews and one.turn.instructions > 0
-        yield Line(_message(message, calls, results), one, own=own, renews=renews)
+        own = place < answered.turn.instructions if previous is None else renews and answered.turn.instructions > 0
+        yield Line(_message(message, calls, results), answered, own=own, renews=renews)
 
 
 def _calls_and_results(one: AnsweredTurn) -> tuple[dict[str, ToolCall], dict[str, ToolResult]]:
@@ -89,20 +89,20 @@ def _added(turn: Turn) -> tuple[Sequence[Message], range]:
     return messages, range(len(messages))
 
 
-def _said(one: AnsweredTurn) -> list[dict[str, Payload]]:
+def _said(answered: AnsweredTurn) -> list[dict[str, Payload]]:
     """Return what the model said, and the results of its tools that it was never shown."""
-    response = one.response
-    calls, results = _calls_and_results(one)
-    shown = {message.call_id for message in one.next_messages}
-    usage = _usage(one) if one.turn.was_made else None
+    response = answered.response
+    calls, results = _calls_and_results(answered)
+    shown = {message.call_id for message in answered.next_messages}
+    usage = _usage(answered) if answered.turn.was_made else None
     about = {"usage": usage, "finish_reason": response.finish_reason}
-    answer = _message(answer_of(response), calls, results, **_about(one)) | about
-    unseen = [message for message in one.tool_messages() if message.call_id not in shown]
+    answer = _message(answer_of(response), calls, results, **_about(answered)) | about
+    unseen = [message for message in answered.tool_messages() if message.call_id not in shown]
     return [answer, *(_message(message, calls, results, shown_to_model=False) for message in unseen)]
 
 
 def _message(
-    message: Message, calls: Mapping[str, ToolCall], results: Mapping[str, ToolResult], **about: Payload
+    message: Message, calls: Mapping[str, ToolCall], results: Mapping[str, ToolResult], **members: Payload
 ) -> dict[str, Payload]:
     role = _ROLES.get(message.role, "user")
     return {
@@ -113,7 +113,7 @@ def _message(
         "tool_definitions": None,
         "usage": None,
         "finish_reason": None,
-        "metadata": without_none(**about, **_metadata(message, role)) or None,
+        "metadata": without_none(**members, **_metadata(message, role)) or None,
         "reasoning": message.reasoning,
         "trainable_status": _UNTRAINED,
     }
@@ -167,9 +167,9 @@ def _definition(tool: Tool) -> dict[str, Payload]:
     return {"name": tool.name, "description": tool.description or "", "parameters": parameters}
 
 
-def _usage(one: AnsweredTurn) -> dict[str, int] | None:
+def _usage(answered: AnsweredTurn) -> dict[str, int] | None:
     """Return the tokens under OpenAI's names, as the SDK sums them; the prompt includes the cached ones."""
-    counts = counts_of(one.interaction)
+    counts = counts_of(answered.interaction)
     if counts is None:
         return None
     return without_none(
@@ -182,9 +182,9 @@ def _usage(one: AnsweredTurn) -> dict[str, int] | None:
     )
 
 
-def _about(one: AnsweredTurn) -> dict[str, Payload]:
-    call, response = one.interaction, one.response
-    others = [choice.to_document() for number, choice in enumerate(response.choices) if number != one.choice]
+def _about(answered: AnsweredTurn) -> dict[str, Payload]:
+    call, response = answered.interaction, answered.response
+    others = [choice.to_document() for number, choice in enumerate(response.choices) if number != answered.choice]
     return {
         "interaction_id": call.interaction_id,
         "timestamp": call.timestamp,
@@ -194,5 +194,5 @@ def _about(one: AnsweredTurn) -> dict[str, Payload]:
         "duration_seconds": call.duration_seconds,
         "complete": None if call.complete else False,
         "other_answers": others or None,
-        "replayed_from": origin_of(call, _usage(one)),
+        "replayed_from": origin_of(call, _usage(answered)),
     }

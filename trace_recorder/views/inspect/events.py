@@ -47,7 +47,9 @@ class Events:
     def all(self, name: str) -> list[dict[str, Payload]]:
         """Return all events in the order of time; `name` is that of the main agent."""
         run = self.tree.trajectory
-        end = max([nanoseconds(run.end_time) or 0, self.start, *(times_of(one)[1] or 0 for one in self.tree.calls)])
+        end = max(
+            [nanoseconds(run.end_time) or 0, self.start, *(times_of(source)[1] or 0 for source in self.tree.calls)]
+        )
         self._span(self.tree.root, None, "agent", name, (self.start, end), depth=0)
         for key, agent in self.tree.agents.found.items():
             times = agent.start or self.start, agent.end or agent.start or self.start
@@ -57,8 +59,8 @@ class Events:
             begin, finish = times_of(step)
             times, parent = (begin or self.start, finish or begin or self.start), self.tree.agent_span(agent_key(step))
             self._span(self.tree.step_span(step), parent, "step", f"step {step.step_number}", times, depth=1)
-        for one in self.tree.calls:
-            self._call(one)
+        for source in self.tree.calls:
+            self._call(source)
         for tool in self.tree.tools:
             self._tool(tool)
         for gap in run.gaps:
@@ -66,7 +68,7 @@ class Events:
             self._add(nanoseconds(gap.timestamp) or self.start, 4, self.tree.root, said)
         for reward in run.rewards:
             self._score(reward, end)
-        return [event for _, _, _, event in sorted(self._found, key=lambda one: one[:3])]
+        return [event for _, _, _, event in sorted(self._found, key=lambda source: source[:3])]
 
     def _add(self, time: int, rank: int, span: str, event: dict[str, Payload]) -> None:
         number = len(self._found)
@@ -86,31 +88,31 @@ class Events:
         self._add(times[0], depth, identity, begin)
         self._add(max(times), 20 - depth, identity, {"event": "span_end", "id": identity})
 
-    def _call(self, one: LLMInteraction) -> None:
-        begin, end = times_of(one)
-        start, reading = begin or self.start, one.source.request_without_messages()
+    def _call(self, call: LLMInteraction) -> None:
+        begin, end = times_of(call)
+        start, reading = begin or self.start, call.source.request_without_messages()
         event = {
             "event": "model",
-            "model": one.model or "unknown",
+            "model": call.model or "unknown",
             "input": [],
-            "input_refs": self.pool.references(one.input_messages if one.source.has_request() else ()),
-            "tools": [*map(tool_of, one.tools)],
+            "input_refs": self.pool.references(call.input_messages if call.source.has_request() else ()),
+            "tools": [*map(tool_of, call.tools)],
             "tool_choice": "auto",
             "config": dict(_config(reading.parameters)),
-            "output": output_of(one),
+            "output": output_of(call),
             "completed": iso(end or start),
             "metadata": {
-                "interaction_id": one.interaction_id,
-                **without_none(api=one.api, provider=one.provider, replayed_from=origin_of(one)),
+                "interaction_id": call.interaction_id,
+                **without_none(api=call.api, provider=call.provider, replayed_from=origin_of(call)),
             },
             **without_none(
-                cache="read" if one.is_replayed else None,
-                retries=len(one.attempts) - 1 if len(one.attempts) > 1 else None,
-                error=one.error and f"{one.error.type}: {one.error.message}",
-                working_time=one.attempts[-1].duration_seconds if one.attempts else one.duration_seconds,
+                cache="read" if call.is_replayed else None,
+                retries=len(call.attempts) - 1 if len(call.attempts) > 1 else None,
+                error=call.error and f"{call.error.type}: {call.error.message}",
+                working_time=call.attempts[-1].duration_seconds if call.attempts else call.duration_seconds,
             ),
         }
-        self._add(start, 5, self.tree.parent_of_call(one), event)
+        self._add(start, 5, self.tree.parent_of_call(call), event)
 
     def _tool(self, tool: ToolRun) -> None:
         start, end, _ = tool.times()

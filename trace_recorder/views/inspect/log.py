@@ -132,14 +132,14 @@ def last_conversation(calls: Sequence[LLMInteraction]) -> tuple[list[Payload], P
 
 def _scores(run: Trajectory) -> dict[str, Payload]:
     """Return the rewards by their names, and whether the run succeeded. A step's reward names its step."""
-    found: dict[str, Payload] = {}
+    scores: dict[str, Payload] = {}
     success = [] if run.success is None else [Reward("success", float(run.success))]
     for reward in (*run.rewards, *success):
         said = text_of_value(reward.name)
         name = said if reward.step_number is None else f"{said} (step {reward.step_number})"
-        if reward.name != "success" or name not in found:
-            found[name] = score_of(reward)
-    return found
+        if reward.name != "success" or name not in scores:
+            scores[name] = score_of(reward)
+    return scores
 
 
 def _summed(name: str, score: Mapping[str, Payload]) -> dict[str, Payload]:

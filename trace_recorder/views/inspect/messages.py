@@ -75,26 +75,26 @@ def call_of(call: ToolCall) -> dict[str, Payload]:
     return {"id": call.call_id, "function": call.name, "arguments": arguments_of(call), "type": "function"}
 
 
-def output_of(one: LLMInteraction) -> dict[str, Payload]:
+def output_of(call: LLMInteraction) -> dict[str, Payload]:
     """Return what a model answered: its choices and tokens, or its error."""
-    response, counts = one.response, counts_of(one)
-    model = response.model or one.model or "unknown"
-    said: Sequence[Choice | LLMResponse] = response.choices if len(response.choices) > 1 else [response]
+    response, counts = call.response, counts_of(call)
+    model = response.model or call.model or "unknown"
+    answers: Sequence[Choice | LLMResponse] = response.choices if len(response.choices) > 1 else [response]
     choices = [
         {
             "message": _answer(choice, model),
             "stop_reason": _STOP_REASONS.get(ending_of(choice.finish_reason), "unknown"),
         }
-        for choice in said
+        for choice in answers
     ]
     return {
         "model": model,
-        "choices": choices if one.answered else [],
+        "choices": choices if call.answered else [],
         "completion": response.content if isinstance(response.content, str) else "",
         **without_none(
-            usage=usage_of(counts, one.response.usage.cost) if counts else None,
-            time=one.duration_seconds,
-            error=one.error and f"{one.error.type}: {one.error.message}",
+            usage=usage_of(counts, call.response.usage.cost) if counts else None,
+            time=call.duration_seconds,
+            error=call.error and f"{call.error.type}: {call.error.message}",
         ),
     }
 

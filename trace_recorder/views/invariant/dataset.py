@@ -86,28 +86,32 @@ def _about(trajectory: Trajectory) -> dict[str, Payload]:
 
 
 def _annotations(trajectory: Trajectory, events: Events) -> list[dict[str, Payload]]:
-    found = [_annotation(None, value, kind="annotation", key=key) for key, value in trajectory.annotations.items()]
+    annotations = [
+        _annotation(None, value, kind="annotation", key=key) for key, value in trajectory.annotations.items()
+    ]
     for reward in trajectory.rewards:
-        about = {"kind": "reward", **reward.to_document()}
+        members = {"kind": "reward", **reward.to_document()}
         words = f"{reward.name}: {reward.value}" + (f" ({reward.explanation})" if reward.explanation else "")
-        found.append(_annotation(_at(events, reward.step_number), words, **about))
+        annotations.append(_annotation(_at(events, reward.step_number), words, **members))
     for step in trajectory.agent_steps:
         said = step.extra if step.derived else {"reflection": step.reflection, "error": step.error, **step.extra}
-        about = {"kind": "step", "step_number": step.step_number}
+        members = {"kind": "step", "step_number": step.step_number}
         where = _at(events, step.step_number)
-        found += [_annotation(where, value, **about, key=key) for key, value in said.items() if value is not None]
-    return found
+        annotations += [
+            _annotation(where, value, **members, key=key) for key, value in said.items() if value is not None
+        ]
+    return annotations
 
 
 def _at(events: Events, step_number: int | None) -> int | None:
     return None if step_number is None else events.answers.get(number_or_text(step_number))
 
 
-def _annotation(at: int | None, content: Payload, **about: Payload) -> dict[str, Payload]:
+def _annotation(place: int | None, content: Payload, **members: Payload) -> dict[str, Payload]:
     return {
         "content": content if isinstance(content, str) else _json(content),
-        "address": ROOT if at is None else f"messages.{at}",
-        "extra_metadata": {"source": "trace_recorder", **about},
+        "address": ROOT if place is None else f"messages.{place}",
+        "extra_metadata": {"source": "trace_recorder", **members},
     }
 
 

@@ -57,34 +57,34 @@ class Events:
             events.run(left)
         return events
 
-    def answer(self, one: AnsweredTurn) -> None:
+    def answer(self, answered: AnsweredTurn) -> None:
         """Add what the model said, and the results of its tools that no request has."""
-        agent, message = agent_key(one.interaction), answer_of(one.response)
-        if one.step is not None:
-            self.answers.setdefault(number_or_text(one.step.step_number), len(self.messages))
-        self._tell(message, one.interaction, **_about(one))
-        for result in one.results:
+        agent, message = agent_key(answered.interaction), answer_of(answered.response)
+        if answered.step is not None:
+            self.answers.setdefault(number_or_text(answered.step.step_number), len(self.messages))
+        self._tell(message, answered.interaction, **_about(answered))
+        for result in answered.results:
             self.results[self.names.get((agent, result.call_id), result.call_id)] = result
-        shown = {shown.call_id for shown in one.next_messages}
-        for tool in one.tool_messages():
+        shown = {shown.call_id for shown in answered.next_messages}
+        for tool in answered.tool_messages():
             if tool.call_id not in shown:
-                self._tell(tool, one.interaction, shown_to_model=False)
+                self._tell(tool, answered.interaction, shown_to_model=False)
 
-    def run(self, one: UnrequestedTools) -> None:
+    def run(self, tools: UnrequestedTools) -> None:
         """Add tools that ran although no model requested them."""
-        about = {"asked_by_model": False, "shown_to_model": False}
-        at = {"timestamp": one.step.timestamp, "step_number": one.step.step_number}
-        self._tell(Message("assistant", None, one.calls), one.step, **at, **about)
-        for result in one.results:
-            name = self.names[agent_key(one.step), result.call_id]
+        origin = {"asked_by_model": False, "shown_to_model": False}
+        moment = {"timestamp": tools.step.timestamp, "step_number": tools.step.step_number}
+        self._tell(Message("assistant", None, tools.calls), tools.step, **moment, **origin)
+        for result in tools.results:
+            name = self.names[agent_key(tools.step), result.call_id]
             self.results[name] = result
-            self._tell(message_of(result), one.step, **about)
+            self._tell(message_of(result), tools.step, **origin)
 
-    def _tell(self, message: Message, call: LLMInteraction | AgentStep, **about: Payload) -> None:
+    def _tell(self, message: Message, call: LLMInteraction | AgentStep, **members: Payload) -> None:
         content, lost = _content(message)
         agent = agent_key(call)
         whose = {"agent": call.agent, "agent_id": call.agent_id, "parent_agent_id": call.parent_agent_id}
-        metadata = without_none(**whose, **about, **_besides(message), parts=lost or None)
+        metadata = without_none(**whose, **members, **_besides(message), parts=lost or None)
         event: dict[str, Payload] = {"role": _ROLES.get(message.role, message.role), "content": content}
         if message.tool_calls:
             event["tool_calls"] = [self._call(call, agent) for call in message.tool_calls]
@@ -107,19 +107,19 @@ class Events:
         return call_of(call, arguments_of(call)) | {"id": name} | ({"metadata": metadata} if metadata else {})
 
 
-def _about(one: AnsweredTurn) -> dict[str, Payload]:
-    call, response = one.interaction, one.response
-    others = [choice for number, choice in enumerate(response.choices) if number != one.choice]
+def _about(answered: AnsweredTurn) -> dict[str, Payload]:
+    call, response = answered.interaction, answered.response
+    others = [choice for number, choice in enumerate(response.choices) if number != answered.choice]
     usage = response.usage.to_document() or None
     return without_none(
         interaction_id=call.interaction_id,
         timestamp=call.timestamp,
-        step_number=one.step.step_number if one.step else None,
+        step_number=answered.step.step_number if answered.step else None,
         provider=call.provider,
         api=call.api,
         model=response.model or call.model,
         finish_reason=response.finish_reason,
-        usage=usage if one.turn.was_made else None,
+        usage=usage if answered.turn.was_made else None,
         replayed_from=origin_of(call, usage),
         duration_seconds=call.duration_seconds,
         complete=None if call.complete else False,

@@ -20,14 +20,14 @@ class AgentRecords:
     end: int | None = None
     execution_id: str | None = None
 
-    def add(self, one: LLMInteraction | AgentStep) -> None:
+    def add(self, timed: LLMInteraction | AgentStep) -> None:
         """Extend its time by that of a call or a step."""
-        begin, end = times_of(one)
+        begin, end = times_of(timed)
         if begin is not None and end is not None:
             self.start = begin if self.start is None else min(self.start, begin)
             self.end = end if self.end is None else max(self.end, end)
-        if isinstance(one, LLMInteraction) and self.execution_id is None:
-            self.execution_id = one.parent_execution_id
+        if isinstance(timed, LLMInteraction) and self.execution_id is None:
+            self.execution_id = timed.parent_execution_id
 
 
 @dataclass(slots=True)
@@ -48,14 +48,14 @@ class Agents:
         return agents
 
 
-def times_of(one: LLMInteraction | AgentStep) -> tuple[int | None, int | None]:
+def times_of(timed: LLMInteraction | AgentStep) -> tuple[int | None, int | None]:
     """Return when a call or a step began and ended. A step that states no duration ends as its call does."""
-    start = nanoseconds(one.timestamp)
+    start = nanoseconds(timed.timestamp)
     if start is None:
         return None, None
-    if isinstance(one, LLMInteraction) and one.attempts and one.duration_seconds is None:
-        last = one.attempts[-1]
+    if isinstance(timed, LLMInteraction) and timed.attempts and timed.duration_seconds is None:
+        last = timed.attempts[-1]
         return start, max(start, after(nanoseconds(last.timestamp) or start, last.duration_seconds))
-    if isinstance(one, AgentStep) and one.duration_seconds is None and one.interaction is not None:
-        return start, max(start, times_of(one.interaction)[1] or start)
-    return start, after(start, one.duration_seconds)
+    if isinstance(timed, AgentStep) and timed.duration_seconds is None and timed.interaction is not None:
+        return start, max(start, times_of(timed.interaction)[1] or start)
+    return start, after(start, timed.duration_seconds)

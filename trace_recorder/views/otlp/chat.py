@@ -52,29 +52,29 @@ class ChatAttributes:
         """Return the attributes of a step."""
         return {TYPE: "chain", f"{_OF}metadata.step_number": str(step.step_number)}
 
-    def call(self, one: LLMInteraction, prompt: Prompt) -> dict[str, Value]:
+    def call(self, call: LLMInteraction, prompt: Prompt) -> dict[str, Value]:
         """Return the attributes of a call to a model."""
-        made: dict[str, Value] = {TYPE: "embedding" if is_embedding(one.api) else "generation"}
-        model, usage = one.response.model or one.model, NOTHING_TAKEN if one.is_replayed else usage_of(one)
+        made: dict[str, Value] = {TYPE: "embedding" if is_embedding(call.api) else "generation"}
+        model, usage = call.response.model or call.model, NOTHING_TAKEN if call.is_replayed else usage_of(call)
         made |= without_none(**{MODEL: model, USAGE: json_of(usage) if usage else None})
-        cost = 0 if one.is_replayed else one.response.usage.cost
+        cost = 0 if call.is_replayed else call.response.usage.cost
         if cost is not None:
             made[f"{_OF}cost_details"] = json_of({"total": cost})
-        begun = nanoseconds(one.attempts[-1].timestamp if one.attempts else one.timestamp)
-        if begun is not None and one.time_to_first_token_seconds is not None:
-            made[f"{_OF}completion_start_time"] = json_of(iso(after(begun, one.time_to_first_token_seconds)))
-        return made | (self._messages(one, prompt) if self.content else {})
+        begun = nanoseconds(call.attempts[-1].timestamp if call.attempts else call.timestamp)
+        if begun is not None and call.time_to_first_token_seconds is not None:
+            made[f"{_OF}completion_start_time"] = json_of(iso(after(begun, call.time_to_first_token_seconds)))
+        return made | (self._messages(call, prompt) if self.content else {})
 
     @staticmethod
-    def _messages(one: LLMInteraction, prompt: Prompt) -> dict[str, Value]:
+    def _messages(call: LLMInteraction, prompt: Prompt) -> dict[str, Value]:
         made: dict[str, Value] = {}
         if prompt.is_known:
             made[INPUT] = json_of(chat_messages([*prompt.instructions, *prompt.messages]))
         if prompt.tools:
             made[TOOLS] = json_of([*map(function_of, prompt.tools)])
-        if one.answered:
-            made[OUTPUT] = json_of(chat_message(answer_of(one.response)))
-        parameters = one.source.request_without_messages().parameters
+        if call.answered:
+            made[OUTPUT] = json_of(chat_message(answer_of(call.response)))
+        parameters = call.source.request_without_messages().parameters
         simple = {name: value for name, value in parameters.items() if isinstance(value, str | int | float | bool)}
         return made | ({PARAMETERS: json_of(simple)} if simple else {})
 
@@ -88,13 +88,13 @@ class ChatAttributes:
         return made
 
 
-def usage_of(one: LLMInteraction) -> dict[str, int] | None:
+def usage_of(call: LLMInteraction) -> dict[str, int] | None:
     """Return a call's tokens, of which none is in two counts."""
-    counts = counts_of(one)
+    counts = counts_of(call)
     if counts is None:
         return None
     read, write, thought = counts.cache_read or 0, counts.cache_write or 0, counts.reasoning or 0
-    found = {
+    tokens = {
         "input": None if counts.prompt is None else max(0, counts.prompt - read - write),
         "output": None if counts.completion is None else max(0, counts.completion - thought),
         "cache_read_input_tokens": counts.cache_read,
@@ -102,7 +102,7 @@ def usage_of(one: LLMInteraction) -> dict[str, int] | None:
         "output_reasoning_tokens": counts.reasoning,
     }
     total = None if counts.prompt is None or counts.completion is None else counts.prompt + counts.completion
-    return {name: count for name, count in {**found, "total": total}.items() if count is not None}
+    return {name: count for name, count in {**tokens, "total": total}.items() if count is not None}
 
 
 def chat_messages(messages: Sequence[Message]) -> list[Payload]:

@@ -102,15 +102,15 @@ class GenAI:
             ended = {} if self.is_0_1 else {"finish_reason": "stop"}
             yield "gen_ai.output.messages", json_of([{"role": "assistant", "parts": [part], **ended}])
 
-    def sub_agent(self, one: LLMInteraction | AgentStep, trajectory: Trajectory) -> dict[str, Value]:
+    def sub_agent(self, source: LLMInteraction | AgentStep, trajectory: Trajectory) -> dict[str, Value]:
         """Return the attributes of the span of an agent that another one started."""
-        provider = one.provider if isinstance(one, LLMInteraction) else trajectory.provider
+        provider = source.provider if isinstance(source, LLMInteraction) else trajectory.provider
         return known(
             gen_ai__operation__name="invoke_agent",
             gen_ai__provider__name=None if self.is_0_1 else provider_of(provider),
-            gen_ai__agent__name=one.agent,
+            gen_ai__agent__name=source.agent,
             gen_ai__conversation__id=trajectory.trajectory_id,
-            **self._agent_id(one.agent_id),
+            **self._agent_id(source.agent_id),
         )
 
     def _agent_id(self, agent_id: str | None) -> dict[str, Value | None]:
@@ -122,29 +122,29 @@ class GenAI:
         """Return nothing: the conventions have no steps."""
         return {}
 
-    def call(self, one: LLMInteraction, prompt: Prompt) -> dict[str, Value]:
+    def call(self, call: LLMInteraction, prompt: Prompt) -> dict[str, Value]:
         """Return the attributes of a call to a model."""
-        response, parameters = one.response, one.source.request_without_messages().parameters
+        response, parameters = call.response, call.source.request_without_messages().parameters
         made = known(
-            gen_ai__operation__name=operation_of(one),
-            gen_ai__provider__name=provider_of(one.provider),
-            gen_ai__request__model=one.model,
-            gen_ai__request__stream=one.stream or None,
+            gen_ai__operation__name=operation_of(call),
+            gen_ai__provider__name=provider_of(call.provider),
+            gen_ai__request__model=call.model,
+            gen_ai__request__stream=call.stream or None,
             gen_ai__response__model=response.model,
             gen_ai__response__id=response.id,
-            gen_ai__response__time_to_first_chunk=one.time_to_first_token_seconds if one.stream else None,
-            gen_ai__agent__name=one.agent,
-            **self._agent_id(one.agent_id),
+            gen_ai__response__time_to_first_chunk=call.time_to_first_token_seconds if call.stream else None,
+            gen_ai__agent__name=call.agent,
+            **self._agent_id(call.agent_id),
         )
         reasons = [said.finish_reason for said in response.choices or (response,)]
         if any(reasons):
             made["gen_ai.response.finish_reasons"] = [encodable(reason or "") for reason in reasons]
-        made |= dict(_parameters(parameters)) | _usage(one)
+        made |= dict(_parameters(parameters)) | _usage(call)
         if self.is_0_1:
             made.pop("gen_ai.usage.cache_creation.input_tokens", None)
-        return made | (self._messages(one, prompt) if self.content else {})
+        return made | (self._messages(call, prompt) if self.content else {})
 
-    def _messages(self, one: LLMInteraction, prompt: Prompt) -> dict[str, Value]:
+    def _messages(self, call: LLMInteraction, prompt: Prompt) -> dict[str, Value]:
         made: dict[str, Value] = {}
         if prompt.instructions:
             made["gen_ai.system_instructions"] = instructions_text(prompt.instructions, as_texts=self.is_0_1)
@@ -155,8 +155,8 @@ class GenAI:
             made["trace_recorder.input.continues"] = prompt.continues or ""
         if prompt.tools:
             made["gen_ai.tool.definitions"] = self.texts.tools(prompt.tools)
-        if one.answered:
-            made["gen_ai.output.messages"] = json_of(outputs_of(one.response, with_reasons=not self.is_0_1))
+        if call.answered:
+            made["gen_ai.output.messages"] = json_of(outputs_of(call.response, with_reasons=not self.is_0_1))
         return made
 
     def tool(self, call: ToolCall | None, result: ToolResult | None) -> dict[str, Value]:
@@ -204,9 +204,9 @@ def _parameters(parameters: Mapping[str, Payload]) -> Iterator[tuple[str, Value]
         yield "gen_ai.request.reasoning.level", encodable(level)
 
 
-def _usage(one: LLMInteraction) -> dict[str, Value]:
+def _usage(call: LLMInteraction) -> dict[str, Value]:
     """Return the tokens: of the prompt with those from a cache, of the answer with those of its reasoning."""
-    counts = counts_of(one)
+    counts = counts_of(call)
     if counts is None:
         return {}
     return known(
@@ -216,5 +216,5 @@ def _usage(one: LLMInteraction) -> dict[str, Value]:
         gen_ai__usage__cache_write__input_tokens=counts.cache_write,
         gen_ai__usage__cache_creation__input_tokens=counts.cache_write,
         gen_ai__usage__reasoning__output_tokens=counts.reasoning,
-        trace_recorder__usage__cost=one.response.usage.cost,
+        trace_recorder__usage__cost=call.response.usage.cost,
     )

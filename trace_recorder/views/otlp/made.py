@@ -107,23 +107,32 @@ class SpanMaker:
         events = (*self._rewards(times[1], step.step_number), *self._exception(error, times[1]))
         return self._span((span_id, parent), f"step {step.step_number}", times, made, events, error)
 
-    def call(self, span_id: str, parent: str, one: LLMInteraction, prompt: Prompt) -> Span:
+    def call(self, span_id: str, parent: str, interaction: LLMInteraction, prompt: Prompt) -> Span:
         """Make the span of a call to a model: from its first attempt to the end of its last."""
-        billed, origin = without_usage(one), origin_of(one, counted_usage(one) or None)
+        billed, origin = without_usage(interaction), origin_of(interaction, counted_usage(interaction) or None)
         made = _merged(writer.call(billed, prompt) for writer in self.writers)
         made |= known(
             trace_recorder__replayed_from=None if origin is None else json_of(origin),
-            trace_recorder__interaction_id=one.interaction_id,
-            trace_recorder__api=one.api,
-            http__request__resend_count=len(one.attempts) - 1 if len(one.attempts) > 1 else None,
-            trace_recorder__incomplete=None if one.complete else True,
+            trace_recorder__interaction_id=interaction.interaction_id,
+            trace_recorder__api=interaction.api,
+            http__request__resend_count=len(interaction.attempts) - 1 if len(interaction.attempts) > 1 else None,
+            trace_recorder__incomplete=None if interaction.complete else True,
         )
-        start, end = times_of(one)
+        start, end = times_of(interaction)
         times = start or 0, end or start or 0
-        error = one.error or (None if one.complete else ErrorInfo(one.ended_by or "incomplete", ""))
-        failed = [attempt for attempt in one.attempts[: len(one.attempts) - (one.error is None)] if attempt.error]
-        events = (*map(self._attempt, failed if len(one.attempts) > 1 else ()), *self._exception(error, times[1]))
-        name = f"{operation_of(one)} {one.model}" if one.model else operation_of(one)
+        error = interaction.error or (
+            None if interaction.complete else ErrorInfo(interaction.ended_by or "incomplete", "")
+        )
+        failed = [
+            attempt
+            for attempt in interaction.attempts[: len(interaction.attempts) - (interaction.error is None)]
+            if attempt.error
+        ]
+        events = (
+            *map(self._attempt, failed if len(interaction.attempts) > 1 else ()),
+            *self._exception(error, times[1]),
+        )
+        name = f"{operation_of(interaction)} {interaction.model}" if interaction.model else operation_of(interaction)
         return self._span((span_id, parent), name, times, made, events, error, kind="client")
 
     def tool(self, span_id: str, parent: str, tool: ToolRun) -> Span:

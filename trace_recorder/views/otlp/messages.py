@@ -72,11 +72,11 @@ class MessageTexts:
         return text
 
 
-def split_instructions(one: LLMInteraction, messages: Sequence[Message]) -> int:
+def split_instructions(call: LLMInteraction, messages: Sequence[Message]) -> int:
     """Return how many of the first messages are instructions that were sent apart from the conversation."""
-    dialect = dialect_of(one.api)
+    dialect = dialect_of(call.api)
     if dialect is None or not dialect.instructions_apart:
-        return min(one.source.request_without_messages().instructions, len(messages))
+        return min(call.source.request_without_messages().instructions, len(messages))
     roles = (number for number, message in enumerate(messages) if message.role != "system")
     return next(roles, len(messages))
 
@@ -134,9 +134,9 @@ def definition_of(tool: Tool) -> Payload:
     return {**tool.raw, "type": kind if isinstance(kind, str) else "function", "name": tool.name}
 
 
-def _answer_parts(said: Choice | LLMResponse) -> Iterator[dict[str, Payload]]:
-    calls = [*said.tool_calls]
-    for block in said.blocks:
+def _answer_parts(answer: Choice | LLMResponse) -> Iterator[dict[str, Payload]]:
+    calls = [*answer.tool_calls]
+    for block in answer.blocks:
         part = _block_part(block, calls)
         if part is not None:
             yield part

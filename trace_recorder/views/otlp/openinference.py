@@ -45,17 +45,17 @@ class OpenInference:
         """Return the attributes of a step."""
         return {_KIND: "CHAIN", **dict(self._values(None, step.llm_response and step.llm_response.content))}
 
-    def call(self, one: LLMInteraction, prompt: Prompt) -> dict[str, Value]:
+    def call(self, call: LLMInteraction, prompt: Prompt) -> dict[str, Value]:
         """Return the attributes of a call to a model."""
-        made = {_KIND: "EMBEDDING" if is_embedding(one.api) else "LLM"}
+        made = {_KIND: "EMBEDDING" if is_embedding(call.api) else "LLM"}
         made |= without_none(
             **{
-                "llm.model_name": one.response.model or one.model,
-                "llm.provider": one.provider,
-                "llm.finish_reason": one.response.finish_reason,
+                "llm.model_name": call.response.model or call.model,
+                "llm.provider": call.provider,
+                "llm.finish_reason": call.response.finish_reason,
             }
         )
-        return made | dict(_token_counts(one)) | (dict(self._messages(one, prompt)) if self.content else {})
+        return made | dict(_token_counts(call)) | (dict(self._messages(call, prompt)) if self.content else {})
 
     def tool(self, call: ToolCall | None, result: ToolResult | None) -> dict[str, Value]:
         """Return the attributes of a tool's execution."""
@@ -67,25 +67,25 @@ class OpenInference:
         arguments, said = call.arguments if call else None, result_text(result) if result else None
         return made | dict(self._values(arguments, said))
 
-    def _values(self, given: Payload, gave: Payload) -> Iterator[Attribute]:
+    def _values(self, arguments: Payload, gave: Payload) -> Iterator[Attribute]:
         """Yield what went into an operation, and what came out of it."""
-        for name, value in (("input", given), ("output", gave)):
+        for name, value in (("input", arguments), ("output", gave)):
             if self.content and value is not None:
                 yield f"{name}.value", text_of_value(value)
                 yield f"{name}.mime_type", "text/plain" if isinstance(value, str) else "application/json"
 
-    def _messages(self, one: LLMInteraction, prompt: Prompt) -> Iterator[Attribute]:
-        parameters = one.source.request_without_messages().parameters
+    def _messages(self, call: LLMInteraction, prompt: Prompt) -> Iterator[Attribute]:
+        parameters = call.source.request_without_messages().parameters
         if parameters:
             yield "llm.invocation_parameters", json_of(parameters)
         for number, tool in enumerate(prompt.tools):
             yield f"llm.tools.{number}.tool.json_schema", json_of(tool.raw)
         for number, message in enumerate([*prompt.instructions, *prompt.messages]):
             yield from _message(f"llm.input_messages.{number}.message", message)
-        if one.answered:
-            for number in range(max(1, len(one.response.choices))):
-                yield from _message(f"llm.output_messages.{number}.message", answer_of(one.response, number))
-            yield from self._values(None, one.response.content)
+        if call.answered:
+            for number in range(max(1, len(call.response.choices))):
+                yield from _message(f"llm.output_messages.{number}.message", answer_of(call.response, number))
+            yield from self._values(None, call.response.content)
         if prompt.messages:
             yield from self._values(_last_text(prompt.messages[-1]), None)
 
@@ -94,8 +94,8 @@ def _last_text(message: Message) -> str:
     return "\n".join(part.text for part in parts_of(message) if isinstance(part, Text))
 
 
-def _token_counts(one: LLMInteraction) -> Iterator[Attribute]:
-    counts = counts_of(one)
+def _token_counts(call: LLMInteraction) -> Iterator[Attribute]:
+    counts = counts_of(call)
     if counts is None:
         return
     total = None if counts.prompt is None or counts.completion is None else counts.prompt + counts.completion

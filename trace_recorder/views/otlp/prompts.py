@@ -24,17 +24,17 @@ class Prompt:
     continues: str | None = None
 
 
-def prompt_of(one: LLMInteraction, before: LLMInteraction | None, messages: EqualMessages) -> Prompt:
+def prompt_of(call: LLMInteraction, before: LLMInteraction | None, messages: EqualMessages) -> Prompt:
     """Return the prompt of a call; with the agent's call `before` it, what is new since that.
 
     `messages` numbers the messages of the run. Where a history was changed, the prompt is complete.
     """
-    if not one.source.has_request():
+    if not call.source.has_request():
         return Prompt(is_known=False)
-    sent, tools = one.input_messages, one.tools
+    sent, tools = call.input_messages, call.tools
     known = messages.numbers_of(before.input_messages) if before is not None else None
     if before is not None and known and compare(known, messages.numbers_of(sent)).extends:
         is_same = len(tools) == len(before.tools) and tools == before.tools
         return Prompt((), sent[len(known) :], () if is_same else tools, True, len(known), before.interaction_id)
-    apart = split_instructions(one, sent)
+    apart = split_instructions(call, sent)
     return Prompt(sent[:apart], sent[apart:], tools)

@@ -110,7 +110,7 @@ class _Plan:
 
     def _steps(self) -> Iterator[PlannedSpan]:
         newest: set[str | None] = set()
-        found = []
+        planned = []
         for step in reversed(self.tree.steps):
             is_over = step.duration_seconds is not None or agent_key(step) in newest
             waits = step.llm_response is not None and goes_on(step.llm_response)
@@ -118,8 +118,8 @@ class _Plan:
             newest.add(agent_key(step))
             span = self.tree.step_span(step)
             said = (*self.said.get(span, ()),)
-            found.append(PlannedSpan(span, "step", is_final, partial(self._make_step, span, step), said))
-        yield from reversed(found)
+            planned.append(PlannedSpan(span, "step", is_final, partial(self._make_step, span, step), said))
+        yield from reversed(planned)
 
     def _make_step(self, span: str, step: AgentStep) -> Span:
         return self.maker.step(span, self.tree.agent_span(agent_key(step)), step)
@@ -129,15 +129,15 @@ class _Plan:
 
         One that is answered in the background is final when the answer is.
         """
-        latest: dict[str | None, LLMInteraction] = {agent_key(one): one for one in self.tree.calls}
+        latest: dict[str | None, LLMInteraction] = {agent_key(call): call for call in self.tree.calls}
         before: dict[str | None, LLMInteraction] = {}
-        for one in self.tree.calls:
-            key = agent_key(one)
-            is_over = (one.answered and one.complete and one.error is None) or latest[key] is not one
-            is_final = self._has_ended or (is_over and not goes_on(one.response))
-            make = partial(self._make_call, one, before.get(key) if self.new_messages else None)
-            yield PlannedSpan(self.tree.call_span(one), "call", is_final, make)
-            before[key] = one
+        for call in self.tree.calls:
+            key = agent_key(call)
+            is_over = (call.answered and call.complete and call.error is None) or latest[key] is not call
+            is_final = self._has_ended or (is_over and not goes_on(call.response))
+            make = partial(self._make_call, call, before.get(key) if self.new_messages else None)
+            yield PlannedSpan(self.tree.call_span(call), "call", is_final, make)
+            before[key] = call
 
     def _make_call(self, one: LLMInteraction, before: LLMInteraction | None) -> Span:
         tree = self.tree

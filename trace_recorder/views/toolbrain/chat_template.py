@@ -132,8 +132,8 @@ def _namespace(jinja: Any) -> Any:
         if isinstance(name, str) and name.startswith("_"):
             raise jinja.exceptions.SecurityError(f"A chat template may not set {name!r} in a namespace.")
 
-    def begin(*given: Any, **members: Payload) -> None:
-        itself, *pairs = given
+    def begin(*arguments: Any, **members: Payload) -> None:
+        itself, *pairs = arguments
         attributes: Mapping[str, Payload] = dict(*pairs, **members)
         for name in attributes:
             refuse(name)

@@ -99,12 +99,12 @@ def code_of(call: ToolCall) -> str:
     return _call(call.name, call.arguments)
 
 
-def _call(name: str, given: Payload) -> str:
-    if not isinstance(given, dict):
-        return f"{name}({given!r})"
-    if all(key.isidentifier() for key in given):
-        return f"{name}({', '.join(f'{key}={value!r}' for key, value in given.items())})"
-    return f"{name}(**{given!r})"
+def _call(name: str, arguments: Payload) -> str:
+    if not isinstance(arguments, dict):
+        return f"{name}({arguments!r})"
+    if all(key.isidentifier() for key in arguments):
+        return f"{name}({', '.join(f'{key}={value!r}' for key, value in arguments.items())})"
+    return f"{name}(**{arguments!r})"
 
 
 def _action(text: str) -> tuple[str | None, int]:
@@ -122,12 +122,12 @@ def _action(text: str) -> tuple[str | None, int]:
     return _call(found["tool"], {} if given is None else _read(given.strip())), found.start()
 
 
-def _read(given: Payload) -> Payload:
+def _read(arguments: Payload) -> Payload:
     """An action's input: the object that its text is, else the text."""
-    if not isinstance(given, str):
-        return given
-    value = json_value(given)
-    return value if isinstance(value, dict) else given
+    if not isinstance(arguments, str):
+        return arguments
+    value = json_value(arguments)
+    return value if isinstance(value, dict) else arguments
 
 
 def _parse_words(response: LLMResponse, text: str) -> ParsedCompletion:

@@ -95,12 +95,12 @@ class Rendering:
     @classmethod
     def of(cls, turn: Turn, renderer: Renderer | PlainText, variables: dict[str, Payload]) -> Rendering:
         """Make the rendering of a turn."""
-        one = turn.interaction
-        request = one.source.request()
+        call = turn.interaction
+        request = call.source.request()
         messages = turn.messages() if turn.relation == "refers" else request.messages
-        at = parse_time(one.timestamp)  # an imported run may have no times
+        time = parse_time(call.timestamp)  # an imported run may have no times
         schemas = tool_schemas(request.tools)
-        return cls(renderer, one, at, messages, schemas, request.parameters, variables)
+        return cls(renderer, call, time, messages, schemas, request.parameters, variables)
 
     def prompt(self) -> str:
         """The string that the model was given."""
@@ -175,9 +175,9 @@ def _with_texts(messages: list[ChatMessage], sent: Mapping[str, str]) -> list[Ch
     ]
 
 
-def _sent_arguments(one: LLMInteraction) -> dict[str, str]:
+def _sent_arguments(interaction: LLMInteraction) -> dict[str, str]:
     """The texts of the arguments in a request, by the ids of the calls; only OpenAI's chat dialect has them."""
-    body = one.raw_request if one.api == openai_chat.DIALECT.name else None
+    body = interaction.raw_request if interaction.api == openai_chat.DIALECT.name else None
     messages = as_list(as_dict(body).get("messages"))
     calls = [as_dict(call) for message in messages for call in as_list(as_dict(message).get("tool_calls"))]
     texts = {call.get("id"): as_dict(call.get("function")).get("arguments") for call in calls}
@@ -194,7 +194,7 @@ def chat_messages(messages: Sequence[Message]) -> list[ChatMessage]:
 
 
 def _chat_message(message: Message) -> ChatMessage:
-    said: dict[str, Payload] = {"role": message.role, "content": _content(message)}
+    members: dict[str, Payload] = {"role": message.role, "content": _content(message)}
     more = {
         "reasoning_content": message.reasoning,
         "tool_calls": [call_of(call, call.arguments) for call in message.tool_calls] or None,
@@ -202,7 +202,7 @@ def _chat_message(message: Message) -> ChatMessage:
         "name": message.name,
         "is_error": True if message.extra.get("is_error") is True else None,
     }
-    return said | {name: value for name, value in more.items() if value is not None}
+    return members | {name: value for name, value in more.items() if value is not None}
 
 
 def _content(message: Message) -> Payload:

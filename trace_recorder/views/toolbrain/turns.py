@@ -159,18 +159,18 @@ def _is_known(one: AnsweredTurn) -> bool:
 
 
 def _turn(
-    one: AnsweredTurn, parser: Parser, renderer: Renderer | PlainText, variables: dict[str, Payload]
+    answered: AnsweredTurn, parser: Parser, renderer: Renderer | PlainText, variables: dict[str, Payload]
 ) -> ToolBrainTurn:
-    rendering = Rendering.of(one.turn, renderer, variables)
-    parsed = parser(one.response)
-    answer, after = answer_of(one.response), _after(one, parsed)
+    rendering = Rendering.of(answered.turn, renderer, variables)
+    parsed = parser(answered.response)
+    answer, after = answer_of(answered.response), _after(answered, parsed)
     prompt = rendering.prompt()
     return {
         "prompt_for_model": prompt,
         "model_completion": rendering.completion(prompt, answer),
         "parsed_completion": parsed,
-        "tool_output": _output(one, after),
-        "action_output": _returned(one),
+        "tool_output": _output(answered, after),
+        "action_output": _returned(answered),
         "formatted_conversation": rendering.conversation(answer, after),
     }
 
@@ -182,18 +182,18 @@ def _after(one: AnsweredTurn, parsed: ParsedCompletion) -> list[Message]:
     return one.tool_messages()
 
 
-def _output(one: AnsweredTurn, after: Sequence[Message]) -> str | None:
+def _output(answered: AnsweredTurn, after: Sequence[Message]) -> str | None:
     """The result as text; a text agent's without the label before it, which its loop adds."""
     if not after:
         return None
     text = "\n".join(map(text_of_message, after))
-    return text if one.response.tool_calls else observation_of(text)
+    return text if answered.response.tool_calls else observation_of(text)
 
 
-def _returned(one: AnsweredTurn) -> Payload:
+def _returned(answered: AnsweredTurn) -> Payload:
     """The object that the tool returned, a list of them for several; None where the agent recorded none."""
-    calls = one.response.tool_calls
-    results = [one.result_of(call.call_id) for call in calls] if calls else list(one.results)
+    calls = answered.response.tool_calls
+    results = [answered.result_of(call.call_id) for call in calls] if calls else list(answered.results)
     if not any(results):
         return None
     objects = [

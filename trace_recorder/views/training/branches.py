@@ -91,14 +91,14 @@ def branches(trajectory: Trajectory, turns: Sequence[Turn], *, include_incomplet
     is_target = _is_known if include_incomplete else _is_faultless
     beside = frozenset[Turn]() if include_incomplete else side_calls(trajectory, turns)
     covered: set[Turn] = set()
-    found: list[Branch] = []
+    rows: list[Branch] = []
     for leaf in _leaves([turn for turn in turns if is_target(turn) and turn not in beside]):
         path = tuple(reversed(_ancestors(leaf)))
         taken = [after.choice for after in path[1:]] + [0]
         targets = frozenset(turn for turn, choice in zip(path, taken, strict=True) if is_target(turn, choice))
-        found.append(Branch(path, targets, targets - covered))
+        rows.append(Branch(path, targets, targets - covered))
         covered |= targets
-    return found
+    return rows
 
 
 def _leaves(turns: Sequence[Turn]) -> list[Turn]:

@@ -64,8 +64,8 @@ def to_trl(
     they were recorded.
     """
     turns = turns_of(trajectory)
-    found = branches(trajectory, turns, include_incomplete=include_incomplete)
-    count_unlearned(trajectory, turns, found, left_out)
+    learned = branches(trajectory, turns, include_incomplete=include_incomplete)
+    count_unlearned(trajectory, turns, learned, left_out)
     if form not in _FORMS:
         raise ValueError(f"form={form!r}: one of {', '.join(_FORMS)}")
     if form != "tokens":
@@ -73,7 +73,7 @@ def to_trl(
     count(trajectory, left_out, STEP_NOTES, ANNOTATIONS, GAPS, *((SAMPLED,) if form == "prompt_completion" else ()))
     rewards = [{"name": name, "value": value} for name, value in rewards_of(trajectory).items()]
     about: Row = {"trajectory_id": trajectory.trajectory_id, "rewards": rewards}
-    return [row | about for branch in found for row in _FORMS[form](branch, left_out)]
+    return [row | about for branch in learned for row in _FORMS[form](branch, left_out)]
 
 
 def rewards_of(trajectory: Trajectory) -> dict[str, float]:
