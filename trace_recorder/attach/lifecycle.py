@@ -104,7 +104,7 @@ class Lifecycle:
         self.run, self._path = run, document
         unseen_clients.watch(run.trajectory_id)
         with self.guard.protect("record the start of the run"):
-            about, said = dict(self.about), {"task": self.about["task"], "metadata": self.metadata}
+            about, statements = dict(self.about), {"task": self.about["task"], "metadata": self.metadata}
             del about["task"]
             named, parent = run.named(**about), self._parent
             forked, self._forked_from = self._forked_from, None
@@ -112,8 +112,8 @@ class Lifecycle:
                 parent = forked.trajectory_id
             if (origin := forked or replay_in_progress()) is not None:
                 named |= origin.in_start()
-                said["metadata"] = {**self.metadata, **origin.in_metadata()}
-            run.start(named, said, parent)
+                statements["metadata"] = {**self.metadata, **origin.in_metadata()}
+            run.start(named, statements, parent)
             self._exporting.begin(run, journal.path)
         process.run_began(run.trajectory_id, document)
 

@@ -124,7 +124,7 @@ class TrajectoryRecorder:
         to the recorder; `metadata` is added to what it has. Raises TrajectoryPathError where the path cannot be one of
         a run. Where the environment refuses the file, such as a full disk, an error is logged, and nothing recorded.
         """
-        given = without_none(**manual_records.about_run("start()", task, provider, model, max_steps))
+        facts = without_none(**manual_records.about_run("start()", task, provider, model, max_steps))
         added = manual_records.metadata_of(metadata)
         with self._lifecycle.lock:
             if self._lifecycle.has_open_run():
@@ -134,7 +134,7 @@ class TrajectoryRecorder:
                     stacklevel=2,
                 )
                 self._end(FinalStatus("interrupted"))
-            self._lifecycle.about |= given
+            self._lifecycle.about |= facts
             self._lifecycle.metadata = {**self._lifecycle.metadata, **added}
             self._begin()
         self._activate()

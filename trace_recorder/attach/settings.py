@@ -40,9 +40,9 @@ def check_redactors(redact: object) -> None:
         )
 
 
-def exporters_of(given: Sequence[Exporter]) -> tuple[Exporter, ...]:
+def exporters_of(exporters: Sequence[Exporter]) -> tuple[Exporter, ...]:
     """Return the exporters. Raises TypeError where they are no list of exporters."""
-    listed = tuple(given) if isinstance(given, list | tuple) else ()
-    if not isinstance(given, list | tuple) or not all(hasattr(one, "start") for one in listed):
-        raise TypeError(f"exporters is {given!r}, and has to be a list of exporters, such as [otlp(endpoint)].")
+    listed = tuple(exporters) if isinstance(exporters, list | tuple) else ()
+    if not isinstance(exporters, list | tuple) or not all(hasattr(one, "start") for one in listed):
+        raise TypeError(f"exporters is {exporters!r}, and has to be a list of exporters, such as [otlp(endpoint)].")
     return listed

@@ -65,14 +65,14 @@ def diff(  # noqa: PLR0913, PLR0917 - one argument an option
     check_names(sorted(ignore or ()), NAMES, "--ignore")
     left_aside = {*(ignore or ())} | (set() if strict else {"ids", "times"})
     a, b = (a, b) if a and b else _newest_two(a)
-    found = diff_of(read(run_at(a)), read(run_at(b)), ignore=[name for name in NAMES if name in left_aside])
+    difference = diff_of(read(run_at(a)), read(run_at(b)), ignore=[name for name in NAMES if name in left_aside])
     if as_json:
-        print_json(found.to_dict())
+        print_json(difference.to_dict())
     else:
         out = console()
-        for line, style in lines(found, str(a), str(b), every=every):
+        for line, style in lines(difference, str(a), str(b), every=every):
             print_lines(out, [line], style)
-    if not found.equal:
+    if not difference.equal:
         raise typer.Exit(1)
 
 
@@ -87,20 +87,20 @@ def _newest_two(directory: Path | None) -> list[Path]:
     return runs[-2:]
 
 
-def lines(found: TrajectoryDiff, a: str, b: str, *, every: bool) -> Iterator[Line]:
+def lines(difference: TrajectoryDiff, a: str, b: str, *, every: bool) -> Iterator[Line]:
     """Yield the lines of a comparison with their styles."""
-    yield f"a {a}: {_run(found.a)}", "red"
-    yield f"b {b}: {_run(found.b)}", "green"
-    yield from ((f"models: {one or 'unknown'} in a, {other or 'unknown'} in b", "") for one, other in found.models)
-    if found.parts_at is None:
-        yield f"no difference in {pluralize(len(found.steps), 'step')}", ""
+    yield f"a {a}: {_run(difference.a)}", "red"
+    yield f"b {b}: {_run(difference.b)}", "green"
+    yield from ((f"models: {one or 'unknown'} in a, {other or 'unknown'} in b", "") for one, other in difference.models)
+    if difference.parts_at is None:
+        yield f"no difference in {pluralize(len(difference.steps), 'step')}", ""
     else:
-        yield from _differing_steps(found, found.parts_at, every=every)
+        yield from _differing_steps(difference, difference.parts_at, every=every)
 
 
-def _differing_steps(found: TrajectoryDiff, parts_at: int, *, every: bool) -> Iterator[Line]:
-    differing = [step for step in found.steps if step.differences]
-    yield f"equal: {pluralize(parts_at, 'step')}; then {len(differing)} of {len(found.steps)} differ", ""
+def _differing_steps(difference: TrajectoryDiff, parts_at: int, *, every: bool) -> Iterator[Line]:
+    differing = [step for step in difference.steps if step.differences]
+    yield f"equal: {pluralize(parts_at, 'step')}; then {len(differing)} of {len(difference.steps)} differ", ""
     for step in differing if every else differing[:1]:
         yield "", ""
         yield _title(step), "bold"

@@ -145,7 +145,7 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
     check_names([name], (*EXPORT_FORMATS, *_SERVICES), "--format")
     if resume and EXPORT_FORMATS[name].kind == "rows":
         raise typer.BadParameter("rows are written into one file, as a whole", param_hint="--resume")
-    about = parse_key_values(metadata or [], "--metadata") | ({"name": dataset} if dataset else {})
+    dataset_metadata = parse_key_values(metadata or [], "--metadata") | ({"name": dataset} if dataset else {})
     options = tuple(spans.items()) if name == "otlp" else ()
     with _failing(), _local_output(out, force=force, resume=resume) as local:
         runs = paths
@@ -153,7 +153,7 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
         exported = Export(
             Conversion(name, form, include_incomplete, force, resume, options),
             target,
-            about,
+            dataset_metadata,
             jobs_for(runs, jobs),
             does,
         )
@@ -243,13 +243,13 @@ def _target(name: str, out: str | None, runs: int) -> Target:
 
 def parse_key_values(pairs: list[str], option: str) -> dict[str, Payload]:
     """Parse KEY=VALUE pairs. A value is JSON, or else a text."""
-    found: dict[str, Payload] = {}
+    values: dict[str, Payload] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not key or not equals:
             raise typer.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint=option)
         try:
-            found[key] = json.loads(value)
+            values[key] = json.loads(value)
         except ValueError:
-            found[key] = value
-    return found
+            values[key] = value
+    return values

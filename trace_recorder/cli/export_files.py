@@ -173,13 +173,13 @@ class Export:
         """Write what each run becomes into a directory, under its name."""
         directory.mkdir(parents=True, exist_ok=True)
         names = unique_names(runs, ["metadata"] if self.metadata else [])
-        given, tasks = self.conversion, [*zip(runs, names, strict=True)]
+        conversion, tasks = self.conversion, [*zip(runs, names, strict=True)]
         refused: dict[tuple[Path, str], str] = {}
-        if self.engine.repeats_tasks and not given.resume:  # a task that is repeated finds files of its own
-            given = replace(given, resume=True)
+        if self.engine.repeats_tasks and not conversion.resume:  # a task that is repeated finds files of its own
+            conversion = replace(conversion, resume=True)
             refused = {task: why for task in tasks if (why := self._refusal(directory, task))}
         free = [task for task in tasks if task not in refused]
-        outcomes = self._outcomes(partial(export_files, given, directory), free)
+        outcomes = self._outcomes(partial(export_files, conversion, directory), free)
         for task in tasks:
             if task in refused:
                 self.total.failed.append(refused[task])
@@ -194,12 +194,12 @@ class Export:
 
     def _tables(self, runs: Sequence[Path], directory: Path) -> None:
         """Write the rows of all runs into the files of tables, or the rows of the runs that are not there yet."""
-        given, parquet = self.conversion, import_module("trace_recorder.tables.parquet")
-        tables = parquet.FORMS[given.form or "tables"]
-        with parquet.TableFiles(directory, tables, resume=given.resume, force=given.force) as files:
+        conversion, parquet = self.conversion, import_module("trace_recorder.tables.parquet")
+        tables = parquet.FORMS[conversion.form or "tables"]
+        with parquet.TableFiles(directory, tables, resume=conversion.resume, force=conversion.force) as files:
             missing = [run for run in runs if not files.has(run)]
             self.total.counts["there"] = len(runs) - len(missing)
-            for outcome in self._outcomes(partial(tables_of, given), missing):
+            for outcome in self._outcomes(partial(tables_of, conversion), missing):
                 for rows in outcome.rows:
                     files.add(rows)
         self.total.counts["files"] = files.files

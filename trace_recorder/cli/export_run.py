@@ -68,13 +68,13 @@ class Outcome:
         self.counts["succeeded"] += trajectory.success is True
         self.counts["not_succeeded"] += trajectory.success is False
 
-    def add(self, one: Outcome) -> None:
+    def add(self, outcome: Outcome) -> None:
         """Add what became of others; of their rows, the number."""
-        self.counts.update(one.counts)
-        self.counts["rows"] += len(one.rows)
-        self.failed += one.failed
-        self.empty += one.empty
-        self.left_out.update(one.left_out)
+        self.counts.update(outcome.counts)
+        self.counts["rows"] += len(outcome.rows)
+        self.failed += outcome.failed
+        self.empty += outcome.empty
+        self.left_out.update(outcome.left_out)
 
 
 def rows_of(conversion: Conversion, run: Path) -> Outcome:

@@ -47,8 +47,8 @@ def find(  # noqa: PLR0913, PLR0917 - one argument an option
         fail(no_runs_message(paths))
     root = paths[0] if len(paths) == 1 and is_directory(paths[0]) else None
     each, work = EachRun(len(planned)), partial(_rows_in, terms=terms)
-    found = each.over(results(planned, work, lambda one, kept: (one.path, [row_of_json(kept)]), jobs))
-    rows = (_named(row, path, root) for path, of_file in found for row in of_file)
+    printed = each.over(results(planned, work, lambda one, kept: (one.path, [row_of_json(kept)]), jobs))
+    rows = (_named(row, path, root) for path, of_file in printed for row in of_file)
     count = _print(rows, each, paths_only=paths_only, as_json=as_json)
     unread = sum(one.matches is None for one in planned)
     if 0 < unread < len(planned):
@@ -77,10 +77,10 @@ def _print(rows: Iterator[Row], each: EachRun, *, paths_only: bool, as_json: boo
                 each.print([row.path])
             count, last = count + 1, row.path
         return count
-    found = sorted(rows, key=lambda row: (str(row.start_time or ""), row.file))
+    in_order = sorted(rows, key=lambda row: (str(row.start_time or ""), row.file))
     if as_json:
-        print_json([row.path for row in found] if paths_only else [asdict(row) for row in found])
-    elif found:
+        print_json([row.path for row in in_order] if paths_only else [asdict(row) for row in in_order])
+    elif in_order:
         out = console()
-        print_lines(out, table(as_list(found), table_width(out)))
-    return len(found)
+        print_lines(out, table(as_list(in_order), table_width(out)))
+    return len(in_order)

@@ -113,10 +113,10 @@ def _print_json(found: Iterable[list[Match]]) -> int:
     return len(matches)
 
 
-def _print(found: Iterable[list[Match]], each: EachRun, *, files_only: bool) -> int:
+def _print(matches_of_runs: Iterable[list[Match]], each: EachRun, *, files_only: bool) -> int:
     """Print the matches of each run as they are found; return how many runs have any."""
     count = 0
-    for matches in filter(None, found):
+    for matches in filter(None, matches_of_runs):
         count += 1
         each.print([matches[0].file] if files_only else map(_line, matches))
     return count

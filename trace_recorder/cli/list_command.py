@@ -102,26 +102,26 @@ def list_(  # noqa: PLR0913, PLR0917 - one argument an option
         limit,
     )
     paths = paths_or_default(runs)
-    found = listing(paths, select=select, terms=select.terms, with_costs=True, index=index)
-    if not (found.trajectories or found.others or select.terms):
+    listed = listing(paths, select=select, terms=select.terms, with_costs=True, index=index)
+    if not (listed.trajectories or listed.others or select.terms):
         fail(no_runs_message(paths))
     named = {str(path) for path in paths if not is_directory(path)}
     if as_json:
-        print_json(asdict(found))
+        print_json(asdict(listed))
     else:
-        _print_list(found, named, select)
-    refused = [other for other in found.others if other.file in named]
+        _print_list(listed, named, select)
+    refused = [other for other in listed.others if other.file in named]
     for other in refused:
         warn(other.reason)
     if refused:
         raise typer.Exit(1)
 
 
-def _print_list(found: Listing, named: set[str], select: Selection) -> None:
+def _print_list(runs: Listing, named: set[str], select: Selection) -> None:
     """Print the rows, and the other files of directories. `list_` reports those that were named itself."""
     out = console()
-    rows = (as_tree if select.sort == "time" else as_list)(found.trajectories)
-    others = [f"  {other.reason}" for other in found.others if other.file not in named]
+    rows = (as_tree if select.sort == "time" else as_list)(runs.trajectories)
+    others = [f"  {other.reason}" for other in runs.others if other.file not in named]
     if rows:
         lines = table(rows, table_width(out))
         out.print(Text("\n").join(lines), soft_wrap=True)  # to print each line alone takes three times as long

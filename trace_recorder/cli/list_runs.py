@@ -91,15 +91,15 @@ def listing(  # noqa: PLR0913 - each has a default
     within = len(paths) == 1 and is_directory(paths[0])
     runs, others = [], []
     matcher = _matcher(terms) if terms else None
-    for one in planned_runs(paths, terms, index):
-        name = str(one.path.relative_to(paths[0]) if within else one.path)
-        if one.matches is not None:
-            if one.kept is not None:
-                runs.append(Run(one.path, replace(row_of_json(one.kept), file=name, path=str(one.path))))
+    for planned in planned_runs(paths, terms, index):
+        name = str(planned.path.relative_to(paths[0]) if within else planned.path)
+        if planned.matches is not None:
+            if planned.kept is not None:
+                runs.append(Run(planned.path, replace(row_of_json(planned.kept), file=name, path=str(planned.path))))
             continue
         try:
-            run = process(one.path, partial(_read_run, one.path, name, load_run))
-            if matcher is None or process(one.path, partial(run.matches, matcher)):
+            run = process(planned.path, partial(_read_run, planned.path, name, load_run))
+            if matcher is None or process(planned.path, partial(run.matches, matcher)):
                 runs.append(run)
         except UnreadableError as error:
             others.append(Other(name, str(error)))

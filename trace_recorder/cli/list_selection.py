@@ -43,7 +43,7 @@ class Selection:
     @property
     def terms(self) -> tuple[Term, ...]:
         """The conditions, as the query language has them."""
-        given: dict[str, str | float | None] = {
+        values: dict[str, str | float | None] = {
             "status": ",".join(self.statuses) or None,
             "model": self.model,
             "task": self.task,
@@ -55,7 +55,7 @@ class Selection:
             "until": None if self.until is None else self.until.timestamp(),
         }
         metadata = (Term("meta", name, "=", text=text) for name, text in self.metadata.items())
-        return (*(Term(field, value) for field, value in given.items() if value is not None), *metadata)
+        return (*(Term(field, value) for field, value in values.items() if value is not None), *metadata)
 
     def __call__(self, runs: Iterable[Run]) -> list[Run]:
         """Return as many runs as wanted, in this order. Those whose figure is unknown come last, also in reverse."""

@@ -45,11 +45,11 @@ def results(
     `work` is called with the path of each run that has to be read, in several processes if that is worth it. `known`
     is called with what the index keeps of each other run.
     """
-    unread = [one.path for one in planned if one.matches is None]
+    unread = [run.path for run in planned if run.matches is None]
     processes = jobs_for(unread, jobs)
     read = engine.in_order(work, unread, processes, batch_for(unread, processes))
-    for one in planned:
-        if one.matches is None:
+    for run in planned:
+        if run.matches is None:
             yield next(read)
-        elif one.kept is not None:
-            yield known(one, one.kept)
+        elif run.kept is not None:
+            yield known(run, run.kept)

@@ -144,12 +144,12 @@ class _Scoring:
         """Return how many runs were scored, and the mean of the rewards."""
         told = f"{'would score' if self.dry_run else 'scored'} {self.given.runs} of {pluralize(runs, 'run')}"
         others = {**self.without, "could not be": failed}
-        said = ", ".join([told, *(f"{number} {what}" for what, number in others.items() if number)])
+        counts = ", ".join([told, *(f"{number} {what}" for what, number in others.items() if number)])
         if not self.given.runs:
-            return said
+            return counts
         figures = self.given.to_json()
         between = f", from {figures['least']:g} to {figures['most']:g}" if self.given.least < self.given.most else ""
-        return f"{said}: mean {self.about['name']} {figures['mean']:g}{between}"
+        return f"{counts}: mean {self.about['name']} {figures['mean']:g}{between}"
 
     def each(self, paths: Sequence[Path], engine: Engine) -> int:
         """Score one run after another. Another process may work out a reward; this one appends it, once."""
@@ -215,10 +215,10 @@ def _report(path: Path, work: Callable[[], str | None], progress: Progress | Non
             progress.hide()
         warn(str(error) if isinstance(error, UnreadableError) else error_message(path, error, "scored"))
 
-    said = try_call(work, refuse)
-    if said:
+    outcome = try_call(work, refuse)
+    if outcome:
         if progress:
             progress.hide()
-        print_lines(console(), [f"{path}: {said}"])
+        print_lines(console(), [f"{path}: {outcome}"])
         sys.stdout.flush()
-    return said is not None
+    return outcome is not None

@@ -41,7 +41,7 @@ def serve(  # noqa: PLR0913, PLR0917 - one argument an option
             newest_run(run), speed=speed, ignore=ignore or (), match=results_in_any_order if match else None
         )
     try:
-        server = ReplayServer(replay, port, lambda said: report([said], None))
+        server = ReplayServer(replay, port, lambda message: report([message], None))
     except OSError as error:
         fail(f"port {port} of {HOST} cannot be used: {error.strerror}")
     with server, until_stopped():  # from here on, as a signal may come as soon as the addresses are printed

@@ -76,12 +76,12 @@ class Show:
         ]
         return ", ".join(filter(None, words))
 
-    def _agent(self, one: AgentStep | LLMInteraction | None) -> str:
+    def _agent(self, source: AgentStep | LLMInteraction | None) -> str:
         """Name an agent, with its id where others have the name too."""
-        if one is None or not one.agent:
+        if source is None or not source.agent:
             return ""
-        identity = f" ({one.agent_id})" if one.agent_id and one.agent in self._shared_names else ""
-        return f"agent {one.agent}{identity}"
+        identity = f" ({source.agent_id})" if source.agent_id and source.agent in self._shared_names else ""
+        return f"agent {source.agent}{identity}"
 
     def _call(self, call: LLMInteraction) -> Iterator[Entry]:
         response = call.response
@@ -140,12 +140,12 @@ class Show:
 
     def _beside(self, response: LLMResponse, number: int = 0) -> Iterator[Entry]:
         """Yield what an answer has in addition to its text: a refusal as it is, the rest by its kind."""
-        held = [one for one in contents_of_answer(response, number) if one.kind not in _SHOWN_ELSEWHERE]
-        for one in held:
-            if one.kind == REFUSALS:
-                said = one.raw.get("refusal") if isinstance(one.raw, dict) else one.raw
-                yield Entry("refusal", text_of(said, full=self._full), style="yellow")
-        kinds = Counter(one.kind for one in held if one.kind != REFUSALS)
+        held = [content for content in contents_of_answer(response, number) if content.kind not in _SHOWN_ELSEWHERE]
+        for content in held:
+            if content.kind == REFUSALS:
+                text = content.raw.get("refusal") if isinstance(content.raw, dict) else content.raw
+                yield Entry("refusal", text_of(text, full=self._full), style="yellow")
+        kinds = Counter(content.kind for content in held if content.kind != REFUSALS)
         yield Entry("beside", ", ".join(f"{count} x {kind}" for kind, count in kinds.items()))
 
     def _choice(self, response: LLMResponse, number: int) -> Iterator[Entry]:
@@ -158,13 +158,13 @@ class Show:
 
     def _tools(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> Iterator[Entry]:
         self._prompts.add_shown_results(results)
-        left = list(results)
+        remaining = list(results)
         for call in calls:
             yield from self._tool(call)
-            for result in [one for one in left if one.call_id == call.call_id][:1]:
-                left.remove(result)
+            for result in [one for one in remaining if one.call_id == call.call_id][:1]:
+                remaining.remove(result)
                 yield from self._result(result, indent=4)
-        for result in left:
+        for result in remaining:
             yield from self._result(result, indent=2)
 
     def _tool(self, call: ToolCall, indent: int = 2) -> Iterator[Entry]:

@@ -81,15 +81,15 @@ def _model_rows(models: Iterable[Mapping[str, Payload]]) -> list[Row]:
     return [titles, *map(_model, models)]
 
 
-def _model(one: Mapping[str, Payload]) -> Row:
-    tokens, cost = one["tokens"], one["cost"]
+def _model(row: Mapping[str, Payload]) -> Row:
+    tokens, cost = row["tokens"], row["cost"]
     rate = tokens.get("cache_hit_rate")
     return [
-        f"{one['provider']}/{one['model']}",
-        *(number(one[name]) for name in ("calls", "failed", "retries")),
+        f"{row['provider']}/{row['model']}",
+        *(number(row[name]) for name in ("calls", "failed", "retries")),
         *(number(tokens[name]) if name in tokens else "" for name in ("prompt", "completion")),
         f"{rate:.0%}" if rate is not None else "",
-        seconds(one.get("mean_seconds")),
+        seconds(row.get("mean_seconds")),
         _amount(cost),
     ]
 
@@ -110,29 +110,29 @@ def _reward_rows(rewards: Iterable[Mapping[str, Payload]]) -> list[Row]:
 def _tokens(tokens: Mapping[str, Payload]) -> str:
     words = {"prompt": "in", "completion": "out", "cache_read": "read from the cache"}
     words |= {"cache_write": "written to the cache", "reasoning": "for reasoning"}
-    said = [f"{number(tokens[name])} {word}" for name, word in words.items() if name in tokens]
+    parts = [f"{number(tokens[name])} {word}" for name, word in words.items() if name in tokens]
     if "cache_hit_rate" in tokens:
-        said.append(f"{tokens['cache_hit_rate']:.0%} of the input cached")
+        parts.append(f"{tokens['cache_hit_rate']:.0%} of the input cached")
     if "calls_without" in tokens:
         streams = tokens.get("streams_without_include_usage")
         advice = f" ({pluralize(streams, 'stream')}: {USAGE_ADVICE})" if streams else ""
-        said.append(f"not stated by {pluralize(tokens['calls_without'], 'call')}{advice}")
-    return ", ".join(said) or "none"
+        parts.append(f"not stated by {pluralize(tokens['calls_without'], 'call')}{advice}")
+    return ", ".join(parts) or "none"
 
 
 def _cost(cost: Mapping[str, Payload]) -> str:
-    said = []
+    parts = []
     if "stated" in cost:
-        said.append(f"{cost['stated']:.6f} USD as billed ({pluralize(cost['stated_calls'], 'call')})")
+        parts.append(f"{cost['stated']:.6f} USD as billed ({pluralize(cost['stated_calls'], 'call')})")
     if "estimated" in cost:
         by = cost.get("estimated_with", "a table")
-        said.append(
+        parts.append(
             f"about {cost['estimated']:.6f} USD by {by} ({pluralize(cost['estimated_calls'], 'call')}, an estimate)"
         )
     if cost["unknown_calls"]:
         hint = "" if table_name() else "; pip install 'trace-recorder[prices]' for estimates"
-        said.append(f"unknown for {pluralize(cost['unknown_calls'], 'call')}{hint}")
-    return ", ".join(said) or "nothing"
+        parts.append(f"unknown for {pluralize(cost['unknown_calls'], 'call')}{hint}")
+    return ", ".join(parts) or "nothing"
 
 
 def _amount(cost: Mapping[str, Payload]) -> str:

@@ -36,13 +36,13 @@ def _report_of_copy(file: Path, url: str) -> Report:
         return replace(_or_of_another_tool(validate(local)), path=file)
 
 
-def _or_of_another_tool(found: Report) -> Report:
+def _or_of_another_tool(report: Report) -> Report:
     """Return a report that names the format of another tool's file, in place of everything that is wrong with it."""
-    format_name = None if found.ok or found.records else foreign_format(found.path)
+    format_name = None if report.ok or report.records else foreign_format(report.path)
     if format_name is None:
-        return found
+        return report
     what = f"it is no run of this package: it looks like {format_name}, which `trace-recorder import` reads"
-    return Report(found.path, (Finding("error", "file", what),))
+    return Report(report.path, (Finding("error", "file", what),))
 
 
 def as_json(report: Report) -> dict[str, Payload]:
@@ -52,14 +52,14 @@ def as_json(report: Report) -> dict[str, Payload]:
 
 def lines(reports: Sequence[Report]) -> Iterator[tuple[str, str]]:
     """Yield the findings of each file as lines with their styles."""
-    for one in reports:
-        errors = sum(finding.severity == "error" for finding in one.findings)
-        amount = f" ({pluralize(one.records, 'record')}, {pluralize(one.interactions, 'LLM interaction')})"
+    for report in reports:
+        errors = sum(finding.severity == "error" for finding in report.findings)
+        amount = f" ({pluralize(report.records, 'record')}, {pluralize(report.interactions, 'LLM interaction')})"
         verdict = pluralize(errors, "error") if errors else "ok"
-        yield f"{one.path}: {verdict}{amount if one.records else ''}", "bold"
-        for finding in one.findings:
+        yield f"{report.path}: {verdict}{amount if report.records else ''}", "bold"
+        for finding in report.findings:
             style = "red" if finding.severity == "error" else ""
             yield f"  {finding.severity:<5}  {finding.where}: {finding.what}", style
     if len(reports) > 1:
-        failed = sum(not one.ok for one in reports)
+        failed = sum(not report.ok for report in reports)
         yield f"{pluralize(len(reports), 'file')}, {failed or 'none'} with errors", "bold"

@@ -182,13 +182,13 @@ class Client(Generic[Sdk, AsyncSdk]):
     # ── what is the same for all ─────────────────────────────────────────────────────────────────────────────────
 
     def _prepare(self, messages: MessagesInput, tools: Iterable[ToolInput] | None, params: JsonObject) -> PreparedCall:
-        given, left_out = prepare_messages(to_messages(messages), self.wire_format, self.provider)
+        prepared, left_out = prepare_messages(to_messages(messages), self.wire_format, self.provider)
         if left_out:
             self._annotate_left_out(left_out)
         if "model" not in params and self.model is None:
             raise ClientError(f"Which model? {type(self).__name__}(model=…), or model=… with the call.")
-        request = self.wire_format.build_request(given, to_tools(tools), {"model": self.model, **params})
-        return PreparedCall(request, lambda body: self._read(body, count_made_up_ids(given)))
+        request = self.wire_format.build_request(prepared, to_tools(tools), {"model": self.model, **params})
+        return PreparedCall(request, lambda body: self._read(body, count_made_up_ids(prepared)))
 
     def _read(self, body: Payload, made_up_calls: int) -> LLMResponse:
         dialect = dialect_of(self.wire_format.api)

@@ -39,7 +39,7 @@ def deliver(
     `additions` follow: those that were delivered neither in a span of their own nor as what another one `said`. A span
     is made when its batch is, so that few are in memory. Raises OSError where what arrived cannot be noted.
     """
-    said = {one.span_id: one.said for one in planned if one.said}
+    names = {one.span_id: one.said for one in planned if one.said}
     sent = 0
     for listed in (planned, additions):
         waiting = [one for one in listed if one.span_id not in delivered.ids]
@@ -47,7 +47,7 @@ def deliver(
         for batch in batches(waiting):
             if not send(batch):
                 return Delivery(sent + done, len(waiting) - done)
-            delivered.add(name for span in batch for name in (span.span_id, *said.get(span.span_id, ())))
+            delivered.add(name for span in batch for name in (span.span_id, *names.get(span.span_id, ())))
             done += len(batch)
         sent += done
     return Delivery(sent)

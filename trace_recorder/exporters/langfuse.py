@@ -39,12 +39,12 @@ class LangfuseTarget(OtlpTarget):
         delivery = OtlpTarget.send_run(self, path, trajectory, sender, resume=resume)
         delivered = self.delivered(path)
         delivered.read()
-        scores = [one for one in _scores(trajectory, with_texts=self.content) if one["id"] not in delivered.ids]
+        scores = [score for score in _scores(trajectory, with_texts=self.content) if score["id"] not in delivered.ids]
         if delivery.missing or not scores:
             return Delivery(delivery.sent, delivery.missing, len(scores))
         accepted = try_call(self._send_scores, lambda _: False, scores)
         if accepted:
-            delivered.add(one["id"] for one in scores)
+            delivered.add(score["id"] for score in scores)
         return Delivery(delivery.sent, missing_scores=0 if accepted else len(scores))
 
     def _send_scores(self, scores: list[dict[str, Payload]]) -> bool:

@@ -81,11 +81,11 @@ class LangSmithSender:
         self.client.session.close()
 
     def _run(self, span: Span) -> dict[str, Payload]:
-        said, identity = span.attributes, run_id(span.trace_id, span.span_id, span.parent_id, self.places)
+        attributes, identity = span.attributes, run_id(span.trace_id, span.span_id, span.parent_id, self.places)
         parent = span.parent_id if span.parent_id in self.places else None
         of_parent = parent and run_id(span.trace_id, parent, self.places[parent][1], self.places)
-        about = {name: value for name, value in said.items() if name.startswith("trace_recorder.")}
-        about |= without_none(ls_model_name=said.get(chat.MODEL))
+        metadata = {name: value for name, value in attributes.items() if name.startswith("trace_recorder.")}
+        metadata |= without_none(ls_model_name=attributes.get(chat.MODEL))
         return {
             "id": identity,
             "trace_id": str(UUID(span.trace_id)),
@@ -93,25 +93,25 @@ class LangSmithSender:
             "dotted_order": self._dotted_order(span),
             "session_name": self.project,
             "name": span.name,
-            "run_type": _RUN_TYPES.get(str(said.get(chat.TYPE)), "chain"),
+            "run_type": _RUN_TYPES.get(str(attributes.get(chat.TYPE)), "chain"),
             "start_time": iso(span.start),
             "end_time": iso(span.end),
-            "inputs": _inputs(said),
-            "outputs": _outputs(said),
-            "extra": {"metadata": about, "invocation_params": _parsed(said.get(chat.PARAMETERS)) or {}},
+            "inputs": _inputs(attributes),
+            "outputs": _outputs(attributes),
+            "extra": {"metadata": metadata, "invocation_params": _parsed(attributes.get(chat.PARAMETERS)) or {}},
             **without_none(error=None if span.error is None else span.error or "error"),
         }
 
     def _dotted_order(self, span: Span) -> str:
         """Return the way to a run from the first one: the time and the id of each."""
         way: list[str] = []
-        at, start, parent = span.span_id, span.start, span.parent_id
+        span_id, start, parent = span.span_id, span.start, span.parent_id
         while len(way) < 100:
             time = iso(start).replace("-", "").replace(":", "").replace(".", "").partition("+")[0]
-            way.append(f"{time}Z{run_id(span.trace_id, at, parent, self.places)}")
+            way.append(f"{time}Z{run_id(span.trace_id, span_id, parent, self.places)}")
             if parent is None or parent not in self.places:
                 break
-            at, (start, parent) = parent, self.places[parent]
+            span_id, (start, parent) = parent, self.places[parent]
         return ".".join(reversed(way))
 
 
@@ -219,18 +219,18 @@ def _parsed(value: Payload) -> Payload:
         return value
 
 
-def _inputs(said: Mapping[str, Payload]) -> dict[str, Payload]:
-    given = _parsed(said.get(chat.INPUT))
+def _inputs(attributes: Mapping[str, Payload]) -> dict[str, Payload]:
+    given = _parsed(attributes.get(chat.INPUT))
     if isinstance(given, list):
-        tools = _parsed(said.get(chat.TOOLS))
+        tools = _parsed(attributes.get(chat.TOOLS))
         return {"messages": given, **without_none(tools=tools)}
     return given if isinstance(given, dict) else {} if given is None else {"input": given}
 
 
-def _outputs(said: Mapping[str, Payload]) -> dict[str, Payload]:
-    gave, usage = _parsed(said.get(chat.OUTPUT)), _parsed(said.get(chat.USAGE))
+def _outputs(attributes: Mapping[str, Payload]) -> dict[str, Payload]:
+    gave, usage = _parsed(attributes.get(chat.OUTPUT)), _parsed(attributes.get(chat.USAGE))
     made: dict[str, Payload] = {}
-    if said.get(chat.TYPE) == "generation":
+    if attributes.get(chat.TYPE) == "generation":
         made = {} if gave is None else {"messages": [gave]}
     elif gave is not None:
         made = gave if isinstance(gave, dict) else {"output": gave}

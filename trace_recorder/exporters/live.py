@@ -154,12 +154,12 @@ class LiveExport:
 
     def _next_requests(self, seconds: float) -> list[Event]:
         """Wait so long at most for somebody to ask for what is on file; return all who do."""
-        found = []
+        events = []
         with suppress(Empty):
-            found.append(self._requests.get(timeout=seconds))
+            events.append(self._requests.get(timeout=seconds))
             while True:
-                found.append(self._requests.get_nowait())
-        return found
+                events.append(self._requests.get_nowait())
+        return events
 
     def _note_failure(self, error: Exception) -> tuple[Delivery, bool]:
         if not self._failures:

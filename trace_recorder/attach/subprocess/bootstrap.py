@@ -104,10 +104,10 @@ def _end_with_workers(recording: ProcessRecorder) -> None:
     """End the recording with a worker of multiprocessing, which ends without `atexit`."""
     listening: list[object] = []
 
-    def finish(one: ProcessRecorder) -> None:
-        sys.modules["multiprocessing.util"].Finalize(one, one.end, exitpriority=-100)
+    def finish(recording_process: ProcessRecorder) -> None:
+        sys.modules["multiprocessing.util"].Finalize(recording_process, recording_process.end, exitpriority=-100)
         with suppress(AttributeError, RuntimeError):  # not documented, and refused where the process ends already
-            threading._register_atexit(one.note_exit_code)  # type: ignore[attr-defined]
+            threading._register_atexit(recording_process.note_exit_code)  # type: ignore[attr-defined]
 
     def listen() -> None:
         util = sys.modules.get("multiprocessing.util")

@@ -145,15 +145,15 @@ class _SignalForwarder:
 def _forwarding_signals() -> Iterator[_SignalForwarder]:
     """Forward signals to the agent; those that are ignored stay so, here and in the agent."""
     numbers = [signal.Signals[name] for name in FORWARDED_SIGNALS if name in signal.Signals.__members__]
-    found = {number: signal.getsignal(number) for number in numbers}
+    handlers = {number: signal.getsignal(number) for number in numbers}
     forwarder = _SignalForwarder()
     try:
-        for number, handler in found.items():
+        for number, handler in handlers.items():
             if handler is not signal.SIG_IGN:
                 signal.signal(number, forwarder)
         yield forwarder
     finally:
-        for number, handler in found.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
 
 

@@ -108,12 +108,12 @@ def _texts_of(message: Message) -> str:
     return "\n".join(as_text(part.get("text")) or "" for part in parts_of(message))
 
 
-def _result(said: str, *, is_error: bool) -> JsonObject:
+def _result(text: str, *, is_error: bool) -> JsonObject:
     """What a function gave: a JSON object as it is, else its text under one name."""
     if is_error:
-        return {"error": said}
-    parsed = json_value(said)
-    return parsed if isinstance(parsed, dict) else {"result": said}
+        return {"error": text}
+    parsed = json_value(text)
+    return parsed if isinstance(parsed, dict) else {"result": text}
 
 
 def _tools(tools: list[Tool]) -> list[JsonObject]:

@@ -72,25 +72,29 @@ def count_made_up_ids(messages: Iterable[Message]) -> int:
     return sum(call.call_id_made_up for message in messages for call in message.tool_calls)
 
 
-def _message(place: int, given: MessageInput) -> Message:
-    if isinstance(given, Message):
-        return given
-    if isinstance(given, LLMResponse):
+def _message(place: int, message: MessageInput) -> Message:
+    if isinstance(message, Message):
+        return message
+    if isinstance(message, LLMResponse):
         return Message(
-            "assistant", given.content, given.tool_calls, reasoning=given.reasoning, extra=_of_response(given.extra)
+            "assistant",
+            message.content,
+            message.tool_calls,
+            reasoning=message.reasoning,
+            extra=_of_response(message.extra),
         )
-    if isinstance(given, ToolResult):
-        return _of_result(given)
-    if isinstance(given, str):
-        return Message("user", given)
-    if not isinstance(given, Mapping):
+    if isinstance(message, ToolResult):
+        return _of_result(message)
+    if isinstance(message, str):
+        return Message("user", message)
+    if not isinstance(message, Mapping):
         raise MessageFormatError(
-            f"Message {place} is of type {type(given).__name__}. Give a Message, a dict with role and content, an "
+            f"Message {place} is of type {type(message).__name__}. Give a Message, a dict with role and content, an "
             "LLMResponse, a ToolResult, or a text."
         )
-    if "role" not in given and _RESULT & given.keys():
-        return _of_result(by_hand.read_tool_result(dict(given)))
-    return _of_dict(dict(given))
+    if "role" not in message and _RESULT & message.keys():
+        return _of_result(by_hand.read_tool_result(dict(message)))
+    return _of_dict(dict(message))
 
 
 def _of_dict(given: dict[str, Payload]) -> Message:
@@ -100,12 +104,12 @@ def _of_dict(given: dict[str, Payload]) -> Message:
     return Message(read.role, read.content, calls, read.call_id, read.name, read.reasoning, extra)
 
 
-def _call(given: ToolCall | dict[str, Payload]) -> ToolCall:
-    if isinstance(given, ToolCall):
-        return given
-    read = by_hand.read_tool_call(given)
-    made_up = given.get("call_id_made_up") is True or _MADE_UP.fullmatch(read.call_id) is not None
-    return ToolCall(read.call_id, read.name, read.arguments, made_up, as_dict(given.get("extra")))
+def _call(call: ToolCall | dict[str, Payload]) -> ToolCall:
+    if isinstance(call, ToolCall):
+        return call
+    read = by_hand.read_tool_call(call)
+    made_up = call.get("call_id_made_up") is True or _MADE_UP.fullmatch(read.call_id) is not None
+    return ToolCall(read.call_id, read.name, read.arguments, made_up, as_dict(call.get("extra")))
 
 
 def _of_response(extra: dict[str, Payload]) -> dict[str, Payload]:

@@ -76,13 +76,13 @@ def _part(part: JsonObject, kind: str) -> JsonObject:
 
 def _call(call: ToolCall) -> JsonObject:
     kind = as_text(call.extra.get("type")) or "function_call"
-    about = {"type": kind, "call_id": call.call_id} | without_none(
+    members = {"type": kind, "call_id": call.call_id} | without_none(
         id=call.extra.get("id"), status=call.extra.get("status")
     )
     if kind not in ("function_call", "custom_tool_call"):
-        return about | (call.arguments if isinstance(call.arguments, dict) else {})
+        return members | (call.arguments if isinstance(call.arguments, dict) else {})
     said = call.arguments if isinstance(call.arguments, str) else to_json(call.arguments)
-    return about | {"name": call.name, ("arguments" if kind == "function_call" else "input"): said}
+    return members | {"name": call.name, ("arguments" if kind == "function_call" else "input"): said}
 
 
 def _tool(tool: Tool) -> JsonObject:

@@ -46,25 +46,25 @@ _NOTHING = {"type": "object", "properties": {}}
 """The schema of a function without parameters."""
 
 
-def _tool(place: int, given: ToolInput) -> Tool:
-    if isinstance(given, Tool):
-        return given
-    if isinstance(given, Mapping):
-        return _of_schema(dict(given))
-    if callable(given):
-        return _of_function(given)
+def _tool(place: int, tool: ToolInput) -> Tool:
+    if isinstance(tool, Tool):
+        return tool
+    if isinstance(tool, Mapping):
+        return _of_schema(dict(tool))
+    if callable(tool):
+        return _of_function(tool)
     raise MessageFormatError(
-        f"Tool {place} is of type {type(given).__name__}. Give a function, or a dict with a schema."
+        f"Tool {place} is of type {type(tool).__name__}. Give a function, or a dict with a schema."
     )
 
 
-def _of_schema(given: dict[str, Payload]) -> Tool:
-    members = as_dict(given.get("function")) or given
+def _of_schema(schema: dict[str, Payload]) -> Tool:
+    members = as_dict(schema.get("function")) or schema
     name = as_text(members.get("name"))
     parameters = members.get("parameters", members.get("input_schema"))
-    if name and parameters is None and given.get("type") in (None, "function"):
+    if name and parameters is None and schema.get("type") in (None, "function"):
         parameters = _NOTHING
-    return Tool(name or "", as_text(members.get("description")), parameters if name else None, given)
+    return Tool(name or "", as_text(members.get("description")), parameters if name else None, schema)
 
 
 def _of_function(function: Callable[..., object]) -> Tool:
