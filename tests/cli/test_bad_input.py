@@ -223,7 +223,7 @@ def test_a_file_of_another_tool_is_named_by_its_format(place: Path) -> None:
         {
             "severity": "error",
             "where": "file",
-            "what": "it is no run of this package: it looks like pi, which `trace-recorder import` reads",
+            "what": "it is not a run of this package: it looks like pi, which `trace-recorder import` reads",
         }
     ]
 

@@ -327,7 +327,7 @@ def test_help_names_the_commands() -> None:
         ["tail", "Follow runs while their agents work."],
         ["view", "Look at runs in the browser."],
         ["stats", "Count over runs."],
-        ["diff", "Compare two runs: where they part, and what each cost."],
+        ["diff", "Compare two runs: where they first differ, and what each cost."],
         ["grep", "Search runs: in prompts, answers, and tools."],
         ["find", "Search runs by what they are and by what was said."],
         ["index", "Make the index of a directory of runs, or bring it up to date."],

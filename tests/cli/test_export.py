@@ -158,14 +158,14 @@ def test_a_run_that_goes_on_is_exported_as_far_as_it_is(tmp_path: Path) -> None:
     recorder.finalize()
 
     assert len(result.stdout.splitlines()) == 1
-    assert "1 run still going on: exported as far as they are" in result.stderr
+    assert "1 run still being recorded: exported up to now" in result.stderr
 
 
 def test_what_was_left_out_is_counted(tmp_path: Path) -> None:
     """Over all runs, by what it is."""
     result = invoke("export", rich_run(tmp_path / "rich.json"), "-f", "openai")
 
-    assert "left out: 2 x calls that failed, or whose answer or prompt is not whole" in result.stderr
+    assert "left out: 2 x calls that failed, or whose answer or prompt is incomplete" in result.stderr
 
 
 def test_a_dataset_has_metadata(runs: Path, tmp_path: Path) -> None:

@@ -30,14 +30,14 @@ def _write(path: Path, answers: int = 1, *, ended: str | None = "Submitted") -> 
 
 
 def test_a_directory_is_searched_to_its_depth(tmp_path: Path) -> None:
-    """What is in no format that is read, and runs of ours, are passed over and counted."""
+    """What is in other formats skipped, and runs of ours, are passed over and counted."""
     _write(tmp_path / "in" / "a.traj.json")
     _write(tmp_path / "in" / "deep" / "er" / "b.traj.json", 2)
     (tmp_path / "in" / "notes.txt").write_text("none")
     recorded(tmp_path / "in" / "own.json")
     done = invoke("import", tmp_path / "in", "-o", tmp_path / "out")
     assert done.exit_code == 0, done.output
-    assert "2 runs written, 3 files in no format that is read" in done.output
+    assert "2 runs written, 3 files in other formats skipped" in done.output
     runs = {run.trajectory_id: len(run.llm_interactions) for run in load_all(tmp_path / "out")}
     assert runs == {"a": 1, "b": 2}
     assert invoke("validate", tmp_path / "out").exit_code == 0
@@ -146,7 +146,7 @@ def test_only_known_services_have_projects(tmp_path: Path) -> None:
 def test_a_service_needs_a_project(tmp_path: Path) -> None:
     done = invoke("import", "langfuse", "-o", tmp_path)
     assert done.exit_code == 2
-    assert "langfuse is a service: say which project with --project NAME" in done.output
+    assert "langfuse is a service: name its project with --project NAME" in done.output
 
 
 @pytest.mark.usefixtures("terminal")
@@ -177,6 +177,6 @@ def test_lines_of_other_tools_in_a_directory_are_imported(tmp_path: Path) -> Non
     messages = [{"role": "user", "content": "go"}, {"role": "assistant", "content": "gone"}]
     (tmp_path / "in" / "chats.jsonl").write_text(json.dumps({"messages": messages}) + "\n")
     done = invoke("import", tmp_path / "in", "-o", tmp_path / "out")
-    assert "1 run written, 2 files in no format that is read" in done.output, done.output
+    assert "1 run written, 2 files in other formats skipped" in done.output, done.output
     (run,) = load_all(tmp_path / "out")
     assert [message.content for message in run.messages] == ["go", "gone"]

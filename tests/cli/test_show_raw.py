@@ -79,7 +79,9 @@ def test_without_a_journal_it_is_not_known(tmp_path: Path) -> None:
     done = invoke("show", path, "--step", 1, "--raw")
 
     assert done.exit_code == 1
-    assert done.output == "trace-recorder: llm_1: only a run's journal has what went over the wire\n"
+    assert (
+        done.output == "trace-recorder: llm_1: only a run's journal has the requests and responses as they were sent\n"
+    )
 
 
 def test_a_call_that_was_recorded_by_hand_went_over_no_wire(tmp_path: Path) -> None:
@@ -87,7 +89,7 @@ def test_a_call_that_was_recorded_by_hand_went_over_no_wire(tmp_path: Path) -> N
     done = invoke("show", recorded(tmp_path / "run.json"), "--step", 1, "--raw")
 
     assert done.exit_code == 1
-    assert done.output == "trace-recorder: llm_1 was recorded by hand: what went over the wire is not known\n"
+    assert done.output == "trace-recorder: llm_1 was recorded by hand: its request and response as sent are unknown\n"
 
 
 def test_a_step_without_a_call_or_that_is_not_there_is_an_error(tmp_path: Path) -> None:
@@ -96,12 +98,12 @@ def test_a_step_without_a_call_or_that_is_not_there_is_an_error(tmp_path: Path) 
     without, none = invoke("show", path, "--step", 1, "--raw"), invoke("show", path, "--step", 9, "--raw")
 
     assert (without.exit_code, none.exit_code) == (1, 1)
-    assert without.output == "trace-recorder: the step has no LLM call, so nothing went over the wire\n"
+    assert without.output == "trace-recorder: the step has no LLM call, so nothing was sent\n"
     assert none.output == f"trace-recorder: {path} has no step 9; it has 1, 2\n"
 
 
 @pytest.mark.parametrize(
-    ("options", "said"), [([], "it goes with --step"), (["--step", "1", "--turns"], "turns have no step numbers")]
+    ("options", "said"), [([], "it needs --step"), (["--step", "1", "--turns"], "turns have no step numbers")]
 )
 def test_what_does_not_go_with_it_is_refused(options: list[str], said: str, run: Path) -> None:
     """With the exit code of misuse."""

@@ -88,7 +88,7 @@ def test_a_run_may_be_exported_as_another_parser_reads_it(run: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["--parser", "code"], "it goes with --turns"),
+        (["--parser", "code"], "it needs --turns"),
         (["--turns", "--parser", "guess"], "'guess' is none of calls, code, react"),
         (["--turns", "--step", "1"], "turns have no step numbers"),
     ],

@@ -54,7 +54,7 @@ EVERYTHING = run(
     gaps=[{"timestamp": None, "what": "w", "why": "y"}],
 )
 """A run with something of everything that some format has no place for."""
-_FAILED_CALLS = "calls that failed, or whose answer or prompt is not whole"
+_FAILED_CALLS = "calls that failed, or whose answer or prompt is incomplete"
 _SAID_OF_STEPS = {STEP_NOTES: 2, ANNOTATIONS: 1, GAPS: 1}
 
 

@@ -171,7 +171,7 @@ def test_trae_has_no_place_for_a_mark() -> None:
     document, left_out = to_trae.with_report(told())
 
     assert ["usage" in one["response"] for one in document["llm_interactions"]] == [False, True]
-    assert left_out["marks of calls that were not made, and what their answers took"] == 1
+    assert left_out["marks of calls that were not made, and the usage of their answers"] == 1
 
 
 READ_BACK = {

@@ -108,7 +108,7 @@ def test_toolbrains_wrapper_is_taken_for_the_function_in_it(tmp_path: Path) -> N
     [
         ("frugal", "module:function"),
         ("no_such_module:f", "no module no_such_module"),
-        ("tests.views.test_rewards:missing", "has none of that name"),
+        ("tests.views.test_rewards:missing", "has no such function"),
         ("missing.py:f", "there is no file missing.py"),
         ("tests.views.test_rewards:no_arguments", "takes no run"),
     ],

@@ -40,15 +40,15 @@ COMMANDS = {
 }
 """The module and the function of each command, in the order in which the help lists them."""
 _FAILS_WITH = {"diff": 2, "find": 2, "grep": 2}
-"""The exit code of a failure, where 1 is an answer; 1 for the others."""
+"""The exit codes of failures of commands for which 1 is an answer. All other commands fail with 1."""
 _BEFORE_A_COMMAND = {"run", "proxy"}
-"""The options of this one end where the command begins, with or without `--`."""
+"""The options of these commands end where the program begins, with or without `--`."""
 _COMPLETED = ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")
-"""The variables in which shells hand over the line that they want to be completed."""
+"""The environment variables in which shells pass the line to complete."""
 
 
 def app_for(words: Sequence[str]) -> typer.Typer:
-    """Return the application for a command line: with the command that it names, else with all."""
+    """Return the application for a command line. It has only the command that the line names, if it names one."""
     if "_TRACE_RECORDER_COMPLETE" in os.environ:
         words = next(filter(None, map(os.environ.get, _COMPLETED)), "").split()[1:]
     name = words[0] if words else ""
@@ -74,7 +74,7 @@ def app_of(names: Iterable[str]) -> typer.Typer:
 
 
 def _failing(command: Callable[..., None], code: int) -> Callable[..., None]:
-    """Return a command that prints a sentence and exits where a file cannot be read, or an error of ours is raised."""
+    """Return a command that prints one sentence and exits if it raises an error of this package."""
 
     @wraps(command)
     def run(*arguments: Any, **options: Any) -> None:

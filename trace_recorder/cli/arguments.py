@@ -13,7 +13,7 @@ from trace_recorder.cli.read_files import UnreadableError, is_directory
 from trace_recorder.storage.paths import DEFAULT_DIRECTORY
 
 DEFAULT = f"Default: $TRACE_RECORDER_DIR, or {DEFAULT_DIRECTORY}."
-"""The sentence in the help of a directory that may be left out."""
+"""What the help says of a directory argument that may be omitted."""
 
 DefaultRuns = Annotated[
     list[Path] | None,
@@ -25,37 +25,43 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines."
 Jobs = Annotated[
     int | None,
     typer.Option(
-        "--jobs", metavar="NUMBER", min=1, help="Read in so many processes. Default: one a core, or one for little."
+        "--jobs",
+        metavar="NUMBER",
+        min=1,
+        help="How many processes read the runs. Default: one for each core, or one if there is little to read.",
     ),
 ]
 Recursive = Annotated[bool, typer.Option("--recursive", help="Also take the runs in the directories below.")]
 IndexPath = Annotated[
     Path | None,
-    typer.Option("--index", metavar="FILE", help="The index of the directory, if it is not in the directory."),
+    typer.Option("--index", metavar="FILE", help="The path of the index, if it is not in the directory."),
 ]
 Full = Annotated[bool, typer.Option("--full", help="Shorten nothing.")]
 
 
 def check_names(given: Iterable[str], names: Collection[str], option: str) -> None:
-    """Raise BadParameter for the first that is none of the names."""
+    """Raise BadParameter for the first value that is not one of the names."""
     for name in given:
         if name not in names:
             raise typer.BadParameter(f"{name!r} is none of {', '.join(names)}", param_hint=option)
 
 
 def completion_of(names: Iterable[str]) -> Callable[[str], list[str]]:
-    """Return a function that gives a shell the names with which an option's value may go on."""
+    """Return a function that completes an option's value for a shell."""
     known = sorted(names)
     return lambda incomplete: [name for name in known if name.startswith(incomplete)]
 
 
 def default_directory() -> Path:
-    """Return the directory in which runs are looked for if none is named."""
+    """Return the directory that is read if the command line names no path."""
     return Path(os.environ.get("TRACE_RECORDER_DIR") or DEFAULT_DIRECTORY)
 
 
 def paths_or_default(paths: Sequence[Path] | None) -> list[Path]:
-    """Return the paths, or else the default directory. Raises UnreadableError if that is needed and not there."""
+    """Return the paths, or the default directory if there are none.
+
+    Raises UnreadableError if that directory is missing.
+    """
     if paths:
         return [*paths]
     directory = default_directory()

@@ -1,7 +1,7 @@
 """The application with all commands.
 
-Exit codes: 0 is success, 1 that something is not as it should be, in one sentence on stderr or in the findings, 2
-misuse. What a command prints is made in modules of its own, such as `list_runs.py` for `list_command.py`.
+Exit codes: 0 is success. 1 is a failure, which one sentence on stderr or the findings describe. 2 is misuse. What a
+command prints is made in modules of its own, such as `list_runs.py` for `list_command.py`.
 """
 
 from __future__ import annotations

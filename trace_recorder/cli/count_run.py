@@ -1,4 +1,4 @@
-"""The figures of one run, as the command `stats` sums them up; a process of its own may work it out."""
+"""The figures of one run, which the command `stats` adds up. A separate process may compute them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trace_recorder.views.stats import Stats
 
 
 def count_run(path: Path) -> Stats | UnreadableError:
-    """Return the figures of one run, or why it cannot be counted: one that cannot be to its end is not at all."""
+    """Return the figures of one run, or why it cannot be counted. A run is counted as a whole or not at all."""
     return process_or_error(path, partial(_count, path), "counted")
 
 

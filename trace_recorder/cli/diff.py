@@ -1,4 +1,4 @@
-"""The command `diff`: where two runs part, and what each cost."""
+"""The command `diff`: the first step at which two runs differ, and what each run cost."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from trace_recorder.views.comparison.word_changes import marked_parts, shortened
 
 NAMES: tuple[Ignored, ...] = get_args(Ignored)
 MAX_CHANGES = 20
-"""Of a step, so many changes are printed."""
+"""How many changes are printed for a step."""
 _STYLES = {"same": "", "removed": "red", "added": "green"}
 Line = tuple[str | Text, str]
 """A line and its style."""
@@ -32,7 +32,7 @@ One = Annotated[
     Path | None,
     typer.Argument(
         metavar="[A]",
-        help=f"A run; of a directory, the newest, or without B the newest two. {DEFAULT}",
+        help=f"A run. A directory stands for its newest run; without B, for its newest two. {DEFAULT}",
         show_default=False,
     ),
 ]
@@ -42,12 +42,12 @@ Ignore = Annotated[
     typer.Option(
         "--ignore",
         metavar="WHAT",
-        help=f"Leave aside, besides ids and times: {', '.join(NAMES[2:])}.",
+        help=f"Also ignore, besides ids and times: {', '.join(NAMES[2:])}.",
         autocompletion=completion_of(NAMES),
     ),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Compare ids and times too.")]
-Every = Annotated[bool, typer.Option("--all", help="Show every step that differs, not the first alone.")]
+Every = Annotated[bool, typer.Option("--all", help="Show every step that differs, not only the first.")]
 
 
 def diff(  # noqa: PLR0913, PLR0917 - one argument an option
@@ -58,7 +58,7 @@ def diff(  # noqa: PLR0913, PLR0917 - one argument an option
     every: Every = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two runs: where they part, and what each cost.
+    """Compare two runs: where they first differ, and what each cost.
 
     Exits with 0 if no step differs, 1 if one does, 2 if a run cannot be read.
     """

@@ -15,14 +15,14 @@ T = TypeVar("T")
 
 
 class EachRun:
-    """Goes through the results for so many runs, and prints why one has none; `failed` counts these."""
+    """Iterates over the results of runs, and prints why a run has no result. `failed` counts those runs."""
 
     def __init__(self, total: int) -> None:
         self.failed = 0
         self._progress = Progress(total)
 
     def over(self, results: Iterable[T | UnreadableError]) -> Iterator[T]:
-        """Yield the results that are no errors."""
+        """Yield the results, without the errors."""
         with self._progress as progress:
             for result in progress.over(results):
                 if isinstance(result, UnreadableError):
@@ -33,6 +33,6 @@ class EachRun:
                     yield result
 
     def print(self, lines: Iterable[str | Text]) -> None:
-        """Print lines where the progress bar is."""
+        """Print lines above the progress bar."""
         self._progress.hide()
         print_lines(console(), lines)

@@ -1,4 +1,4 @@
-"""The engines that work on many runs: processes of this machine, or Ray, which may be on many.
+"""The engines that process many runs: processes of this machine, or Ray, which may use many machines.
 
 Both call the same function for each task and return the results in the order of the tasks. So what a command prints,
 writes and exits with is the same.
@@ -25,7 +25,7 @@ EngineName = Annotated[
     typer.Option(
         "--engine",
         metavar="NAME",
-        help="What does the work: processes of this machine, or ray (docs/tables.md).",
+        help="What does the work: processes (of this machine) or ray (docs/tables.md).",
         autocompletion=completion_of(_NAMES),
     ),
 ]
@@ -50,7 +50,7 @@ class Engine:
 
     @property
     def repeats_tasks(self) -> bool:
-        """Whether a task may be done again, because the process that did it was lost."""
+        """Whether a task may run twice, because the process that ran it was lost."""
         return self.name == "ray"
 
     def in_order(self, work: Callable[[T], R], tasks: Sequence[T], jobs: int = 1, batch: int = 1) -> Iterator[R]:

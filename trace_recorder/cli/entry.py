@@ -16,7 +16,7 @@ from trace_recorder.cli.version import version
 
 
 def main() -> None:
-    """Run the command line, and exit: 0 where all is well, 1 where something is not, 2 where it was misused."""
+    """Run the command line and exit: with 0 for success, 1 for a failure, 2 for misuse."""
     run = _print_version if sys.argv[1:] == ["--version"] else _application()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # whatever a run recorded can be shown in any encoding
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def _application() -> Callable[[], object]:
-    """Import the command that is called. Exits if what the command line needs is not installed."""
+    """Import the command that is called. Exits if typer or rich is not installed."""
     try:
         from trace_recorder.cli.app import app_for  # noqa: PLC0415 - it imports what may be missing
 
@@ -54,7 +54,7 @@ def _print_version() -> None:
 
 
 def _flush_stderr() -> None:
-    """Write what is buffered; what cannot be said changes no exit code."""
+    """Flush the streams. A failure to write does not change the exit code."""
     try:
         if sys.stderr is not None:
             sys.stderr.flush()
@@ -63,7 +63,7 @@ def _flush_stderr() -> None:
 
 
 def _discard(stream: TextIO) -> None:
-    """Redirect a stream to nowhere, since the interpreter would try again to write what is buffered."""
+    """Redirect a stream to nowhere. Otherwise the interpreter would try again to write its buffer."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

@@ -36,7 +36,7 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.views.export_format import EXPORT_FORMATS
 
 _SERVICES = ("langfuse", "langsmith")
-"""Formats that are sent to a service, and not written."""
+"""Formats that are sent to a service and never written to a file."""
 Name = Annotated[
     str,
     typer.Option(
@@ -49,12 +49,14 @@ Name = Annotated[
 ]
 Out = Annotated[
     str | None,
-    typer.Option("-o", "--output", metavar="PATH", help="A directory, or a file where one is written; else stdout."),
+    typer.Option(
+        "-o", "--output", metavar="PATH", help="A directory, or a file if the format writes one file. Default: stdout."
+    ),
 ]
 
 
 def _complete_form(incomplete: str) -> list[str]:
-    """Return the forms that a shell offers. Only here the modules of all formats are imported for it."""
+    """Return the forms that a shell offers. Only this function imports the modules of all formats."""
     return completion_of({form for known in EXPORT_FORMATS.values() for form in known.forms})(incomplete)
 
 
@@ -70,26 +72,30 @@ Form = Annotated[
     ),
 ]
 Dataset = Annotated[
-    str | None, typer.Option("--name", metavar="NAME", help="What the dataset is called, in its metadata.")
+    str | None, typer.Option("--name", metavar="NAME", help="The name of the dataset, in its metadata.")
 ]
 Metadata = Annotated[
-    list[str] | None, typer.Option("--metadata", metavar="KEY=VALUE", help="More metadata; a value may be JSON.")
+    list[str] | None, typer.Option("--metadata", metavar="KEY=VALUE", help="More metadata. A value may be JSON.")
 ]
 IncludeIncomplete = Annotated[
     bool,
     typer.Option(
         "--include-incomplete",
-        help="openai, trl: learn from answers that were cut off, are incomplete or say nothing, too.",
+        help="openai, trl: also train on answers that were cut off, are incomplete, or are empty.",
     ),
 ]
 Endpoint = Annotated[str | None, typer.Option(metavar="URL", help="otlp, langfuse, langsmith: send the runs there.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on with an export, or a sending, that was interrupted.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue an export or a transfer that was interrupted.")]
 NoContent = Annotated[
-    bool, typer.Option("--no-content", help="otlp and services: leave out what was said and what tools gave.")
+    bool,
+    typer.Option(
+        "--no-content", help="otlp and services: leave out prompts, answers, and what tools got and returned."
+    ),
 ]
 NewMessages = Annotated[bool, typer.Option("--new-messages", help="otlp: only the new messages of each prompt.")]
 Header = Annotated[
-    list[str] | None, typer.Option("--header", metavar="KEY=VALUE", help="With --endpoint: a header of the requests.")
+    list[str] | None,
+    typer.Option("--header", metavar="KEY=VALUE", help="With --endpoint: a header to send with each request."),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
 
@@ -122,8 +128,8 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
 ) -> None:
     """Write runs in another format.
 
-    What the format has no place for is counted. A run that cannot be read is reported and skipped; the exit code is
-    then 1.
+    Contents that the format has no place for are counted. A run that cannot be read is reported and skipped; the exit
+    code is then 1.
     """
     does = Engine(engine, address)
     select = Selection(
@@ -144,7 +150,7 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
     _check_spans(name, of_spans=no_content or new_messages, of_sending=bool(header))
     check_names([name], (*EXPORT_FORMATS, *_SERVICES), "--format")
     if resume and EXPORT_FORMATS[name].kind == "rows":
-        raise typer.BadParameter("rows are written into one file, as a whole", param_hint="--resume")
+        raise typer.BadParameter("this format writes all rows into one file", param_hint="--resume")
     dataset_metadata = parse_key_values(metadata or [], "--metadata") | ({"name": dataset} if dataset else {})
     options = tuple(spans.items()) if name == "otlp" else ()
     with _failing(), _local_output(out, force=force, resume=resume) as local:
@@ -184,19 +190,21 @@ def _check_spans(name: str, *, of_spans: bool, of_sending: bool) -> None:
 
 @contextmanager
 def _local_output(out: str | None, *, force: bool, resume: bool) -> Iterator[str | None]:
-    """Yield where to write; what is written there is copied to an address of fsspec if the output is one."""
+    """Yield the path to write to. If the output is an address of fsspec, the files are copied there afterwards."""
     if out is None or (url := url_of(out)) is None:
         yield out
         return
     if resume:
-        raise typer.BadParameter("an export to an address is written again as a whole", param_hint="--resume")
+        raise typer.BadParameter(
+            "an export to an address cannot be continued: leave out --resume", param_hint="--resume"
+        )
     with remote_output(url, force=force) as local:
         yield f"{local}/" if out.endswith("/") else str(local)
 
 
 @contextmanager
 def _failing() -> Iterator[None]:
-    """Print what is missing or misused, or which file cannot be written, and exit."""
+    """Print which extra is missing, what was misused, or which file cannot be written, and exit."""
     try:
         yield
     except (ImportError, ValueError) as error:

@@ -1,8 +1,8 @@
-"""Writes runs in another format, so that of each process only one is in memory.
+"""Writes runs in another format.
 
-What one run becomes is made in `export_run.py`. A run that cannot be read or converted is reported and skipped. Rows go
-to one file, by way of a temporary one that is renamed when all are written. Documents are written one by one, to where
-`Target` says. What was left out is counted.
+Each process has only one run in memory. `export_run.py` converts one run. A run that cannot be read or converted is
+reported and skipped. Rows go to one temporary file, which is renamed when all rows are written. Documents are written
+one by one to the place that `Target` names. Contents that a format leaves out are counted.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where an export goes: a file, a directory, or stdout, which is neither."""
+    """Where an export goes: a file, a directory, or stdout if it has neither."""
 
     file: Path | None = None
     directory: Path | None = None
@@ -54,7 +54,7 @@ class Target:
     def of(cls, name: str, out: str | None, runs: int) -> Target:
         """Interpret `-o` for a format and a number of runs, before anything is written. Raises ValueError for misuse.
 
-        A directory is one that is there, ends in a slash, or has a name that does not end in .json, .jsonl or .eval.
+        A path is a directory if it exists as one, ends in a slash, or does not end in .json, .jsonl or .eval.
         """
         return _TARGETS.get(EXPORT_FORMATS[name].kind, _place_of_files)(name, out, runs)
 
@@ -67,7 +67,7 @@ def _file_of_rows(name: str, out: str | None, _: int) -> Target:
 
 def _place_of_files(name: str, out: str | None, runs: int) -> Target:
     if out is None:
-        raise ValueError(f"{name} writes a file a run: say with -o in which directory")
+        raise ValueError(f"{name} writes a file for each run: name a directory with -o")
     path = Path(out)
     if _is_directory(out) or not (path.exists() or path.suffix in {".json", ".jsonl", ".eval"}):
         return Target(directory=path)
@@ -78,7 +78,7 @@ def _place_of_files(name: str, out: str | None, runs: int) -> Target:
 
 def _directory_of_tables(name: str, out: str | None, _: int) -> Target:
     if out is None or Path(out).is_file():
-        raise ValueError(f"{name} writes files of several tables: say with -o in which directory")
+        raise ValueError(f"{name} writes files of several tables: name a directory with -o")
     return Target(directory=Path(out))
 
 
@@ -94,7 +94,7 @@ def _is_directory(out: str) -> bool:
 
 @dataclass(slots=True)
 class Export:
-    """Writes runs in a format to a target, in so many processes."""
+    """Writes runs in a format to a target, in several processes."""
 
     conversion: Conversion
     target: Target
@@ -104,7 +104,10 @@ class Export:
     total: Outcome = field(default_factory=Outcome)
 
     def run(self, runs: Sequence[Path]) -> None:
-        """Export every run. Raises OSError where the output cannot be written, FileExistsError before anything is."""
+        """Export every run.
+
+        Raises OSError if the output cannot be written, FileExistsError before anything is written.
+        """
         if EXPORT_FORMATS[self.conversion.name].kind == "rows":
             self._rows(runs)
         elif EXPORT_FORMATS[self.conversion.name].kind == "tables" and self.target.directory is not None:
@@ -124,16 +127,16 @@ class Export:
         if counts["there"]:
             yield f"{pluralize(counts['there'], 'run')} there already"
         if counts["running"]:
-            yield f"{pluralize(counts['running'], 'run')} still going on: exported as far as they are"
+            yield f"{pluralize(counts['running'], 'run')} still being recorded: exported up to now"
         yield from (f"left out: {number} x {what}" for what, number in sorted(self.total.left_out.items()))
 
     def _dataset_metadata(self) -> dict[str, Payload]:
-        """Return what is known of the runs as a dataset; given values override it."""
+        """Return the metadata of the dataset. Values that the user gave take precedence."""
         counts = self.total.counts
         return {"runs": counts["runs"], **accuracy_of(counts["succeeded"], counts["not_succeeded"]), **self.metadata}
 
     def _outcomes(self, work: Callable[[T], Outcome], tasks: Sequence[T]) -> Iterator[Outcome]:
-        """Yield the outcome of each run, in their order, after it was counted."""
+        """Yield the outcome of each run, in the order of the runs, after it was counted."""
         with Progress(len(tasks)) as progress:
             for outcome in progress.over(self.engine.in_order(work, tasks, self.jobs)):
                 self.total.add(outcome)
@@ -152,7 +155,7 @@ class Export:
             self._collect(rows, out)
 
     def _collect(self, rows: IO[str], out: Path | None) -> None:
-        """Return the rows their place, behind the metadata where the format begins with it."""
+        """Write the rows, after the metadata if the format begins with metadata."""
         begins = EXPORT_FORMATS[self.conversion.name].begins_with_metadata
         first = json_line({"metadata": self._dataset_metadata()}) if begins else ""
         if out is None:
@@ -175,7 +178,7 @@ class Export:
         names = unique_names(runs, ["metadata"] if self.metadata else [])
         conversion, tasks = self.conversion, [*zip(runs, names, strict=True)]
         refused: dict[tuple[Path, str], str] = {}
-        if self.engine.repeats_tasks and not conversion.resume:  # a task that is repeated finds files of its own
+        if self.engine.repeats_tasks and not conversion.resume:  # a repeated task finds the files that it wrote before
             conversion = replace(conversion, resume=True)
             refused = {task: why for task in tasks if (why := self._refusal(directory, task))}
         free = [task for task in tasks if task not in refused]
@@ -184,16 +187,16 @@ class Export:
             if task in refused:
                 self.total.failed.append(refused[task])
             else:
-                next(outcomes)  # it is counted, and on file
+                next(outcomes)  # the run is counted and written
         next(outcomes, None)
         self._write_metadata(directory / "metadata.json")
 
     def _refusal(self, directory: Path, task: tuple[Path, str]) -> str | None:
-        """Return why the first file of a run may not be written; None if it may."""
+        """Return why the first file of a run may not be written, or None if it may."""
         return try_call(partial(check_target, self.conversion, directory, task), str)
 
     def _tables(self, runs: Sequence[Path], directory: Path) -> None:
-        """Write the rows of all runs into the files of tables, or the rows of the runs that are not there yet."""
+        """Write the rows of all runs, or of the runs that are missing, into the files of the tables."""
         conversion, parquet = self.conversion, import_module("trace_recorder.tables.parquet")
         tables = parquet.FORMS[conversion.form or "tables"]
         with parquet.TableFiles(directory, tables, resume=conversion.resume, force=conversion.force) as files:
@@ -206,7 +209,7 @@ class Export:
         self._write_metadata(directory / "metadata.json")
 
     def _file(self, runs: Sequence[Path], out: Path) -> None:
-        """Write a run into one file, where it becomes no more than that."""
+        """Write a run into one file. Fails if the format makes several files of it."""
         check_overwrite(out, force=self.conversion.force)
         for path in runs:
             self.total.add(export_file(self.conversion, out, path))

@@ -1,8 +1,8 @@
-"""Names for what runs are exported to: no file of one run is a file of another.
+"""Names for exported files, so that no two runs share a file.
 
-A run called `t` becomes `t.json` or `t.jsonl`; where it has several conversations, also `t.cont-1.json` or
-`t.conversation-2.jsonl`; and images are in `t_images/`. A name is free where all of these are, also on file systems
-that know neither case nor the forms of Unicode.
+A run called `t` becomes `t.json` or `t.jsonl`; with several conversations, also `t.cont-1.json` or
+`t.conversation-2.jsonl`; its images are in `t_images/`. A name is free if all of these names are free, also on file
+systems that ignore case and forms of Unicode.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 _EXTRA_FILE = re.compile(r"(?P<run>.+)\.(?:cont|conversation)-\d+", re.DOTALL)
-"""What a run's further files are called, without their suffix: after the run."""
+"""The names of a run's additional files, without their suffix. Each begins with the name of the run."""
 _MAX_NAME_BYTES = 200
-"""The bytes of a name, which leave room in the 255 of a file system for a suffix."""
+"""The largest size of a name. File systems allow 255 bytes, and a suffix follows."""
 
 
 def unique_names(runs: Sequence[Path], reserved: Iterable[str] = ()) -> list[str]:
-    """Name each run after its file; what would take another's place, or that of what is reserved, gets a number."""
+    """Name each run after its file. A name that is taken or reserved gets a number."""
     stems = [_stem(run) for run in runs]
     wanted = {*map(_folded, stems)}
     taken = {*map(_folded, reserved)}
@@ -48,7 +48,7 @@ def _candidates(stem: str) -> Iterator[str]:
 
 
 def _is_free(name: str, stem: str, wanted: set[str], taken: set[str]) -> bool:
-    """Whether a run may have a name: its own, or with a number after it that no other run takes."""
+    """Whether a run may have a name: its own name, or its own name with a number that no other run has."""
     key = _folded(name)
     others = wanted | taken
     if key in taken or _is_of(key, others):
@@ -57,7 +57,7 @@ def _is_free(name: str, stem: str, wanted: set[str], taken: set[str]) -> bool:
 
 
 def _is_of(key: str, runs: set[str]) -> bool:
-    """Whether a name is that of a further file of one of these runs."""
+    """Whether a name is that of an additional file of one of these runs."""
     found = _EXTRA_FILE.fullmatch(key)
     return found is not None and found["run"] in runs
 

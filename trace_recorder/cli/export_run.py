@@ -1,4 +1,4 @@
-"""Exports one run: reads it, and makes rows of it, or writes its files. A process of its own may do it.
+"""Exports one run: reads it, and makes its rows or writes its files. A separate process may do this.
 
 A run that cannot be read or converted is reported in the outcome. Existing files are replaced only on request.
 """
@@ -24,15 +24,15 @@ from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.export_format import EXPORT_FORMATS, OutputPlace, Piece, ReportingView
 from trace_recorder.views.left_out import REPLAYED
 
-_NOTHING = "there is nothing in it that this format can hold"
+_NOTHING = "it contains nothing that this format can hold"
 
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """What runs become: a format in one of its forms. `force` replaces files that exist.
+    """A format in one of its forms, and how it is written.
 
-    `resume` goes on with what was written in part: tables, and files that exist with the content that they should have.
-    `options` are arguments of the view, by name.
+    `force` replaces files that exist. `resume` continues a partial export: it keeps tables that are complete and files
+    that already have the right content. `options` are arguments of the view, by name.
     """
 
     name: str
@@ -43,16 +43,17 @@ class Conversion:
     options: tuple[tuple[str, bool], ...] = ()
 
     def view(self) -> ReportingView:
-        """Return the view. Raises ValueError where the format has no such form."""
+        """Return the view. Raises ValueError if the format has no such form."""
         options = dict(self.options)
         return EXPORT_FORMATS[self.name].with_options(self.form, include_incomplete=self.include_incomplete, **options)
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of runs: numbers, and the rows if the format has rows. `failed` and `empty` are sentences.
+    """The result of exporting runs: counts, and the rows if the format has rows.
 
-    The `counts` are those of `runs`, `running`, `succeeded` and `not_succeeded` ones, and of `files` and `rows`.
+    `failed` and `empty` are sentences. `counts` has `runs`, `running`, `succeeded`, `not_succeeded`, `files` and
+    `rows`.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -69,7 +70,7 @@ class Outcome:
         self.counts["not_succeeded"] += trajectory.success is False
 
     def add(self, outcome: Outcome) -> None:
-        """Add what became of others; of their rows, the number."""
+        """Add the outcome of other runs. Their rows are only counted."""
         self.counts.update(outcome.counts)
         self.counts["rows"] += len(outcome.rows)
         self.failed += outcome.failed
@@ -85,7 +86,7 @@ def rows_of(conversion: Conversion, run: Path) -> Outcome:
 
 
 def tables_of(conversion: Conversion, run: Path) -> Outcome:
-    """Make rows of a run for each table; all of them are one row of the outcome."""
+    """Make rows of a run for each table. All of them together are one row of the outcome."""
     outcome = Outcome()
     tables = _outputs(conversion, run, OutputPlace(run.stem), outcome)
     outcome.rows = [dict(tables)] if tables else []
@@ -93,7 +94,7 @@ def tables_of(conversion: Conversion, run: Path) -> Outcome:
 
 
 def export_files(conversion: Conversion, directory: Path, run: tuple[Path, str]) -> Outcome:
-    """Write what a run becomes into a directory; the name with it is that of the files. Raises OSError."""
+    """Write a run into a directory, in files with the given name. Raises OSError."""
     outcome, (path, name) = Outcome(), run
     try:
         if not conversion.resume:
@@ -107,12 +108,15 @@ def export_files(conversion: Conversion, directory: Path, run: tuple[Path, str])
 
 
 def check_target(conversion: Conversion, directory: Path, run: tuple[Path, str]) -> None:
-    """Raise FileExistsError where the first file of a run exists, and is not to be replaced."""
+    """Raise FileExistsError if the first file of a run exists and may not be replaced."""
     check_overwrite(directory / f"{run[1]}{EXPORT_FORMATS[conversion.name].suffix}", force=conversion.force)
 
 
 def export_file(conversion: Conversion, out: Path, run: Path) -> Outcome:
-    """Write a run into one file. Raises ValueError where it becomes several, UnreadableError, and OSError."""
+    """Write a run into one file.
+
+    Raises ValueError if the format makes several files of it, UnreadableError, and OSError.
+    """
     outcome = Outcome()
     with tempfile.TemporaryDirectory() as aside:
         pieces = _outputs(conversion, run, OutputPlace(out.stem, Path(aside)), outcome)
@@ -128,7 +132,7 @@ def export_file(conversion: Conversion, out: Path, run: Path) -> Outcome:
 
 
 def _outputs(conversion: Conversion, run: Path, place: OutputPlace, outcome: Outcome) -> list[Piece]:
-    """What one run becomes; nothing where it cannot be read, or has nothing in it."""
+    """The exported form of one run. It is empty if the run cannot be read or has no content."""
     try:
         trajectory = read(run)
         pieces, left_out = try_call(
@@ -140,7 +144,7 @@ def _outputs(conversion: Conversion, run: Path, place: OutputPlace, outcome: Out
         (outcome.empty if empty else outcome.failed).append(str(error))
         return []
     if not pieces:
-        why = "no row learns from it, as answers in it are replayed" if left_out[REPLAYED] else _NOTHING
+        why = "it has no rows, because its answers are replayed" if left_out[REPLAYED] else _NOTHING
         outcome.empty.append(f"{run}: {why}")
     outcome.count(trajectory)
     outcome.left_out.update(left_out)
@@ -155,7 +159,7 @@ def _make_outputs(
 
 
 def _write_run(conversion: Conversion, run: Path, target: Path, content: Payload) -> None:
-    """Write what a run becomes, parts of which are made only now. Raises UnreadableError where that fails."""
+    """Write the exported form of a run. Some parts are made only now. Raises UnreadableError if that fails."""
 
     def on_error(error: Exception) -> None:
         if isinstance(error, OSError):
@@ -180,7 +184,7 @@ def _text(conversion: Conversion, content: Payload) -> Iterable[str | bytes]:
 
 
 def write_text(target: Path, text: Iterable[str | bytes], *, force: bool) -> None:
-    """Write a file, or replace it at once. Raises FileExistsError where it exists, and is not to be replaced."""
+    """Write a file atomically. Raises FileExistsError if it exists and may not be replaced."""
     check_overwrite(target, force=force)
     replace_file(target, map(_bytes, text))
 
@@ -190,7 +194,7 @@ def _bytes(part: str | bytes) -> bytes:
 
 
 def check_overwrite(target: Path, *, force: bool) -> None:
-    """Raise FileExistsError where a file exists, and is not to be replaced."""
+    """Raise FileExistsError if a file exists and may not be replaced."""
     if target.exists() and not force:
         raise FileExistsError(f"{target} exists: give another -o, or --force to replace it")
 
@@ -207,6 +211,6 @@ def json_line(row: Payload) -> str:
 
 
 def document_text(content: Payload) -> Iterator[str]:
-    """Yield a value as JSON that people read, in parts."""
+    """Yield a value as indented JSON, in parts."""
     yield from json_parts(content)
     yield "\n"

@@ -24,7 +24,7 @@ from trace_recorder.cli.text_layout import pluralize
 Query = Annotated[
     str, typer.Argument(metavar="QUERY", help="Such as 'status:failed tool:bash>10 since:7d \"exit code 1\"'.")
 ]
-PathsOnly = Annotated[bool, typer.Option("--paths", help="Print the paths alone.")]
+PathsOnly = Annotated[bool, typer.Option("--paths", help="Print only the paths.")]
 
 
 def find(  # noqa: PLR0913, PLR0917 - one argument an option
@@ -37,8 +37,8 @@ def find(  # noqa: PLR0913, PLR0917 - one argument an option
 ) -> None:
     """Search runs by what they are and by what was said.
 
-    docs/many-runs.md has the language. A query that begins with - comes after --. Runs that are not in an index as
-    they are now are read. Exits with 0 if a run matches, 1 if no run does, 2 if a run cannot be read.
+    docs/many-runs.md has the language. A query that begins with - must follow --. Runs that the index lacks, or that
+    changed since, are read. Exits with 0 if a run matches, 1 if no run does, 2 if a run cannot be read.
     """
     terms = parse_query(query)
     paths = paths_or_default(paths)
@@ -52,14 +52,14 @@ def find(  # noqa: PLR0913, PLR0917 - one argument an option
     count = _print(rows, each, paths_only=paths_only, as_json=as_json)
     unread = sum(one.matches is None for one in planned)
     if 0 < unread < len(planned):
-        warn(f"read {pluralize(unread, 'run')} of {len(planned)}: the index does not have them as they are now")
+        warn(f"read {pluralize(unread, 'run')} of {len(planned)}: they are new, or changed after they were indexed")
     if each.failed or not count:
         raise typer.Exit(2 if each.failed else 1)
 
 
 def _rows_in(path: Path, terms: tuple[Term, ...]) -> tuple[Path, list[Row]] | UnreadableError:
-    """Return the rows of the runs in a file that match, or why it cannot be read."""
-    from trace_recorder.cli import find_run  # noqa: PLC0415 - runs that an index knows are found without it
+    """Return the rows of the runs in a file that match, or why the file cannot be read."""
+    from trace_recorder.cli import find_run  # noqa: PLC0415 - an index finds runs without it
 
     return process_or_error(path, partial(find_run.matching_rows, path, terms), "searched")
 
@@ -69,7 +69,10 @@ def _named(row: Row, path: Path, root: Path | None) -> Row:
 
 
 def _print(rows: Iterator[Row], each: EachRun, *, paths_only: bool, as_json: bool) -> int:
-    """Print the runs: paths as they are found, rows in the order in which the runs began. Return how many there are."""
+    """Print the runs, and return their number.
+
+    Paths are printed as they are found, rows in the order of the start times.
+    """
     if paths_only and not as_json:
         count, last = 0, None
         for row in rows:

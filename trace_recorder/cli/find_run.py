@@ -1,4 +1,4 @@
-"""The runs of one file that match a query, which are read for that; a process of its own may do it."""
+"""The runs of one file that match a query. The file is read for that. A separate process may do this."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trace_recorder.imports.loader import load_each
 
 
 def matching_rows(path: Path, terms: tuple[Term, ...]) -> tuple[Path, list[Row]]:
-    """Return a file, and the rows of the runs in it that match. Raises as `load` does."""
+    """Return a file, and the rows of the runs in it that match. Raises the same errors as `load`."""
     matches = _matcher(terms)
     return path, [row_of_run(run, path) for run in load_each(path) if matches(run)]
 

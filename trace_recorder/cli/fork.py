@@ -1,4 +1,4 @@
-"""The command `fork`: a program that knows nothing of this package repeats a run up to a call, and goes on live."""
+"""The command `fork`: a program that does not use this package repeats a run up to a call, and continues live."""
 
 from __future__ import annotations
 
@@ -14,19 +14,31 @@ from trace_recorder.cli.run import Command, Quiet, TrajectoryFile, exit_as, repo
 from trace_recorder.rerun.subprocess.fork_supervisor import ForkResult, fork_program
 
 At = Annotated[
-    str, typer.Option("--at", metavar="STEP|ID", help="The first call that is made: of this step, or of this id.")
+    str,
+    typer.Option(
+        "--at", metavar="STEP|ID", help="The first call that is made live: the number of its step, or its id."
+    ),
 ]
-Model = Annotated[str | None, typer.Option("--model", metavar="NAME", help="The model to ask from there on.")]
-System = Annotated[str | None, typer.Option("--system", metavar="PROMPT", help="The system prompt from there on.")]
+Model = Annotated[str | None, typer.Option("--model", metavar="NAME", help="The model from that call on.")]
+System = Annotated[str | None, typer.Option("--system", metavar="PROMPT", help="The system prompt from that call on.")]
 SystemFile = Annotated[
-    Path | None, typer.Option("--system-file", metavar="FILE", help="The same, as the text of a file.")
+    Path | None, typer.Option("--system-file", metavar="FILE", help="A file with the system prompt from that call on.")
 ]
 Answer = Annotated[
     Path | None,
-    typer.Option("--answer", metavar="FILE", help="Answer that call with this, a response's JSON or a stream's text."),
+    typer.Option(
+        "--answer",
+        metavar="FILE",
+        help="A file with the answer to that call: the JSON of a response, or the text of a stream.",
+    ),
 ]
 Directory = Annotated[
-    Path | None, typer.Option("--directory", metavar="DIR", help="Default: where the run is that is continued.")
+    Path | None,
+    typer.Option(
+        "--directory",
+        metavar="DIR",
+        help="Where the new run is written. Default: the directory of the run that is continued.",
+    ),
 ]
 
 
@@ -47,12 +59,12 @@ def fork(  # noqa: PLR0913, PLR0917 - one argument an option
     allow_live: AllowLive = False,
     loose: Loose = False,
 ) -> None:
-    """Repeat a run up to a call, and go on live from there.
+    """Repeat a run up to a call, and continue live from there.
 
-    Runs the command. What was recorded before that call is given, tools too. That call and all that follow are made,
-    with the keys in the environment. All of it is recorded in a run of its own, which names the one that it continues.
-    Exits as the command did; with 1 if the command exited with 0 and did not repeat the run up to there. Not reached
-    are the processes that `run` does not reach.
+    Runs the command. Calls and tools before that call get their recorded answers. That call and all later ones are made
+    with the keys in the environment. All of it is recorded in a new run, which names the run that it continues. Exits
+    as the command did, or with 1 if the command exited with 0 without repeating the run up to that call. `run` says
+    which processes cannot be recorded; they cannot be answered either.
     """
     command = required(command, "fork [RUN] --at 7")
     check_speed(speed)
@@ -83,7 +95,7 @@ def fork(  # noqa: PLR0913, PLR0917 - one argument an option
 
 def _system_prompt(text: str | None, file: Path | None) -> str | None:
     if text is not None and file is not None:
-        raise typer.BadParameter("--system and --system-file are two ways to say one thing")
+        raise typer.BadParameter("--system and --system-file mean the same: give only one")
     return text if file is None else _read(file, "--system-file")
 
 

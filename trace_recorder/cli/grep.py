@@ -1,4 +1,4 @@
-"""The command `grep`: a pattern in what models were asked, what they said, and what tools were given and gave."""
+"""The command `grep`: searches prompts, answers, and the arguments and results of tools."""
 
 from __future__ import annotations
 
@@ -34,23 +34,25 @@ from trace_recorder.cli.text_layout import in_one_line
 from trace_recorder.values.messages import Payload
 
 MAX_SHOWN = 200
-"""Of a line that matches, so many characters are printed."""
+"""How many characters of a matching line are printed."""
 
-Pattern = Annotated[str, typer.Argument(metavar="PATTERN", help="A regular expression of Python.", show_default=False)]
-IgnoreCase = Annotated[bool, typer.Option("-i", "--ignore-case", help="Capital letters make no difference.")]
-Fixed = Annotated[bool, typer.Option("-F", "--fixed", help="The pattern is a text, not an expression.")]
+Pattern = Annotated[
+    str, typer.Argument(metavar="PATTERN", help="A regular expression in Python's syntax.", show_default=False)
+]
+IgnoreCase = Annotated[bool, typer.Option("-i", "--ignore-case", help="Ignore case.")]
+Fixed = Annotated[bool, typer.Option("-F", "--fixed", help="Treat the pattern as plain text.")]
 In = Annotated[
     list[str] | None,
     typer.Option("--in", metavar="WHERE", help=f"Only in: {', '.join(PLACES)}.", autocompletion=completion_of(PLACES)),
 ]
-FilesOnly = Annotated[bool, typer.Option("-l", "--files", help="Print the files alone.")]
+FilesOnly = Annotated[bool, typer.Option("-l", "--files", help="Print only the names of the files.")]
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A line that matches: the file, the step, where in it, and the line, shortened around the match.
+    """A matching line with its file, its step and its place in the step.
 
-    The match is in `line` from `start` to `end`.
+    `line` is shortened around the match, which is from `start` to `end`.
     """
 
     file: str
@@ -78,8 +80,8 @@ def grep(  # noqa: PLR0913, PLR0917 - one argument an option
 ) -> None:
     """Search runs: in prompts, answers, and tools.
 
-    Each message is searched once, in the step in which it was new. Exits with 0 if anything matches, 1 if nothing does,
-    2 if a run cannot be read.
+    Each message is searched once, in the step in which it was new. Exits with 0 if anything matches, 1 if nothing
+    matches, 2 if a run cannot be read.
     """
     check_names(sorted(places or ()), PLACES, "--in")
     expression = _expression(re.escape(pattern) if fixed else pattern, ignore_case=ignore_case)
@@ -97,13 +99,16 @@ def grep(  # noqa: PLR0913, PLR0917 - one argument an option
 
 
 def _terms(pattern: str, *, fixed: bool, ignore_case: bool) -> tuple[Term, ...]:
-    """Return what a text has to have for the pattern: an index knows the runs in which a plain text is."""
+    """Return the text that every match contains, if the pattern is plain text.
+
+    An index finds the runs that contain it.
+    """
     is_plain = fixed or re.escape(pattern).replace("\\ ", " ") == pattern
     return (Term("text", pattern),) if is_plain and not ignore_case else ()
 
 
 def _to_be_read(one: Planned) -> Planned:
-    """Return a run that matches as one that has to be read, because lines of it are printed."""
+    """Mark a matching run as one to be read, because its lines are printed."""
     return Planned(one.path) if one.matches else one
 
 
@@ -114,7 +119,7 @@ def _print_json(found: Iterable[list[Match]]) -> int:
 
 
 def _print(matches_of_runs: Iterable[list[Match]], each: EachRun, *, files_only: bool) -> int:
-    """Print the matches of each run as they are found; return how many runs have any."""
+    """Print the matches of each run as they are found, and return how many runs have matches."""
     count = 0
     for matches in filter(None, matches_of_runs):
         count += 1
@@ -135,7 +140,7 @@ def _search(path: Path, expression: re.Pattern[str], places: frozenset[str]) -> 
 
 
 def _line(match: Match) -> Text:
-    """Return a match as a line, with what matches marked, as far as it is printed."""
+    """Return a match as a line, in which the matching part is marked."""
     step = f"step {match.step}: " if match.step is not None else ""
     before = in_one_line(f"{match.file}: {step}{match.where}: {match.line[: match.start]}")
     marked = in_one_line(match.line[match.start : match.end])
@@ -153,7 +158,7 @@ def _matches_in(path: Path, expression: re.Pattern[str], places: frozenset[str])
 
 
 def _around(line: str, hit: re.Match[str]) -> tuple[str, int, int]:
-    """Return a line, or of a long one what is around the match; and where the match is in it."""
+    """Return a line, shortened around the match if it is long, and the position of the match in it."""
     if len(line) <= MAX_SHOWN:
         return line, *hit.span()
     start = max(0, min(hit.start() - MAX_SHOWN // 4, len(line) - MAX_SHOWN))

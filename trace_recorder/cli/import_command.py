@@ -17,7 +17,7 @@ from trace_recorder.imports.services.traces import TraceService
 SHORTEST_PAUSE = 1.0
 SHORTEST_PAUSE_OF_SERVICES = 10.0
 PAUSE_MULTIPLE = 10
-"""`--watch` pauses for this many times as long as its last look took, and at least one of these numbers of seconds."""
+"""`--watch` pauses for this many times the duration of its last look, and at least for these seconds."""
 
 SERVICES = {
     "langfuse": "langfuse:Langfuse",
@@ -31,7 +31,7 @@ Sources = Annotated[
     list[Path],
     typer.Argument(
         metavar="PATH|SERVICE...",
-        help=f"Files of other tools, or directories of them; or one of {', '.join(SERVICES)}, with --project.",
+        help=f"Files of other tools, or directories of them. With --project, one of {', '.join(SERVICES)}.",
         show_default=False,
     ),
 ]
@@ -40,7 +40,7 @@ Project = Annotated[
 ]
 Output = Annotated[
     Path | None,
-    typer.Option("-o", "--output", metavar="DIR", help=f"Where the runs go. {DEFAULT}"),
+    typer.Option("-o", "--output", metavar="DIR", help=f"The directory to write the runs to. {DEFAULT}"),
 ]
 Watch = Annotated[
     bool, typer.Option("--watch", help="Follow the files as they grow, or fetch new traces, until Ctrl-C.")
@@ -51,10 +51,10 @@ def import_(sources: Sources, output: Output = None, project: Project = None, wa
     """Write runs of other tools as runs of ours.
 
     The format of a file is recognised by its content; docs/import.md lists the formats. In directories, and in those
-    below them, files in no such format are passed over. A run that was imported before from the same file is replaced
-    if the file has changed. What cannot be read is reported; the exit code is then 1.
-    With --project, the sources are services: their own clients fetch the traces that are not here yet. They take their
-    keys and addresses from the environment.
+    below them, files in other formats are skipped. A run that was imported before from the same file is replaced if the
+    file has changed. What cannot be read is reported; the exit code is then 1. With --project, the sources are
+    services. Their own clients fetch the traces that are not here yet, and read keys and addresses from the
+    environment.
     """
     importing = Importing(output or default_directory())
     services = _services(sources, project)
@@ -77,7 +77,7 @@ def import_(sources: Sources, output: Output = None, project: Project = None, wa
 
 
 def _look_again(look: Callable[[], bool], shortest: float, *, watch: bool) -> None:
-    """Look once, or if that succeeded and `watch` is set, until Ctrl-C; a later look may fail."""
+    """Look once. If that succeeds and `watch` is set, look again until Ctrl-C; later looks may fail."""
     began = time.monotonic()
     watch = look() and watch
     while watch:
@@ -91,7 +91,7 @@ def _services(sources: list[Path], project: str | None) -> list[TraceService]:
         return [_service(str(name), project) for name in sources]
     for name in map(str, sources):
         if name in SERVICES and not Path(name).exists():
-            raise typer.BadParameter(f"{name} is a service: say which project with --project NAME")
+            raise typer.BadParameter(f"{name} is a service: name its project with --project NAME")
     return []
 
 

@@ -1,4 +1,4 @@
-"""One import: which files and traces were read so far, what became of them, and what is printed of it."""
+"""One import: the files and traces that were read so far, their outcomes, and what is printed about them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from trace_recorder.recording.imported_runs import Imported, import_file, import
 
 
 class Importing:
-    """What was imported so far. A file is read again only when its size or its time has changed.
+    """What was imported so far.
 
-    `counts` are numbers of runs and files by what became of them. A run that is unchanged, and a sentence about a
-    service that is the last one said of it, are not counted and printed again at each look.
+    A file is read again only when its size or its time has changed. `counts` are numbers of runs and files by their
+    outcome. An unchanged run is not counted again at each look, and a sentence about a service is not repeated.
     """
 
     def __init__(self, directory: Path, progress: Callable[[int | None], Progress] = Progress) -> None:
@@ -37,7 +37,7 @@ class Importing:
         self._said: dict[str, str] = {}
 
     def look(self, sources: Iterable[Path]) -> None:
-        """Import the files that are new, or have changed since the last look."""
+        """Import the files that are new or have changed since the last look."""
         files = [*_files(sources)]
         with self._progress(len(files)) as progress:
             for path, is_named in progress.over(files):
@@ -61,7 +61,7 @@ class Importing:
         self._read_too |= source.read_too
 
     def fetch(self, service: TraceService) -> bool:
-        """Import the traces of a service that are new, or have changed; return whether it gave all of them."""
+        """Import the traces of a service that are new or have changed. Return whether the service gave all of them."""
         seen = self._versions.setdefault(service.address, {})
         runs = _readable(import_traces(service, self._directory, seen), Path(service.address))
         with self._progress(None) as progress:
@@ -96,19 +96,19 @@ class Importing:
         warn(message)
 
     def report(self) -> None:
-        """Print on stderr how many runs were written, and how many files were passed over."""
+        """Print on stderr how many runs were written, and how many files were skipped."""
         counts = self.counts
         words = [f"{pluralize(counts['written'], 'run')} written"]
         words += [f"{counts[name]} {name}" for name in ("replaced", "unchanged") if counts[name]]
         if counts["passed over"]:
-            words.append(f"{pluralize(counts['passed over'], 'file')} in no format that is read")
+            words.append(f"{pluralize(counts['passed over'], 'file')} in other formats skipped")
         if counts["failed"]:
             words.append(f"{pluralize(counts['failed'], 'source')} could not be read")
         warn(", ".join(words))
 
 
 def _readable(runs: Iterator[Imported], source: Path) -> Iterator[Imported]:
-    """Yield runs until one cannot be read or written; Ctrl-C waits until one is noted. Raises UnreadableError."""
+    """Yield runs until one cannot be read or written. Ctrl-C takes effect between two runs. Raises UnreadableError."""
     done: Imported | None
     while True:
         with interrupt_held():
@@ -119,7 +119,10 @@ def _readable(runs: Iterator[Imported], source: Path) -> Iterator[Imported]:
 
 
 def _files(sources: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
-    """Yield the files, and whether each was named itself. Those of sub-agents lie deeper, and come later."""
+    """Yield the files, and whether each was named on the command line.
+
+    Files of sub-agents lie deeper and come later.
+    """
     for source in sources:
         if not source.is_dir():
             yield source, True
@@ -130,12 +133,12 @@ def _files(sources: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
 
 
 def _is_temporary(name: str) -> bool:
-    """Whether a file has the name of one that is about to take the place of another (`storage/atomic_write.py`)."""
+    """Whether a name is that of a temporary file, which is about to replace another one (`storage/atomic_write.py`)."""
     return name.startswith(".") and name.endswith(".tmp")
 
 
 def _is_foreign(source: Source) -> bool:
-    """Whether a file in a directory is a run of another tool. One that cannot be read is none."""
+    """Whether a file in a directory is a run of another tool. A file that cannot be read is not."""
     return try_call(partial(format_of, source), lambda _: None) is not None
 
 

@@ -36,7 +36,7 @@ def index(directory: Directory = None, index: IndexPath = None, jobs: Jobs = Non
     """
     [place] = paths_or_default([directory] if directory else None)
     if not is_directory(place):
-        fail(f"{place} is not a directory: an index is of one")
+        fail(f"{place} is not a directory: an index is made for a directory")
     try:
         processes = jobs_for([*runs_in_directory(place)], jobs)
         done = open_index(place, index).update(partial(_read_all, jobs=processes))
@@ -59,5 +59,5 @@ def _lines(done: Update) -> list[str]:
         reasons = ", ".join(
             f"{count} {one.value}" for one, count in sorted(done.not_kept.items(), key=lambda one: one[0].value)
         )
-        lines.append(f"not in it, and read each time: {reasons}")
+        lines.append(f"not in the index, and therefore read each time: {reasons}")
     return lines

@@ -1,4 +1,4 @@
-"""Signals that end a command: Ctrl-C between two pieces of work, not within one, and the end of one that serves."""
+"""Signals that end a command: Ctrl-C takes effect between two pieces of work, and a server ends at SIGTERM too."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from types import FrameType
 
 @contextmanager
 def interrupt_held() -> Iterator[None]:
-    """Raise KeyboardInterrupt when the block ends if Ctrl-C was pressed in it; pressed again, it is raised at once.
+    """Raise KeyboardInterrupt when the block ends if Ctrl-C was pressed in it.
 
-    Nothing changes where Ctrl-C is ignored, or something else handles it.
+    A second Ctrl-C raises it at once. Nothing changes if Ctrl-C is ignored or has another handler.
     """
     pressed = False
 

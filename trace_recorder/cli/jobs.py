@@ -1,7 +1,7 @@
 """Work on many runs in several processes: each run once, the results in the order of the runs.
 
-Work and results pass between processes, so both must be picklable; nothing else is shared. Where there is little to do,
-everything is done in this process: starting others would take longer.
+Work and results pass between processes, so both must be picklable; nothing else is shared. A small amount of work is
+done in this process, because starting others would take longer.
 """
 
 from __future__ import annotations
@@ -30,13 +30,16 @@ _Done = tuple[list[R], list[Exception]]
 MIN_BYTES = 4_000_000
 """Files of fewer bytes than these are read in one process, which takes about half a second."""
 MAX_BATCH = 32
-"""So many runs at most are given to a process at once."""
+"""How many runs at most a process gets at once."""
 _AHEAD = 8
-"""For each process, so many batches at most wait for those before them: one long run does not stop the others."""
+"""How many finished batches at most wait, for each process, for earlier ones.
+
+So one long run does not stop the others.
+"""
 
 
 def jobs_for(runs: Sequence[Path], requested: int | None, *, min_bytes: int = MIN_BYTES) -> int:
-    """Return in how many processes to work on runs: by default one for each core, or one if there is little to do."""
+    """Return how many processes to use: by default one for each core, or one if there is little to do."""
     jobs = min(requested or _cores(), len(runs))
     if jobs <= 1 or (requested is None and not _have_bytes(runs, min_bytes)):
         return 1
@@ -44,15 +47,19 @@ def jobs_for(runs: Sequence[Path], requested: int | None, *, min_bytes: int = MI
 
 
 def batch_for(runs: Sequence[Path], jobs: int) -> int:
-    """Return how many runs to give to a process at once: few enough that the last ones end at about the same time."""
+    """Return how many runs a process gets at once.
+
+    They are few enough that all processes end at about the same time.
+    """
     return max(1, min(MAX_BATCH, len(runs) // (jobs * _AHEAD)))
 
 
 def in_order(work: Callable[[T], R], tasks: Iterable[T], jobs: int, batch: int = 1) -> Iterator[R]:
-    """Yield what `work` returns for each task, in their order. What it raises is raised here, and ends the others.
+    """Yield what `work` returns for each task, in their order.
 
-    With one job it is called in this process, when the next result is asked for. Otherwise `batch` tasks are given to a
-    process together: passing a short one takes longer than to do it.
+    An exception of `work` is raised here and ends the other tasks. With one job, `work` is called in this process when
+    the next result is requested. Otherwise a process gets `batch` tasks together, because passing a short task takes
+    longer than the task.
     """
     if jobs <= 1:
         yield from map(work, tasks)
@@ -74,7 +81,7 @@ def in_order(work: Callable[[T], R], tasks: Iterable[T], jobs: int, batch: int =
 
 
 def _work_on(work: Callable[[T], R], tasks: Iterable[T]) -> _Done[R]:
-    """Return what comes of some tasks; of the last one what it raised, if it did."""
+    """Return the results of some tasks. If a task raised an exception, the exception is the last result."""
     done: list[R] = []
     raised: list[Exception] = []
     for task in tasks:
@@ -112,11 +119,11 @@ def _cores() -> int:
 
 
 def _context() -> multiprocessing.context.BaseContext:
-    """Fork where that is safe, as it starts at once; elsewhere each process imports what it needs."""
+    """Fork if that is safe, because a fork starts at once. Otherwise each process imports what it needs."""
     is_safe = sys.platform == "linux" and threading.active_count() == 1
     return multiprocessing.get_context("fork" if is_safe else "spawn")
 
 
 def _ignore_interrupts() -> None:
-    """Leave Ctrl-C to the process that started this one."""
+    """Ignore Ctrl-C; the parent process handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

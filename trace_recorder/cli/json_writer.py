@@ -1,7 +1,7 @@
-"""JSON with an indent, as text in parts: a document is written without being in memory as a whole.
+"""Indented JSON as text in parts, so that a document is never in memory as a whole.
 
-The text is that of `json.dumps(value, indent=2)`. A message that is the same object in several lists of messages is
-encoded once. A lazy sequence is read element by element.
+The text equals `json.dumps(value, indent=2)`. A message that is the same object in several lists of messages is encoded
+once. A lazy sequence is read element by element.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from trace_recorder.values.messages import Payload
 
 PART_CHARACTERS = 256 * 1024
-"""About so many characters are yielded at once."""
+"""About how many characters are yielded at once."""
 _INDENT = "  "
 _MAX_LEVEL = 3
-"""Lists this deep are those of messages, whose elements may be shared; other values are encoded as a whole here."""
+"""Lists at this depth hold messages, which may be shared objects. Other values at this depth are encoded at once."""
 
 
 def json_parts(value: Payload, *, ascii_only: bool = False) -> Iterator[str]:
@@ -37,7 +37,7 @@ class _JsonWriter:
         self._texts: dict[tuple[int, int], tuple[Payload, str]] = {}
 
     def pieces(self, value: Payload, level: int) -> Iterator[str]:
-        """Yield the text of a value that is nested in so many others."""
+        """Yield the text of a value at this depth."""
         if isinstance(value, Mapping) and value and level < _MAX_LEVEL:
             yield from self._object(value, level)
         elif isinstance(value, Sequence) and not isinstance(value, str) and level <= _MAX_LEVEL:
@@ -72,7 +72,7 @@ class _JsonWriter:
         return self._texts[key][1]
 
     def _name(self, name: Payload) -> str:
-        """Write the name of a member, which JSON has as a text whatever it is in Python."""
+        """Return the name of a member as JSON text."""
         if isinstance(name, str):
             return json.dumps(name, ensure_ascii=self._ascii_only)
         return json.dumps({name: 0}, ensure_ascii=self._ascii_only)[1:-4]

@@ -42,7 +42,7 @@ Statuses = Annotated[
     typer.Option(
         "--status",
         metavar="STATUS",
-        help=f"Only runs that are {', '.join(STATUSES)}; may be repeated.",
+        help=f"Only runs that are {', '.join(STATUSES)}. May be repeated.",
         autocompletion=completion_of(STATUSES),
     ),
 ]
@@ -56,9 +56,10 @@ SortBy = Annotated[
         autocompletion=completion_of(SORTS),
     ),
 ]
-Reverse = Annotated[bool, typer.Option("--reverse", help="The newest or the largest first.")]
+Reverse = Annotated[bool, typer.Option("--reverse", help="Reverse the order: the newest or the largest first.")]
 Limit = Annotated[
-    int | None, typer.Option("--limit", metavar="NUMBER", min=1, help="Only so many runs, the first of that order.")
+    int | None,
+    typer.Option("--limit", metavar="NUMBER", min=1, help="Show only this many runs, the first ones in the order."),
 ]
 
 
@@ -118,7 +119,10 @@ def list_(  # noqa: PLR0913, PLR0917 - one argument an option
 
 
 def _print_list(runs: Listing, named: set[str], select: Selection) -> None:
-    """Print the rows, and the other files of directories. `list_` reports those that were named itself."""
+    """Print the rows, and the other files of directories.
+
+    `list_` reports the files that were named on the command line.
+    """
     out = console()
     rows = (as_tree if select.sort == "time" else as_list)(runs.trajectories)
     others = [f"  {other.reason}" for other in runs.others if other.file not in named]

@@ -1,4 +1,4 @@
-"""Runs of a directory, one row each, also unfinished ones, and the files that cannot be read, which hide no others.
+"""The runs of a directory, one row each, and the files that cannot be read. Unfinished runs have rows too.
 
 `list_table.py` lays the rows out for people.
 """
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Run:
-    """A row, and what runs are selected by: what the run says of itself, or that an index knows that it matches."""
+    """A row with what runs are selected by: the facts of the run, or an index's answer that the run matches."""
 
     path: Path
     row: Row
     summary: Trajectory | None = None
-    """None if the row is that of an index, which has the costs."""
+    """None if the row is from an index, which has the costs."""
 
     @cached_property
     def row_with_costs(self) -> Row:
@@ -48,7 +48,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """A file that is no trajectory. The reason is a sentence that names the file."""
+    """A file that is not a trajectory. The reason is a sentence that names the file."""
 
     file: str
     reason: str
@@ -71,7 +71,7 @@ def oldest_first(runs: Iterable[Run]) -> list[Run]:
 
 
 def start_of(run: Run) -> tuple[str, str]:
-    """Return what runs are sorted by: the start, and where that is equal, the file."""
+    """Return the sort key of a run: the start time, then the file."""
     return str(run.row.start_time or ""), run.row.file
 
 
@@ -107,20 +107,20 @@ def listing(  # noqa: PLR0913 - each has a default
 
 
 def run_at(path: Path) -> Path:
-    """Return a file as it is; of a directory, the readable run that began last.
+    """Return the path of a file, or the newest readable run of a directory.
 
-    Raises UnreadableError where there is none.
+    Raises UnreadableError if there is no run.
     """
     return newest_runs(path)[-1] if is_directory(path) else path
 
 
 def newest_run(path: Path | None) -> Path:
-    """Return the run at a path as `run_at` does, or if there is no path, the newest of the default directory."""
+    """Return the run at a path as `run_at` does. Without a path, return the newest run of the default directory."""
     return run_at(paths_or_default([path] if path else None)[0])
 
 
 def newest_runs(directory: Path) -> list[Path]:
-    """Return the readable runs of a directory, the newest last. Raises UnreadableError where there is none."""
+    """Return the readable runs of a directory, the newest last. Raises UnreadableError if there is no run."""
     rows = listing([directory]).trajectories
     if not rows:
         raise UnreadableError(no_runs_message([directory]))
@@ -135,7 +135,9 @@ def runs_of(paths: Sequence[Path], *, recursive: bool = True) -> list[Path]:
     runs = [*find_runs(paths, recursive=recursive)]
     if not runs:
         has_more = not recursive and next(find_runs(paths), None) is not None
-        fail(no_runs_message(paths) + (": --recursive takes those in the directories below" if has_more else ""))
+        fail(
+            no_runs_message(paths) + (": add --recursive to include the runs in directories below" if has_more else "")
+        )
     return runs
 
 
@@ -152,5 +154,5 @@ def _read_run(path: Path, name: str, load_run: Load) -> Run:
 
 
 def read_summary(path: Path, load_run: Load = load) -> Trajectory:
-    """Read what a run says of itself as a whole; of an ended run, without its calls. Raises UnreadableError."""
+    """Read the facts of a run as a whole. The calls of an ended run are not read. Raises UnreadableError."""
     return ended_summary(path) or read(path, load_run)

@@ -16,21 +16,21 @@ SORTS = ("time", "duration", "cost", "tokens", "calls")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The conditions that a run must match, as terms of the query language, and the order."""
+    """The conditions that a run must match, and the order of the runs."""
 
     statuses: Sequence[str] = ()
     model: str | None = None
-    """A part of `provider/model`; capital letters make no difference, as in `task`."""
+    """A part of `provider/model`. Case is ignored, as in `task`."""
     task: str | None = None
     since: datetime | None = None
     """With a time zone, as `until`."""
     until: datetime | None = None
     failed: bool = False
-    """Only runs that failed, or did not succeed."""
+    """Only runs that failed or did not succeed."""
     errors: bool = False
     """Only runs with an error, a failed call or a failed tool."""
     tool: str | None = None
-    """Only runs in which a model asked for this tool."""
+    """Only runs in which a model called this tool."""
     reward: str | None = None
     """Only runs with this reward."""
     metadata: Mapping[str, str] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Selection:
 
     @property
     def terms(self) -> tuple[Term, ...]:
-        """The conditions, as the query language has them."""
+        """The conditions as terms of the query language."""
         values: dict[str, str | float | None] = {
             "status": ",".join(self.statuses) or None,
             "model": self.model,
@@ -58,7 +58,10 @@ class Selection:
         return (*(Term(field, value) for field, value in values.items() if value is not None), *metadata)
 
     def __call__(self, runs: Iterable[Run]) -> list[Run]:
-        """Return as many runs as wanted, in this order. Those whose figure is unknown come last, also in reverse."""
+        """Return the requested number of runs in this order.
+
+        Runs with an unknown sort key come last, also in reverse.
+        """
         return self._sorted([*runs])[: self.limit]
 
     def _sorted(self, runs: list[Run]) -> list[Run]:
@@ -72,7 +75,7 @@ class Selection:
 
 
 def _figure(run: Run, sort: str) -> float | None:
-    """Return what runs are sorted by; None where it is not known."""
+    """Return the sort key of a run, or None if it is unknown."""
     row = run.row
     if sort == "duration":
         return _number(row.execution_time)
@@ -85,5 +88,5 @@ def _figure(run: Run, sort: str) -> float | None:
 
 
 def _number(value: Payload) -> float | None:
-    """Return a number of a file; None for anything else that is there in its place."""
+    """Return the number that a file states, or None if the value is not a number."""
     return value if isinstance(value, int | float) and not math.isnan(value) else None

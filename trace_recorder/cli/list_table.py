@@ -1,8 +1,8 @@
-"""The table of the command `list`: one line a run, and the columns that matter most in the room that there is.
+"""The table of the command `list`: one line for each run, with the most important columns that fit.
 
-The file and the status are always shown. The other columns are added in the order of their ranks, while there is room.
-The file grows into the remaining room first, then the task. In a pipe nothing is left out. `list_tree.py` puts forks
-below their runs.
+The file and the status are always shown. The other columns are added in the order of their ranks, as long as they fit.
+The remaining width goes to the file first, then to the task. In a pipe, all columns are printed. `list_tree.py` puts
+forks below their runs.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from trace_recorder.cli.text_layout import in_one_line, local_time, number, roun
 from trace_recorder.values.messages import Payload
 
 _DEFAULT_NAME = re.compile(r"trajectory_(\d{8}_\d{6}\w*(?:\.\d+)?)\.jsonl?")
-"""The name of a run's file if the user gives it none: when the run started, and a number if two did so at once."""
+"""The default name of a run's file: its start time, and a number if two runs started at once."""
 _TIME = re.compile(r"(?:^|\W)\d{8}_\d{6}\w*(?:\.\d+)?$")
-"""Such a name, shortened to the time."""
+"""The time in a default name."""
 _STATUS_STYLES = {"completed": "green", "failed": "red", "interrupted": "yellow", "running": "cyan"}
 _SUCCESS_STYLES = {"yes": "green", "no": "red"}
 _MAX_TASK_WIDTH = 60
-"""How much of a task is shown in a pipe."""
+"""How many characters of a task are shown in a pipe."""
 _MIN_WIDTH = 16
 """The smallest width of a column that may be narrow."""
 _GAP = "  "
@@ -35,16 +35,19 @@ _GAP = "  "
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column of the table. Those of rank 0 are always there, the others if there is room, the lowest rank first."""
+    """A column of the table.
+
+    Columns of rank 0 are always shown. The others are shown if they fit, the lowest rank first.
+    """
 
     title: str
     rank: int
     cell: Callable[[Branch], str]
     right: bool = False
     share: float = 1
-    """It may become as narrow as this part of the terminal."""
+    """The share of the terminal's width to which the column may shrink."""
     if_empty: bool = True
-    """Whether it is shown if it is empty in every row."""
+    """Whether the column is shown if it is empty in every row."""
     styles: Mapping[str, str] | str = ""
     """The style of every cell, or of a cell by its text."""
 
@@ -54,7 +57,7 @@ class _Column:
 
 @dataclass(frozen=True, slots=True)
 class _Cells:
-    """A column with the cells of all rows, and how wide it is."""
+    """A column with the cells of all rows, and its width."""
 
     column: _Column
     cells: Sequence[str]
@@ -64,7 +67,7 @@ class _Cells:
         return min(self.width, max(_MIN_WIDTH, int(terminal * self.column.share)))
 
     def padded(self, cell: str) -> str:
-        """Return a cell in this width: shortened, or with spaces."""
+        """Return a cell of exactly this width: shortened, or padded with spaces."""
         missing = self.width - cell_len(cell)
         if missing >= 0:
             return " " * missing + cell if self.column.right else cell + " " * missing
@@ -82,7 +85,7 @@ def _errors(row: Row) -> str:
 
 
 def _cost(row: Row) -> str:
-    """Return a cost as one cell, marked as `stats` does: an estimate, and calls that have no price."""
+    """Return a cost as one cell. As in `stats`, `~` marks an estimate and `+ ?` calls without a price."""
     amount = f"{row.cost:.4f}" if isinstance(row.cost, int | float) else text_of(row.cost)
     return f"{'~' if row.cost_estimated else ''}{amount}{' + ?' if amount and row.calls_without_price else ''}"
 
@@ -92,7 +95,7 @@ def _model(row: Row) -> str:
 
 
 def _rewards(row: Row) -> str:
-    given: Mapping[str, Payload] = row.rewards  # files may say anything
+    given: Mapping[str, Payload] = row.rewards  # files may have any value here
     texts = {name: f"{value:g}" if isinstance(value, int | float) else text_of(value) for name, value in given.items()}
     return ", ".join(f"{name} {text}" for name, text in texts.items())
 
@@ -159,16 +162,16 @@ def _width(columns: Sequence[_Cells]) -> int:
 
 
 def _with_short_name(branch: Branch) -> Branch:
-    """Return a row whose file is only the time if that is all that its name says."""
+    """Return a row in which a default file name is shortened to its time."""
     path = PurePath(branch.row.file)
     match = _DEFAULT_NAME.fullmatch(path.name)
     return replace(branch, row=replace(branch.row, file=str(path.with_name(match[1])))) if match else branch
 
 
 def _fitting(columns: Sequence[_Cells], width: int) -> list[_Cells]:
-    """Return the columns for which there is room. Columns that may be narrow share the rest: the file first."""
+    """Return the columns that fit. Columns that may shrink share the remaining width, the file first."""
     [file] = (cells for cells in columns if cells.column is _FILE)
-    states_start = all(map(_TIME.search, file.cells))  # a column for it would say the same again
+    states_start = all(map(_TIME.search, file.cells))  # its column would repeat that
     kept: set[str] = set()
     room = width + len(_GAP)
     for cells in sorted(columns, key=lambda cells: cells.column.rank + 100 * (cells.column is _START and states_start)):

@@ -1,4 +1,4 @@
-"""Forks and replays below their runs, as `list` draws them where runs are in the order of time."""
+"""Forks and replays below their runs, as `list` draws them if runs are in the order of time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def as_list(rows: Sequence[Row]) -> list[Branch]:
 
 
 def as_tree(rows: Sequence[Row]) -> list[Branch]:
-    """Return the rows, each fork or replay after its run and indented; otherwise the order is that of the rows."""
+    """Return the rows, with each fork or replay after its run and indented. Otherwise the order stays."""
     by_name = {_name(row.file): row for row in rows}
     forks: dict[str, list[Row]] = {}
     roots = []
@@ -41,7 +41,7 @@ def as_tree(rows: Sequence[Row]) -> list[Branch]:
             roots.append(row)
     drawn = [*_drawn(roots, forks)]
     files = {branch.row.file for branch in drawn}
-    return drawn + as_list([row for row in rows if row.file not in files])  # files that name each other
+    return drawn + as_list([row for row in rows if row.file not in files])  # two files may name each other
 
 
 def _drawn(roots: Sequence[Row], forks: dict[str, list[Row]]) -> Iterator[Branch]:
@@ -61,5 +61,5 @@ def _origin(row: Row) -> str:
 
 
 def _name(file: str) -> str:
-    """Return what the two files of a run have in common."""
+    """Return the path of a run without the suffix, which both of its files share."""
     return file.removesuffix(".jsonl").removesuffix(".json")

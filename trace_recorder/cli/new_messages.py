@@ -1,4 +1,4 @@
-"""The new messages of a prompt: calls repeat the conversation, and people want to read each message once.
+"""The new messages of a prompt. Calls repeat the conversation, but people want to read each message once.
 
 `views/conversations/compared_prompts.py` says which messages an earlier prompt has. The model's own answer and the tool
 results have been shown before too. All other messages are new.
@@ -43,12 +43,12 @@ class ShownPrompts:
         self._results.update((one.call_id, text_of(one.error or one.result)) for one in results)
 
     def find_prompt_with_answer(self, agent: str | None, answer: LLMResponse) -> str | None:
-        """Return the name of the prompt, of the last ones of an agent, that has this answer."""
+        """Return the name of the agent's recent prompt that has this answer."""
         answers = reversed(self._newest[agent])
         return next((name for name, other in answers if said_by(answer) == said_by(other)), None)
 
     def of_call(self, call: LLMInteraction, turn: Turn | None) -> NewMessages:
-        """Return the new messages of a call, which is a `turn` of a conversation if it is in one."""
+        """Return the new messages of a call. `turn` is its place in a conversation, if it has one."""
         found = self._news(self._prompts.add_call(call, turn), call.input_messages, _continued_by(turn))
         if call.answered:
             self._remember(agent_key(call), call.interaction_id, call.response)
@@ -91,6 +91,6 @@ class ShownPrompts:
 
 
 def _continued_by(turn: Turn | None) -> str:
-    """Name the call that a request names instead of repeating it, for the server, which keeps it."""
+    """Name the earlier call that a request refers to by its response id, because the server keeps it."""
     named = turn is not None and turn.relation == "refers" and turn.interaction.api is not None
     return turn.previous.interaction.interaction_id if turn and turn.previous and named else ""

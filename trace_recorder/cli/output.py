@@ -1,4 +1,4 @@
-"""What all commands print with: the console, JSON for machines, and the sentence with which a command fails."""
+"""How all commands print: the console, JSON for machines, and the sentence of a command that fails."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from trace_recorder.values.messages import Payload
 
 
 def console() -> Console:
-    """A console that takes nothing for markup."""
+    """A console that prints text literally, without markup."""
     return Console(highlight=False, markup=False, emoji=False)
 
 
 def table_width(on: Console) -> int | None:
-    """Return how wide a table may be: None, which is no limit, in a pipe for which $COLUMNS does not say it."""
+    """Return how wide a table may be. In a pipe it is $COLUMNS, or None for no limit."""
     return on.width if on.is_terminal or "COLUMNS" in os.environ else None
 
 
 def print_lines(on: Console, lines: Iterable[str | Text], style: str = "") -> None:
-    """Print lines, each as one. A `Text` has its own styles, and no control characters."""
+    """Print each text on one line. A `Text` has its own styles and no control characters."""
     for line in lines:
         on.print(line if isinstance(line, Text) else Text(in_one_line(line), style), soft_wrap=True)
 

@@ -1,4 +1,4 @@
-"""The runs at several paths, with what the indexes of directories know of them, and work on those that they do not."""
+"""The runs at several paths, with the facts that indexes have of them, and the work on all others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ R = TypeVar("R")
 def planned_runs(
     paths: Sequence[Path], terms: Sequence[Term] = (), index: Path | None = None, what: Kept = "row"
 ) -> Iterator[Planned]:
-    """Yield the runs that paths name, each once, as `plan` does those of a directory. Raises UnreadableError."""
+    """Yield the runs at these paths, each once, planned as `plan` does for a directory. Raises UnreadableError."""
     return each_once(paths, lambda path: _planned_at(path, terms, index, what), lambda one: one.path)
 
 

@@ -1,6 +1,7 @@
-"""A progress bar for work on many files or traces: on stderr, if that is a terminal and it takes more than a second.
+"""A progress bar for work on many files or traces.
 
-It shows numbers alone, nothing that a run recorded. No thread draws it, so it is brought up to date between two files.
+It appears on stderr, if that is a terminal and the work takes more than a second. It shows only numbers, nothing that a
+run recorded. No thread draws it: it is updated between two files.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SECONDS_WITHOUT = 1.0
-"""What takes no longer has no bar."""
+"""Work that takes less time has no bar."""
 _SECONDS_BETWEEN = 0.1
 
 
@@ -50,7 +51,7 @@ class Progress:
         self.hide()
 
     def over(self, results: Iterable[T]) -> Iterator[T]:
-        """Yield the results, one a file, and count those that the caller is done with."""
+        """Yield the results, one for each file, and count those that the caller has processed."""
         self._draw()
         for result in results:
             yield result
@@ -58,7 +59,7 @@ class Progress:
             self._draw()
 
     def hide(self) -> None:
-        """Remove the bar, so that a line can be printed where it is."""
+        """Remove the bar, so that a line can be printed in its place."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None

@@ -1,4 +1,4 @@
-"""The command `proxy`: the LLM calls of any program, recorded on their way over HTTP."""
+"""The command `proxy`: records the LLM calls of any program on their way over HTTP."""
 
 from __future__ import annotations
 

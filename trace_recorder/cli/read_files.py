@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class UnreadableError(Exception):
-    """A file that cannot be shown; the message says which, and why."""
+    """A file that cannot be shown. The message names the file and the reason."""
 
 
 Load = Callable[[Path], Trajectory]
@@ -44,12 +44,15 @@ def read(path: Path, load_run: Load = load) -> Trajectory:
 
 
 def process(path: Path, work: Callable[[], T], done: str = "read") -> T:
-    """Return what work on a file returns. Raises UnreadableError where it raises anything; `done` is what it does."""
+    """Run `work` on a file and return its result.
+
+    Raises UnreadableError if it raises anything. `done` names the work.
+    """
     return try_call(work, partial(_raise_unreadable, path, done))
 
 
 def process_or_error(path: Path, work: Callable[[], T], done: str) -> T | UnreadableError:
-    """Return the same, or the UnreadableError."""
+    """Run `work` on a file and return its result, or the UnreadableError."""
     try:
         return process(path, work, done)
     except UnreadableError as error:
@@ -63,25 +66,25 @@ def _raise_unreadable(path: Path, done: str, error: Exception) -> NoReturn:
 
 
 def error_message(path: Path, error: Exception, done: str = "read") -> str:
-    """Return why a file cannot be read, or otherwise processed. Of a damaged file, say what is damaged first."""
+    """Return why a file cannot be processed. For a damaged file, name the first damage."""
     if isinstance(error, OSError) and error.strerror:
         return f"{path}: {error.strerror}"
     if isinstance(error, TraceRecorderError):
         return str(error)
     damage = try_call(partial(_damage_of, path), lambda _: None) if isinstance(error, _DAMAGES) else None
     if damage:
-        return f"{path} cannot be {done}, as it is damaged: {damage}. `trace-recorder validate` lists all of it."
+        return f"{path} cannot be {done}, as it is damaged: {damage}. `trace-recorder validate` lists all damage."
     return f"{path} cannot be {done}: {type(error).__name__}: {error}"
 
 
 _DAMAGES = (KeyError, IndexError, TypeError, ValueError, AttributeError)
-"""What reading a member of another form raises."""
+"""The exceptions that reading a member of an unexpected form raises."""
 _SHOWN_ERRORS = 3
-"""How many errors of a damaged file are named."""
+"""How many errors of a damaged file the message names."""
 
 
 def _damage_of(path: Path) -> str:
-    """Return the first errors that validation finds in a run's files: where each is, and what."""
+    """Return the first errors that validation finds in a run's files, each with its place."""
     from trace_recorder.derive.validate import validate  # noqa: PLC0415 - it imports pydantic
 
     errors = (finding for finding in validate(path).findings if finding.severity == "error")
@@ -89,7 +92,7 @@ def _damage_of(path: Path) -> str:
 
 
 def find_runs(paths: Iterable[Path], *, recursive: bool = True) -> Iterator[Path]:
-    """Yield the runs that paths name, each once: files as they are, and all in a directory and below it.
+    """Yield the runs at these paths, each once: files as they are named, and all runs in a directory and below it.
 
     Without `recursive`, only those in the directory itself. Raises UnreadableError.
     """
@@ -99,7 +102,7 @@ def find_runs(paths: Iterable[Path], *, recursive: bool = True) -> Iterator[Path
 def each_once(
     paths: Iterable[Path], runs_at: Callable[[Path], Iterable[T]], path_of: Callable[[T], Path]
 ) -> Iterator[T]:
-    """Yield the runs at each of some paths, those that are there twice once."""
+    """Yield the runs at each of some paths, each run once."""
     met: set[str] = set()
     real_directory = lru_cache(maxsize=1000)(os.path.realpath)
     for path in paths:
@@ -111,7 +114,7 @@ def each_once(
 
 
 def is_directory(path: Path) -> bool:
-    """Whether a path is that of a directory; one that cannot be looked at, such as one that is too long, is not."""
+    """Whether a path is a directory. A path that the system refuses, such as one that is too long, is not."""
     try:
         return path.is_dir()
     except OSError:
@@ -119,7 +122,7 @@ def is_directory(path: Path) -> bool:
 
 
 def _identity(run: Path, real_directory: Callable[[str], str]) -> str:
-    """Return a text that the two files of a run have in common."""
+    """Return the part of the path that both files of a run share."""
     directory, journal = os.path.split(journal_path_for(run))
     path = os.path.join(real_directory(directory), journal)  # noqa: PTH118 - a Path for each of many runs is slow
     return os.path.realpath(path) if os.path.islink(path) else path  # noqa: PTH114 - as above
@@ -135,7 +138,7 @@ def _runs_at(path: Path, *, recursive: bool) -> Iterator[Path]:
 
 
 def remote_runs_at(path: Path) -> list[Path]:
-    """Return the runs at an address of fsspec; for any other path, the path. Raises UnreadableError."""
+    """Return the runs at an address of fsspec, or the path itself if it is not an address. Raises UnreadableError."""
     if ":" not in path.as_posix():
         return [path]
     from trace_recorder.tables.remote_files import remote_runs, url_of  # noqa: PLC0415 - few paths are addresses

@@ -1,4 +1,4 @@
-"""The command `recover`: the document of a run that was broken off, rebuilt from its journal."""
+"""The command `recover`: rebuilds the document of an interrupted run from its journal."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def recover(
     paths: DefaultRuns = None,
     *,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace a .json also where the journal has less than it.")
+        bool, typer.Option("--force", help="Also replace a .json that has more than the journal.")
     ] = False,
     recursive: Recursive = False,
 ) -> None:
     """Rebuild the .json of runs from their journals.
 
     After a crash the .json may be older than its .jsonl, or missing. A run that is still being written is refused, and
-    so is one whose .json has more than its damaged journal. What cannot be rebuilt is reported and skipped; the exit
-    code is then 1.
+    so is a run whose .json has more than its damaged journal. A run that cannot be rebuilt is reported and skipped; the
+    exit code is then 1.
     """
     runs = runs_of(paths_or_default(paths), recursive=recursive)
     each, done = EachRun(len(runs)), 0

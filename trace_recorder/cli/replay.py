@@ -1,4 +1,4 @@
-"""The command `replay`: a program that does not use this package, answered from the journal of a run."""
+"""The command `replay`: answers a program that does not use this package from the journal of a run."""
 
 from __future__ import annotations
 
@@ -23,47 +23,57 @@ _MOST_MISMATCHES = 10
 
 
 class Tools(StrEnum):
-    """What a recorded tool of the program does."""
+    """What happens when the program calls a recorded tool."""
 
     recorded = "recorded"
     live = "live"
 
 
 class Match(StrEnum):
-    """What else two requests may differ in."""
+    """Additional differences that are allowed between two requests."""
 
     results_in_any_order = "results-in-any-order"
 
 
 Recorded = Annotated[
     Path | None,
-    typer.Argument(metavar="[RUN]", help=f"The run; of a directory, the newest. {DEFAULT}", show_default=False),
+    typer.Argument(
+        metavar="[RUN]", help=f"The run. A directory stands for its newest run. {DEFAULT}", show_default=False
+    ),
 ]
 ToolsOption = Annotated[
-    Tools, typer.Option("--tools", metavar="recorded|live", help="Give tools' recorded results, or run the tools.")
+    Tools,
+    typer.Option("--tools", metavar="recorded|live", help="Return the recorded results of tools, or run the tools."),
 ]
 Speed = Annotated[
     float | None,
     typer.Option(
-        "--speed", metavar="NUMBER", help="Play streams so many times as fast as they came. Default: all at once."
+        "--speed",
+        metavar="NUMBER",
+        help="Play streams this many times as fast as they were recorded. Default: without pauses.",
     ),
 ]
 Ignore = Annotated[
     list[str] | None,
-    typer.Option("--ignore", metavar="PATH", help="What requests may differ in: temperature, messages[0].content."),
+    typer.Option(
+        "--ignore",
+        metavar="PATH",
+        help="A member in which requests may differ, such as temperature or messages[0].content.",
+    ),
 ]
 MatchOption = Annotated[
     Match | None,
     typer.Option(
         "--match",
         metavar="results-in-any-order",
-        help="Requests may also differ in this: the order of the tool results of one turn.",
+        help="Also allow another order of the tool results of one turn.",
     ),
 ]
 AllowLive = Annotated[
-    bool, typer.Option("--allow-live", help="Let clients that are not replayed connect to models.", show_default=False)
+    bool,
+    typer.Option("--allow-live", help="Allow clients that are not replayed to connect to models.", show_default=False),
 ]
-Loose = Annotated[bool, typer.Option("--loose", help="Report what differs, and exit as the program did.")]
+Loose = Annotated[bool, typer.Option("--loose", help="Report differences, but exit as the program did.")]
 
 
 def replay(  # noqa: PLR0913, PLR0917 - one argument an option
@@ -76,11 +86,11 @@ def replay(  # noqa: PLR0913, PLR0917 - one argument an option
     allow_live: AllowLive = False,
     loose: Loose = False,
 ) -> None:
-    """Run a command, its LLM calls answered from a run.
+    """Run a command whose LLM calls are answered from a run.
 
-    It needs neither a key nor a network. Exits as the command did; with 1 if the command exited with 0 and a call was
-    not recorded, or a recorded one was not made. The differences are printed on stderr at the end. The processes
-    that `run` does not reach are not replayed either. Other HTTP clients of Python may not connect to a model.
+    It needs neither a key nor a network. Exits as the command did. The exit code is 1 if the command exited with 0 but
+    made a call that was not recorded, or left out a recorded call. The differences are printed on stderr at the end.
+    Processes that `run` cannot record are not replayed either. Other HTTP clients of Python may not connect to a model.
     """
     command = required(command, "replay [RUN]")
     check_speed(speed)
@@ -100,14 +110,14 @@ def replay(  # noqa: PLR0913, PLR0917 - one argument an option
 
 
 def check_speed(speed: float | None) -> None:
-    """Raise BadParameter for a speed at which nothing would be played."""
+    """Raise BadParameter for a speed that is not above 0."""
     if speed is not None and speed <= 0:
-        raise typer.BadParameter("it has to be above 0", param_hint="--speed")
+        raise typer.BadParameter("it must be above 0", param_hint="--speed")
 
 
 @contextmanager
 def refusing_paths() -> Iterator[None]:
-    """Raise BadParameter for a path that is none."""
+    """Raise BadParameter for a path that cannot be parsed."""
     try:
         yield
     except TrajectoryFormatError:
@@ -117,7 +127,7 @@ def refusing_paths() -> Iterator[None]:
 
 
 def report(mismatches: Sequence[str], problem: str | None) -> None:
-    """Print the mismatches, the first line of each as a sentence of ours, and another problem."""
+    """Print the mismatches, each beginning with one of our sentences, and a further problem if there is one."""
     for text in mismatches[:_MOST_MISMATCHES]:
         first, *lines = text.splitlines()
         warn(first)

@@ -1,4 +1,4 @@
-"""The command `run`: an agent that does not use this package, recorded from outside."""
+"""The command `run`: records an agent that does not use this package."""
 
 from __future__ import annotations
 
@@ -21,15 +21,22 @@ from trace_recorder.guard import try_call
 Command = Annotated[
     list[str] | None, typer.Argument(metavar="[-- COMMAND...]", help="What to run.", show_default=False)
 ]
-Task = Annotated[str | None, typer.Option("--task", metavar="WORDS", help="What the agent is to do, for the file.")]
+Task = Annotated[
+    str | None, typer.Option("--task", metavar="WORDS", help="The task of the agent, as the file states it.")
+]
 TrajectoryFile = Annotated[
-    Path | None, typer.Option("--trajectory-file", metavar="FILE", help="The file. Default: named by its time.")
+    Path | None,
+    typer.Option(
+        "--trajectory-file",
+        metavar="FILE",
+        help="The path of the file. By default, the file is named by its start time.",
+    ),
 ]
 InDirectory = Annotated[
     Path | None,
-    typer.Option("--directory", metavar="DIR", help=f"Where the files go. {DEFAULT}"),
+    typer.Option("--directory", metavar="DIR", help=f"The directory to write the files to. {DEFAULT}"),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not say at the end what was recorded.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not print at the end what was recorded.")]
 
 
 def run(
@@ -41,9 +48,9 @@ def run(
 ) -> None:
     """Run a command, and record the LLM calls of its Python processes.
 
-    Each process that makes a call has a file of its own; their names are printed on stderr at the end. Streams,
-    signals and the exit code pass through. Not reached are Pythons that are started with -I, -E or -S, and calls that
-    go through none of httpx, httpx2, aiohttp, requests and urllib3.
+    Each process that makes a call has its own file. The names of the files are printed on stderr at the end. Streams,
+    signals and the exit code pass through. Python processes that are started with -I, -E or -S are not recorded, and
+    neither are calls that use no client of httpx, httpx2, aiohttp, requests or urllib3.
     """
     command = required(command, "run")
     with starting("run"):
@@ -54,17 +61,17 @@ def run(
 
 
 def required(command: list[str] | None, usage: str) -> list[str]:
-    """Return the command to run. Without one, print how it is given, and exit."""
+    """Return the command to run. If there is no command, print the usage and exit."""
     if command:
         return command
     name = usage.partition(" ")[0]
-    warn(f"{name}: there is no command. Give it behind two dashes: trace-recorder {usage} -- python agent.py")
+    warn(f"{name}: there is no command. Write it after two dashes: trace-recorder {usage} -- python agent.py")
     raise typer.Exit(2)
 
 
 @contextmanager
 def starting(name: str) -> Iterator[None]:
-    """Print why a command cannot be started, and exit as a shell does."""
+    """Print why a command cannot be started, and exit with the code that a shell uses."""
     try:
         yield
     except parent.CommandError as error:
@@ -73,7 +80,7 @@ def starting(name: str) -> Iterator[None]:
 
 
 def exit_as(code: int) -> NoReturn:
-    """Exit as a process did: with its exit code, or by the signal that ended it where that is negative."""
+    """Exit as a process did: with its exit code, or by the signal that ended it if the code is negative."""
     if code < 0:
         _exit_by_signal(-code)
     raise typer.Exit(code)
@@ -99,9 +106,9 @@ def report(lines: Iterable[str]) -> None:
 
 
 def _exit_by_signal(number: int) -> NoReturn:
-    """End by the signal that ended the agent, so that the caller sees it; without a second core dump."""
+    """End by the signal that ended the agent, so that the caller sees it. A second core dump is prevented."""
     if os.name == "posix":
-        import resource  # noqa: PLC0415 - it is not there on Windows
+        import resource  # noqa: PLC0415 - Windows does not have it
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     if number not in {signal.SIGKILL, signal.SIGSTOP}:

@@ -1,6 +1,6 @@
 """The header of a run: its task, how it ended, what it cost, and what is missing.
 
-What is unknown is not mentioned. The steps of a run describe errors and tokens by the same functions.
+Unknown facts are not mentioned. The steps of a run describe errors and tokens by the same functions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SUCCESS = {True: ", success", False: ", no success"}
 
 
 def head(trajectory: Trajectory, name: str) -> Iterator[Entry]:
-    """Yield what is known of a run as a whole."""
+    """Yield the known facts of a run as a whole."""
     metrics = trajectory.metrics or metrics_of(trajectory.llm_interactions, trajectory.agent_steps)
     origin = run_origin_of(trajectory.metadata)
     in_origin = origin.in_metadata() if origin else {}
@@ -44,7 +44,7 @@ def head(trajectory: Trajectory, name: str) -> Iterator[Entry]:
 
 
 def _models(trajectory: Trajectory) -> list[str]:
-    """Name the model of a run; where its calls asked several, all of them, with how often each was asked."""
+    """Name the model of a run. If its calls asked several models, name each with the number of calls."""
     asked = Counter(_model(one.provider, one.model or one.response.model) for one in trajectory.llm_interactions)
     if len(asked) > 1:
         return [f"{model or 'unknown'} ({pluralize(times, 'call')})" for model, times in asked.items()]
@@ -61,7 +61,7 @@ def status_of(trajectory: Trajectory) -> str:
 
 
 def error_of(error: ErrorInfo | None) -> str:
-    """Describe an error: the HTTP status where there is one, its class, and its message."""
+    """Describe an error: its HTTP status if it has one, its class, and its message."""
     if error is None:
         return ""
     status = f"HTTP {error.status}, " if error.status else ""
@@ -69,7 +69,7 @@ def error_of(error: ErrorInfo | None) -> str:
 
 
 def replayed_text(call: LLMInteraction, origin: RunOrigin | None) -> str:
-    """Say which recorded call gave the answer; `origin` is the run that this one repeats or continues."""
+    """Name the recorded call that gave the answer. `origin` is the run that this run repeats or continues."""
     source = call.replayed_from
     if source is None:
         return ""
@@ -80,7 +80,7 @@ def replayed_text(call: LLMInteraction, origin: RunOrigin | None) -> str:
 
 
 def tokens_of(counts: Mapping[str, Payload]) -> str:
-    """Describe the known tokens, and the cost that the provider stated; of the details, those that are not 0."""
+    """Describe the known tokens, and the cost that the provider stated. Details that are 0 are left out."""
     parts = [f"{number(counts[name])} {word}" for name, word in _TOKENS if counts.get(name) is not None]
     parts += [f"{number(counts[name])} {word}" for name, word in _DETAILS if counts.get(name)]
     return ", ".join(parts + ([f"{number(counts['cost'])} USD"] if counts.get("cost") is not None else []))
@@ -118,7 +118,7 @@ def _calls(metrics: Mapping[str, Payload]) -> str:
 
 
 def _not_stated(trajectory: Trajectory) -> str:
-    """Say how many streams do not state their tokens, and how to request them."""
+    """Describe how many streams do not state their tokens, and how to request them."""
     streams = sum(map(is_usage_left_out, trajectory.llm_interactions))
     return f"not stated by {pluralize(streams, 'stream')}: {USAGE_ADVICE}" if streams else ""
 

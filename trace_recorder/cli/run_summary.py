@@ -1,6 +1,6 @@
-"""What `trace-recorder run` says at its end: how much was recorded, and where; or that nothing was, and why.
+"""The message that `trace-recorder run` prints at its end: what was recorded and where, or why nothing was recorded.
 
-An agent that is not recorded looks like one that is recorded until somebody looks for the file. So a message says it.
+Without it, nobody would notice that an agent is not recorded until somebody looks for the file.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.values.metrics import metrics_of
 
 _MAX_LISTED = 10
-"""How many files are named."""
+"""How many files the message names."""
 _PYTHON = re.compile(r"python[\d.]*w?(\.exe)?", re.IGNORECASE)
 _ISOLATING_OPTIONS = "ISE"
-"""Options under which Python does not load what PYTHONPATH names at its start."""
+"""Options with which Python ignores PYTHONPATH or `sitecustomize` at its start."""
 _OPTIONS_WITH_ARGUMENT = "cmWX"
 _METRICS = (
     ("llm_calls", "failed_llm_calls", "LLM call"),
@@ -66,7 +66,7 @@ def _amount(documents: Sequence[Path]) -> str:
 
 
 def _figures(path: Path) -> dict[str, int]:
-    """Return what can be counted of a run."""
+    """Return the counts of a run, as far as it can be read."""
     try:
         run = read_summary(path)
     except UnreadableError:
@@ -84,14 +84,14 @@ def _reason(ended: CommandResult, command: Sequence[str]) -> str:
     if ended.disabled:
         return "TRACE_RECORDER_DISABLED is set"
     if ended.has_recorder:
-        return "its files could not be created, or were removed; the agent's own output says why"
+        return "its files could not be created, or were removed; the agent's own output has the reason"
     if ended.unseen:
         return advice(ended.unseen)
     if ended.imported_http_library:
-        return "no LLM call went through httpx, httpx2, aiohttp, requests or urllib3 to an address of a model"
+        return "no LLM call was made through httpx, httpx2, aiohttp, requests or urllib3"
     option = _isolating_option(command)
     if option:
-        return f"Python was started with -{option}, under which it does not load what records it"
+        return f"Python was started with -{option}, which keeps it from loading the recorder"
     return (
         "no Python process in it used httpx, httpx2, aiohttp, requests or urllib3. It may start Python with -I, -S or "
         "-E or in an environment of its own, call no model, or be no Python program: `trace-recorder proxy` records any"

@@ -1,4 +1,4 @@
-"""The command `score`: a function's rewards for saved runs, appended to their journals."""
+"""The command `score`: computes rewards for saved runs by a function, and appends them to their journals."""
 
 from __future__ import annotations
 
@@ -31,24 +31,31 @@ from trace_recorder.views.stats import Spread
 from trace_recorder.views.toolbrain.parsing import PARSERS, Parser
 
 Reward = Annotated[
-    str, typer.Option("--reward", metavar="MODULE:FUNCTION", help="Scores a run; also FILE.py:FUNCTION.")
+    str,
+    typer.Option(
+        "--reward",
+        metavar="MODULE:FUNCTION",
+        help="The function that scores a run, as MODULE:FUNCTION or FILE.py:FUNCTION.",
+    ),
 ]
 Name = Annotated[str | None, typer.Option("--name", metavar="NAME", help="The reward's name. Default: the function's.")]
 Weight = Annotated[float, typer.Option("--weight", metavar="NUMBER", help="The reward's weight.")]
 Variables = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Passed to the function by name; a value may be JSON."),
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="An argument that is passed to the function by name. A value may be JSON."
+    ),
 ]
 ParserName = Annotated[
     str,
     typer.Option(
         "--parser",
         metavar="NAME",
-        help=f"Makes the turns: one of {', '.join(PARSERS)}.",
+        help=f"The parser that makes the turns: one of {', '.join(PARSERS)}.",
         autocompletion=completion_of(PARSERS),
     ),
 ]
-Again = Annotated[bool, typer.Option("--again", help="Score runs too that have a reward of this name.")]
+Again = Annotated[bool, typer.Option("--again", help="Also score runs that have a reward of this name.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the rewards, and write nothing.")]
 
 
@@ -67,9 +74,8 @@ def score(  # noqa: PLR0913, PLR0917 - one argument an option
 ) -> None:
     """Score runs, and append the rewards to their journals.
 
-    A function with a first parameter called `traces` scores all of them at once, and so may compare them. The
-    runs must have ended. Nothing that was recorded is changed; the documents are written again. Exits with 1 if a run
-    could not be scored.
+    A function whose first parameter is called `traces` gets all runs at once, and can compare them. The runs must have
+    ended. Recorded facts do not change; the documents are written again. Exits with 1 if a run could not be scored.
     """
     does = Engine(engine, address)
     check_names([parser], PARSERS, "--parser")
@@ -91,7 +97,7 @@ def score(  # noqa: PLR0913, PLR0917 - one argument an option
 
 @dataclass(frozen=True, slots=True)
 class Scorer:
-    """Works out the reward of one run. A process of its own may do it, which imports the function by its name."""
+    """Computes the reward of one run. A separate process may do this, and imports the function by its name."""
 
     reward: str
     function: Function | None
@@ -101,7 +107,7 @@ class Scorer:
     again: bool
 
     def __call__(self, path: Path) -> float | Literal["scored before"] | UnreadableError | None:
-        """Return the reward, None if the function gives none, or why the run has no reward now."""
+        """Return the reward, None if the function returns None, or why the run cannot be scored now."""
         return process_or_error(path, partial(self._score, path), "scored")
 
     def is_scored(self, trajectory: Trajectory) -> bool:
@@ -128,7 +134,10 @@ def _function_of(name: str) -> Function:
 
 @dataclass(frozen=True, slots=True)
 class _Scoring:
-    """Scores runs, each alone or all at once. Both report runs that cannot be scored, and return their number."""
+    """Scores runs one by one or all at once.
+
+    Both methods report runs that cannot be scored, and return their number.
+    """
 
     function: Function
     parser: Parser
@@ -152,13 +161,13 @@ class _Scoring:
         return f"{counts}: mean {self.about['name']} {figures['mean']:g}{between}"
 
     def each(self, paths: Sequence[Path], engine: Engine) -> int:
-        """Score one run after another. Another process may work out a reward; this one appends it, once."""
+        """Score one run after another. Another process may compute a reward, but this process appends it, once."""
         with Progress(len(paths)) as progress:
             results = progress.over(zip(paths, engine.in_order(self.scorer, paths), strict=True))
             return sum(not _report(path, partial(self._take, path, result), progress) for path, result in results)
 
     def batch(self, paths: Sequence[Path]) -> int:
-        """Score all runs by one call: those that go on, or have the reward already, are not among them."""
+        """Score all runs by one call, except those that are still being recorded or have the reward already."""
         runs: dict[Path, Trajectory] = {}
         with Progress(len(paths)) as progress:
             failed = sum(
@@ -190,7 +199,7 @@ class _Scoring:
         fail(f"the runs cannot be scored: {describe_error(error, self.function)}")
 
     def _existing_reward(self, trajectory: Trajectory) -> str | None:
-        """Say that a run has this reward; None where it is to be scored."""
+        """Return the sentence that a run has this reward, or None if it must be scored."""
         return self._scored_before() if self.scorer.is_scored(trajectory) else None
 
     def _scored_before(self) -> str:

@@ -11,27 +11,33 @@ from trace_recorder.catalog import query
 from trace_recorder.errors import QueryError
 
 Model = Annotated[
-    str | None, typer.Option("--model", metavar="NAME", help="Only runs with this in a call's provider/model.")
+    str | None,
+    typer.Option("--model", metavar="NAME", help="Only runs with this text in the provider/model of a call."),
 ]
-Task = Annotated[str | None, typer.Option("--task", metavar="WORDS", help="Only runs with this in their task.")]
+Task = Annotated[str | None, typer.Option("--task", metavar="WORDS", help="Only runs with this text in their task.")]
 Since = Annotated[
     str | None,
-    typer.Option("--since", metavar="TIME", help="Only runs that began then or later: 2025-06-12T22:05, or 7d (ago)."),
+    typer.Option(
+        "--since", metavar="TIME", help="Only runs that began at this time or later: 2025-06-12T22:05, or 7d (ago)."
+    ),
 ]
 Until = Annotated[
-    str | None, typer.Option("--until", metavar="TIME", help="Only runs that began before: 2025-06-12, or 12h (ago).")
+    str | None,
+    typer.Option("--until", metavar="TIME", help="Only runs that began before this time: 2025-06-12, or 12h (ago)."),
 ]
-Failed = Annotated[bool, typer.Option("--failed", help="Only runs that failed, or were no success.")]
-Tool = Annotated[str | None, typer.Option("--tool", metavar="NAME", help="Only runs in which this tool was asked for.")]
+Failed = Annotated[bool, typer.Option("--failed", help="Only runs that failed or did not succeed.")]
+Tool = Annotated[
+    str | None, typer.Option("--tool", metavar="NAME", help="Only runs in which a model called this tool.")
+]
 Reward = Annotated[str | None, typer.Option("--reward", metavar="NAME", help="Only runs with this reward.")]
 Meta = Annotated[
     list[str] | None,
-    typer.Option("--meta", metavar="KEY=VALUE", help="Only runs with this in their metadata; may be repeated."),
+    typer.Option("--meta", metavar="KEY=VALUE", help="Only runs with this value in their metadata. May be repeated."),
 ]
 
 
 def time_of(text: str | None, option: str) -> datetime | None:
-    """Read a date, a time, or how long ago; in the local time zone if it names none. Raises BadParameter."""
+    """Read a date, a time, or a duration before now. Without a time zone, it is local. Raises BadParameter."""
     if text is None:
         return None
     try:

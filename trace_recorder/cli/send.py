@@ -47,11 +47,11 @@ def target_of(name: str, endpoint: str | None, **settings: object) -> Target:
 
 
 MAX_FAILURES = 3
-"""So many runs one after another of which nothing arrives end the command: it is not about a single run."""
+"""The command ends after this many runs in a row of which nothing arrived, because the cause is not a single run."""
 
 
 def send_runs(runs: Sequence[Path], target: Target, *, resume: bool) -> bool:
-    """Send runs; return whether all of them arrived. Raises MissingExtraError."""
+    """Send runs, and return whether all of them arrived. Raises MissingExtraError."""
     failed = sent = count = in_a_row = 0
     with closing(target.sender()) as sender, _quiet("opentelemetry"):
         for path in runs:
@@ -67,7 +67,7 @@ def send_runs(runs: Sequence[Path], target: Target, *, resume: bool) -> bool:
                 failed += 1
             in_a_row = 0 if delivery.sent or not delivery.missing else in_a_row + 1
             if in_a_row == MAX_FAILURES and count < len(runs):
-                warn(f"nothing of {MAX_FAILURES} runs one after another arrived at {target.name}: that is the end")
+                warn(f"nothing of {MAX_FAILURES} runs in a row arrived at {target.name}: the others are not tried")
                 break
     warn(f"{pluralize(count, 'run')} read: {pluralize(sent, 'span')} sent to {target.name}")
     return not failed
@@ -75,7 +75,7 @@ def send_runs(runs: Sequence[Path], target: Target, *, resume: bool) -> bool:
 
 @contextmanager
 def _quiet(library: str) -> Iterator[None]:
-    """Keep what a library logs of each request from stderr: what did not arrive is reported run by run."""
+    """Keep a library's log of each request off stderr. What did not arrive is reported run by run."""
     log = logging.getLogger(library)
     level = log.level
     log.setLevel(logging.CRITICAL + 1)

@@ -1,4 +1,4 @@
-"""The command `serve`: a local provider that answers over HTTP from a run, for programs in any language."""
+"""The command `serve`: answers programs in any language over HTTP from a run, as a local provider."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def serve(  # noqa: PLR0913, PLR0917 - one argument an option
 ) -> None:
     """Answer LLM calls over HTTP on 127.0.0.1, from a run.
 
-    The variables of the environment that lead SDKs here are printed; any key will do. Each recorded call is given once.
-    A request that equals no recorded one gets 404, with what differs. Ends with Ctrl-C or SIGTERM; exits with 1 if
-    something was asked that was not recorded, or a recorded call was not asked for.
+    The command prints the environment variables that direct SDKs to it. Any key is accepted. Each recorded call is
+    answered once. A request that equals no recorded request gets 404, with the differences. Ends with Ctrl-C or
+    SIGTERM. Exits with 1 if a request was not recorded, or a recorded call was not requested.
     """
     check_speed(speed)
     with refusing_paths():
@@ -44,7 +44,7 @@ def serve(  # noqa: PLR0913, PLR0917 - one argument an option
         server = ReplayServer(replay, port, lambda message: report([message], None))
     except OSError as error:
         fail(f"port {port} of {HOST} cannot be used: {error.strerror}")
-    with server, until_stopped():  # from here on, as a signal may come as soon as the addresses are printed
+    with server, until_stopped():  # a signal may come as soon as the addresses are printed
         _print_addresses(server)
         server.serve_forever(poll_interval=0.1)
     unused = replay.unused

@@ -1,7 +1,7 @@
-"""One run, step by step, for people: the new messages, what the model said, the results of its tools.
+"""One run, step by step, for people: the new messages, the answer of the model, and the results of its tools.
 
 Steps and LLM calls are in the order of time. A derived step is shown together with its call. Steps that the agent
-recorded itself, and calls that belong to no step, are shown alone. What was shown is not repeated.
+recorded itself, and calls that belong to no step, are shown alone. Nothing is shown twice.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from trace_recorder.views.incomplete_calls import incomplete_reason
 from trace_recorder.views.tokens import is_usage_left_out
 
 _SHOWN_ELSEWHERE = frozenset({THOUGHTS, SIGNATURES, INTERLEAVING})
-"""Contents of an answer that are shown elsewhere, or mean nothing to people."""
+"""Contents of an answer that are shown elsewhere or are not readable for people."""
 _MAX_INLINE_ARGUMENTS = 100
 """Arguments of up to this many characters are on one line."""
 
 
 TurnOf = Callable[[LLMInteraction], Turn | None]
-"""Gives the turn of a call; None for one that is in no conversation."""
+"""Returns the turn of a call, or None if the call is in no conversation."""
 
 
 class Show:
@@ -47,14 +47,14 @@ class Show:
         self.update(trajectory)
 
     def update(self, trajectory: Trajectory) -> None:
-        """Take the run as it is now. What has been shown stays known."""
+        """Update to the current state of the run. Entries that were shown stay known."""
         self._running = trajectory.status == "running"
         self._origin = run_origin_of(trajectory.metadata)
         self._shared_names = _shared_names(trajectory)
         self._side_calls = side_calls_of(trajectory)
 
     def part(self, part: StepOrCall) -> Iterator[Entry]:
-        """Yield the entries of a step or a call. Those before it have been shown."""
+        """Yield the entries of a step or a call, after all earlier ones were shown."""
         yield heading(self._title(part))
         if part.call:
             yield from self._call(part.call)
@@ -77,7 +77,7 @@ class Show:
         return ", ".join(filter(None, words))
 
     def _agent(self, source: AgentStep | LLMInteraction | None) -> str:
-        """Name an agent, with its id where others have the name too."""
+        """Name an agent, with its id if other agents have the same name."""
         if source is None or not source.agent:
             return ""
         identity = f" ({source.agent_id})" if source.agent_id and source.agent in self._shared_names else ""
@@ -130,7 +130,10 @@ class Show:
                 yield from self._tool(call, indent=4)
 
     def _answer(self, response: LLMResponse, prompt: int | None = None, *, replayed: bool = False) -> Iterator[Entry]:
-        """Yield an answer; `prompt` are the tokens that went in. Of a step's own answer, they are as it states them."""
+        """Yield an answer.
+
+        `prompt` is the number of input tokens. For the answer of a step, it is the stated number.
+        """
         total = response.usage.input_tokens if prompt is None else prompt
         tokens = tokens_of({**asdict(response.usage), "total_input_tokens": total})
         yield Entry("tokens", f"{tokens}, when it was recorded" if tokens and replayed else tokens)
@@ -139,7 +142,7 @@ class Show:
         yield from self._beside(response)
 
     def _beside(self, response: LLMResponse, number: int = 0) -> Iterator[Entry]:
-        """Yield what an answer has in addition to its text: a refusal as it is, the rest by its kind."""
+        """Yield the contents of an answer besides its text: a refusal in full, the others by their kind."""
         held = [content for content in contents_of_answer(response, number) if content.kind not in _SHOWN_ELSEWHERE]
         for content in held:
             if content.kind == REFUSALS:
@@ -209,18 +212,18 @@ def _about(call: LLMInteraction) -> str:
 
 
 def _status_without_answer(response: LLMResponse) -> str:
-    """Say how far a response is that the provider makes in the background: "queued", "in_progress"."""
+    """Return the state of a response that the provider makes in the background: "queued", "in_progress"."""
     status = response.extra.get("status")
     return status if isinstance(status, str) and status != "completed" else ""
 
 
 def _embedded(call: LLMInteraction) -> Payload:
-    """Return what was embedded: OpenAI's and Ollama's names for it."""
+    """Return the embedded input, under the name that OpenAI or Ollama uses."""
     return next((call.parameters[name] for name in ("input", "prompt") if name in call.parameters), None)
 
 
 def _unread(call: LLMInteraction) -> str:
-    """Return an answer that is no JSON, such as the page of a proxy, which no reader understands."""
+    """Return an answer that is not JSON, such as the error page of a proxy."""
     response = call.response
     if call.api is None or response.content or response.tool_calls or response.choices:
         return ""

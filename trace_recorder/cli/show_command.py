@@ -30,13 +30,13 @@ Files = Annotated[
     list[Path] | None,
     typer.Argument(
         metavar="[PATH...]",
-        help=f"The .json or .jsonl of runs; of a directory, the newest run. {DEFAULT}",
+        help=f"The .json or .jsonl of runs. A directory stands for its newest run. {DEFAULT}",
         show_default=False,
     ),
 ]
-Step = Annotated[int | None, typer.Option("--step", metavar="NUMBER", help="Show one step only.")]
-AsDocument = Annotated[bool, typer.Option("--json", help="Print the document, with the full history, or the turns.")]
-Turns = Annotated[bool, typer.Option("--turns", help="Walk through it as ToolBrain's turns, with warnings.")]
+Step = Annotated[int | None, typer.Option("--step", metavar="NUMBER", help="Show only this step.")]
+AsDocument = Annotated[bool, typer.Option("--json", help="Print JSON: the document with full prompts, or the turns.")]
+Turns = Annotated[bool, typer.Option("--turns", help="Show the run as ToolBrain's turns, with warnings.")]
 Parser = Annotated[
     str | None,
     typer.Option(
@@ -47,7 +47,9 @@ Parser = Annotated[
     ),
 ]
 Errors = Annotated[bool, typer.Option("--errors", help="Show only the steps in which something failed.")]
-Raw = Annotated[bool, typer.Option("--raw", help="With --step: print its requests and responses as JSON, as sent.")]
+Raw = Annotated[
+    bool, typer.Option("--raw", help="With --step: print the step's requests and responses as JSON, as they were sent.")
+]
 
 
 def show(  # noqa: PLR0913, PLR0917 - one argument an option
@@ -62,9 +64,9 @@ def show(  # noqa: PLR0913, PLR0917 - one argument an option
 ) -> None:
     """Show runs, step by step.
 
-    Of each step: what was new to the model, what it said, and what its tools gave. With --turns, of each call how its
-    prompt ended, what was made of the answer, and a warning where something is odd: an error, no answer, code without
-    output. With --errors, only the steps with a failed call, attempt or tool, or an error.
+    Each step has the new messages of its prompt, the answer, and the results of its tools. With --turns, each call has
+    the end of its prompt, the parsed answer, and warnings: an error, no answer, code without output. With --errors,
+    only steps with an error or a failed call, attempt or tool are shown.
     """
     _check_turn_options(parser, step, turns=turns)
     _check_step_options(step, errors=errors, raw=raw, whole=turns or as_json)
@@ -99,24 +101,24 @@ def _refuse_damaged(file: Path, error: Exception) -> None:
     if isinstance(error, OSError | UnreadableError):
         raise error
     why = f"{type(error).__name__}: {error}"
-    raise UnreadableError(f"{file} is damaged, `trace-recorder validate` says where ({why})") from error
+    raise UnreadableError(f"{file} is damaged ({why}): `trace-recorder validate` lists the places") from error
 
 
 def _check_turn_options(parser: str | None, step: int | None, *, turns: bool) -> None:
     if turns and step is not None:
         raise typer.BadParameter("turns have no step numbers", param_hint="--step")
     if parser is not None and not turns:
-        raise typer.BadParameter("it goes with --turns", param_hint="--parser")
+        raise typer.BadParameter("it needs --turns", param_hint="--parser")
     check_names([] if parser is None else [parser], PARSERS, "--parser")
 
 
 def _check_step_options(step: int | None, *, errors: bool, raw: bool, whole: bool) -> None:
     if raw and step is None:
-        raise typer.BadParameter("it goes with --step", param_hint="--raw")
+        raise typer.BadParameter("it needs --step", param_hint="--raw")
     if errors and (raw or step is not None):
-        raise typer.BadParameter("it chooses the steps itself", param_hint="--errors")
+        raise typer.BadParameter("it selects the steps itself", param_hint="--errors")
     if errors and whole:
-        raise typer.BadParameter("it does not go with --turns or --json", param_hint="--errors")
+        raise typer.BadParameter("it cannot be combined with --turns or --json", param_hint="--errors")
 
 
 def _newest(directory: Path) -> Path:
@@ -154,7 +156,7 @@ def _print_run(trajectory: Trajectory, file: Path, *, full: bool, step: int | No
 
 
 def _parts_of_step(parts: Sequence[StepOrCall], step: int | None, file: Path) -> list[StepOrCall]:
-    """Return what a step consists of. Raises UnreadableError where there is none of that number."""
+    """Return the parts of a step. Raises UnreadableError if there is no step of that number."""
     numbers = dict.fromkeys(str(part.step_number) for part in parts if part.step_number is not None)
     if str(step) not in numbers:
         raise UnreadableError(f"{file} has no step {step}" + (f"; it has {', '.join(numbers)}" if numbers else ""))

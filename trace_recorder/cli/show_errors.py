@@ -1,4 +1,4 @@
-"""Which steps `show --errors` shows: those in which something failed, as a whole."""
+"""The steps that `show --errors` shows: whole steps in which something failed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ _FIRST_HTTP_ERROR = 400
 
 
 def parts_with_errors(parts: Sequence[StepOrCall]) -> list[StepOrCall]:
-    """Return the steps with a failed call, attempt or tool, or an error, each with its calls; and calls that failed."""
+    """Return the steps that have an error or a failed call, attempt or tool, with their calls.
+
+    Failed calls outside steps are included.
+    """
     failed = [part for part in parts if _has_error(part)]
     numbers = {str(part.step_number) for part in failed if part.step_number is not None}
     alone = {id(part) for part in failed}

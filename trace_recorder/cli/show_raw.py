@@ -1,6 +1,6 @@
-"""What `show --raw` prints: the requests and responses of a step as they went over the wire, secrets masked.
+"""The output of `show --raw`: the requests and responses of a step as they were sent, with masked secrets.
 
-Only the journal has them. Of a call with several attempts, they are those of the last one.
+Only the journal has them. If a call has several attempts, those of the last attempt are printed.
 """
 
 from __future__ import annotations
@@ -16,23 +16,27 @@ from trace_recorder.views.conversations.steps_and_calls import StepOrCall
 
 
 def raw_calls(trajectory: Trajectory, parts: Iterable[StepOrCall]) -> list[Payload]:
-    """Return what each call of these parts sent and received, in the order of the calls.
+    """Return the request and response of each call in these parts, in order.
 
-    Raises UnreadableError where that is not known.
+    Raises UnreadableError if they are unknown.
     """
     wanted = {part.call.interaction_id for part in parts if part.call is not None}
     calls = [one for one in trajectory.llm_interactions if one.interaction_id in wanted]
     if not calls:
-        raise UnreadableError("the step has no LLM call, so nothing went over the wire")
+        raise UnreadableError("the step has no LLM call, so nothing was sent")
     return [_raw_call(one) for one in calls]
 
 
 def _raw_call(call: LLMInteraction) -> Payload:
     source = call.source
     if not isinstance(source, CallRecords):
-        raise UnreadableError(f"{call.interaction_id}: only a run's journal has what went over the wire")
+        raise UnreadableError(
+            f"{call.interaction_id}: only a run's journal has the requests and responses as they were sent"
+        )
     if source.is_manual:
-        raise UnreadableError(f"{call.interaction_id} was recorded by hand: what went over the wire is not known")
+        raise UnreadableError(
+            f"{call.interaction_id} was recorded by hand: its request and response as sent are unknown"
+        )
     stream = call.raw_stream
     response = {"response": call.raw_response} if stream is None else {"stream": stream}
     status = call.attempts[-1].status if call.attempts else None

@@ -1,6 +1,6 @@
-"""A run as ToolBrain's turns, for people: what the model saw and said, the results, and warnings.
+"""A run as ToolBrain's turns, for people: prompts, answers, results, and warnings.
 
-It shows the turns that a reward function sees: those that `export --format toolbrain` writes, and replayed ones. Calls
+These are the turns that a reward function gets: those that `export --format toolbrain` writes, and replayed ones. Calls
 that are not turns, such as failed ones, are counted at the end.
 """
 
@@ -24,7 +24,7 @@ def turns_as_json(trajectory: Trajectory, parser: str) -> Payload:
 
 
 def lines(trajectory: Trajectory, parser: str, *, full: bool) -> Iterator[tuple[str, str]]:
-    """Yield the lines of each turn with their styles, not shortened where `full`."""
+    """Yield the lines of each turn with their styles. With `full`, no line is shortened."""
     turns, left_out = turns_one_by_one.with_report(trajectory, PARSERS[parser], include_replayed=True)
     for line in format_turns(turns, sys.maxsize) if full else format_turns(turns):
         yield line, "yellow" if line.startswith("WARNING") else "bold" if line.startswith("===") else ""

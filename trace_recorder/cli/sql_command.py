@@ -1,4 +1,4 @@
-"""The command `sql`: a query of DuckDB over the tables of runs, or of an export."""
+"""The command `sql`: runs a query of DuckDB on the tables of runs or of an export."""
 
 from __future__ import annotations
 
@@ -26,11 +26,13 @@ from trace_recorder.tables.parquet import Batches, batches_of
 from trace_recorder.tables.sql import is_export, load_duckdb, query_exports, query_runs
 from trace_recorder.values.messages import Payload
 
-Query = Annotated[str, typer.Argument(metavar="QUERY", help="SQL of DuckDB; its tables are in docs/tables.md.")]
+Query = Annotated[
+    str, typer.Argument(metavar="QUERY", help="A query in DuckDB's SQL. docs/tables.md lists the tables.")
+]
 _ROWS = 1000
-"""So many rows are fetched, and aligned, at a time."""
+"""How many rows are fetched and aligned at a time."""
 _MAX_CELL = 60
-"""Longer cells are cut, without --full."""
+"""Longer cells are cut, unless --full is given."""
 
 
 def sql(
@@ -38,8 +40,8 @@ def sql(
 ) -> None:
     """Query runs with SQL.
 
-    The tables are runs, calls, steps, tool_calls, messages, rewards and transcripts. Of a directory that `export
-    --format parquet` has written, the files are queried as they are. Otherwise the runs are read for each query.
+    The tables are runs, calls, steps, tool_calls, messages, rewards and transcripts. If `export --format parquet` has
+    written the directory, its files are queried directly. Otherwise the runs are read for each query.
 
     A run that cannot be read is reported and skipped; the exit code is then 1.
     """
@@ -63,7 +65,7 @@ def _result(query: str, paths: Sequence[Path], jobs: int | None, failed: list[in
     exports = [path for path in paths if is_export(path)]
     if exports:
         if len(exports) < len(paths):
-            raise UnreadableError(f"{exports[0]} has tables, and other paths have runs: query them apart")
+            raise UnreadableError(f"{exports[0]} has exported tables, and other paths have runs: query them separately")
         return query_exports(query, exports)
     runs = runs_of(paths)
 
@@ -76,7 +78,7 @@ def _result(query: str, paths: Sequence[Path], jobs: int | None, failed: list[in
 
 
 def rows_of_run(tables: tuple[TableName, ...], path: Path) -> Batches | UnreadableError:
-    """Return the rows of a run in some tables, or why it cannot be read. A process of its own may do it."""
+    """Return the rows of a run in some tables, or why it cannot be read. A separate process may do this."""
     return process_or_error(path, lambda: batches_of(read(path), tables), "read")
 
 
@@ -107,7 +109,7 @@ def _member_names(columns: Sequence[str]) -> list[str]:
 
 
 def _plain(value: Any) -> Payload:
-    """Return a value of SQL as JSON has it: a time in ISO 8601, a decimal as a number, NaN as null, others as text."""
+    """Return a value of SQL as JSON: a time in ISO 8601, a decimal as a number, NaN as null, others as text."""
     if isinstance(value, dict):
         return {_key(_plain(key)): _plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

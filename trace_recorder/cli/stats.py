@@ -22,9 +22,7 @@ def stats(
     engine: EngineName = DEFAULT_ENGINE,
     address: Address = None,
 ) -> None:
-    """Count over runs.
-
-    Calls, tokens, cache, cost, tools, failures, retries and time, and all of that model by model.
+    """Count over runs: calls, tokens, cache, cost, tools, failures, retries and time, in total and by model.
 
     A run that cannot be read is reported and skipped; the exit code is then 1.
     """

@@ -1,7 +1,7 @@
-"""What the command `stats` prints for people: a summary, and a table each of models, tools and rewards.
+"""The output of `stats` for people: a summary, and tables of models, tools and rewards.
 
-Where a line would be longer than the terminal is wide, the summary is wrapped, and models are columns: the figures of
-each below one another, so many models side by side as there is room for. In a pipe nothing is wrapped.
+If a line would be wider than the terminal, the summary is wrapped, and each model becomes a column of figures. As many
+columns as fit are side by side. In a pipe nothing is wrapped.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.views.cost import table_name
 
 LABEL_WIDTH = 8
-"""Of what a line of the summary is about; what follows is wrapped below itself."""
+"""The width of the label of a line in the summary. The rest of the line is wrapped next to it."""
 MIN_NAME = 12
-"""So many characters of a tool's or a reward's name are shown at least."""
+"""How many characters of a tool's or a reward's name are shown at least."""
 _GAP = 2
 
 Row = Sequence[str]
 
 
 def lines(figures: Mapping[str, Payload], width: int | None = None) -> Iterator[str]:
-    """Yield the figures as lines of text, none longer than `width` where names leave room for that."""
+    """Yield the figures as lines of text. No line is longer than `width`, unless names are too long."""
     for line in _summary(figures):
         yield from _wrapped(in_one_line(line), width)
     yield from _table(_model_rows(figures["models"]), width, side_by_side=True)
@@ -67,7 +67,7 @@ def _runs(runs: Mapping[str, Payload]) -> str:
 
 
 def _outcome(runs: Mapping[str, Payload]) -> str:
-    """Say how many of the judged runs were a success."""
+    """Describe how many of the judged runs succeeded."""
     if "accuracy" not in runs:
         return "none judged"
     judged = pluralize(runs["accuracy_runs"], "judged run")
@@ -96,7 +96,7 @@ def _model(row: Mapping[str, Payload]) -> Row:
 
 def _tool_rows(tools: Iterable[Mapping[str, Payload]]) -> list[Row]:
     names = ("calls", "failed", "unanswered", "outcome_unknown")
-    ran = [one for one in tools if one["calls"]]  # a tool that only was replayed has no figures
+    ran = [one for one in tools if one["calls"]]  # a tool that was only replayed has no figures
     rows = [[one["name"], *(number(one[name]) for name in names), seconds(one.get("mean_seconds"))] for one in ran]
     return [("tool", "calls", "failed", "no answer", "outcome unknown", "per call"), *rows]
 
@@ -136,7 +136,7 @@ def _cost(cost: Mapping[str, Payload]) -> str:
 
 
 def _amount(cost: Mapping[str, Payload]) -> str:
-    """Return a cost as one cell: an estimate has a tilde, and calls of unknown cost a question mark."""
+    """Return a cost as one cell. A tilde marks an estimate, a question mark calls of unknown cost."""
     amounts = [cost[name] for name in ("stated", "estimated") if name in cost]
     if not amounts:
         return "?"
@@ -144,7 +144,7 @@ def _amount(cost: Mapping[str, Payload]) -> str:
 
 
 def _table(rows: Sequence[Row], width: int | None, *, side_by_side: bool = False) -> Iterator[str]:
-    """Yield an empty line and the rows, aligned; nothing if there are only titles."""
+    """Yield an empty line and the aligned rows, or nothing if there are only titles."""
     cells = [[in_one_line(cell) for cell in row] for row in rows]
     if len(cells) == 1:
         return
@@ -158,7 +158,7 @@ def _table(rows: Sequence[Row], width: int | None, *, side_by_side: bool = False
 
 
 def _blocks(columns: Sequence[Row], width: int) -> Iterator[list[Row]]:
-    """Divide a table into tables of no more columns than there is room for, each with the titles, and at least one."""
+    """Divide a table into tables that fit. Each has the titles and at least one column."""
     titles = [row[0] for row in columns]
     room = width - max(map(len, titles))
     block: list[Row] = []

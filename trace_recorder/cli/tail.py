@@ -1,4 +1,4 @@
-"""The command `tail`: runs while they go on, step by step, as their agents record them."""
+"""The command `tail`: shows runs step by step, while their agents record them."""
 
 from __future__ import annotations
 
@@ -33,21 +33,25 @@ INTERVAL_SECONDS = 0.5
 Files = Annotated[
     list[Path] | None,
     typer.Argument(
-        metavar="[PATH...]", help=f"Runs; of a directory, the one written last. {DEFAULT}", show_default=False
+        metavar="[PATH...]",
+        help=f"Runs. A directory stands for the run that was written last. {DEFAULT}",
+        show_default=False,
     ),
 ]
 Last = Annotated[
     int,
-    typer.Option("-n", "--last", metavar="NUMBER", min=0, help="Of the steps that are there already, show so many."),
+    typer.Option(
+        "-n", "--last", metavar="NUMBER", min=0, help="How many of the steps that are already recorded are shown."
+    ),
 ]
 
 
 def tail(files: Files = None, last: Last = 3, full: Full = False) -> None:
     """Follow runs while their agents work.
 
-    Until all runs have ended, or Ctrl-C, each step is shown once its tools have returned. Below them a terminal shows
-    the calls that are open, for how long, with their text as it comes. Exits with 0 if the runs are
-    completed, 1 if one failed or was broken off, 130 after Ctrl-C.
+    Each step is shown when its tools have returned, until all runs have ended or Ctrl-C is pressed. On a terminal, the
+    open calls follow with their waiting time and the text so far. Exits with 0 if all runs are completed, 1 if a run
+    failed or was interrupted, 130 after Ctrl-C.
     """
     try:
         journals = dict.fromkeys(map(_journal, paths_or_default(files)))
@@ -65,7 +69,7 @@ def _journal(path: Path) -> Path:
     if not is_directory(path):
         journal = journal_path_for(path)
         if not journal.is_file():
-            raise UnreadableError(f"{path} has no journal that could be followed ({journal.name})")
+            raise UnreadableError(f"{path} has no journal ({journal.name}), so it cannot be followed")
         return journal
     found = [one for one in map(journal_path_for, find_runs([path])) if one.is_file()]
     if not found:
@@ -74,7 +78,10 @@ def _journal(path: Path) -> Path:
 
 
 def _follow(followers: Sequence[Follower], last: int, *, full: bool, wait: Callable[[], None]) -> list[Trajectory]:
-    """Show the steps of runs until all have ended, and return them. Of several, it is said which is shown."""
+    """Show the steps of runs until all have ended, and return the runs.
+
+    With several runs, each is named where it is shown.
+    """
     printer = _Printer(full=full, names=len(followers) > 1)
     runs = [_FollowedRun(follower, printer, last) for follower in followers]
     try:
@@ -89,7 +96,7 @@ def _follow(followers: Sequence[Follower], last: int, *, full: bool, wait: Calla
 
 
 class _Printer:
-    """Prints what is new in runs; with `names`, the name of a run wherever another one was printed before it."""
+    """Prints new steps of runs. With `names`, the name of a run is printed wherever another run was printed before."""
 
     def __init__(self, *, full: bool, names: bool) -> None:
         self.full = full
@@ -120,7 +127,7 @@ class _Printer:
 
 
 class _FollowedRun:
-    """One run: what of it was printed, and whether it goes on."""
+    """One run: its printed part, and whether it is still being recorded."""
 
     def __init__(self, follower: Follower, printer: _Printer, last: int) -> None:
         self._follower = follower
@@ -135,11 +142,11 @@ class _FollowedRun:
 
     @property
     def goes_on(self) -> bool:
-        """Whether more may be recorded."""
+        """Whether more records may follow."""
         return self.trajectory.status in {"running", "unknown"}
 
     def show_more(self) -> None:
-        """Print what was recorded since the last time."""
+        """Print the steps that were recorded since the last time."""
         if self.goes_on:
             self.trajectory = self._follower.read()
             self._print([*self._shown.settled(self.trajectory)])
@@ -164,7 +171,10 @@ class Follower:
         self._journal = GrowingJournal(path)
 
     def read(self) -> Trajectory:
-        """Return the run as far as it is on file. Raises OSError, and TrajectoryFormatError for what is no journal."""
+        """Return the run as far as it is on file.
+
+        Raises OSError, and TrajectoryFormatError if the file is not a journal.
+        """
         try:
             self._journal.read_more()
         except ReplacedError:
@@ -174,7 +184,7 @@ class Follower:
 
 
 class ShownSteps:
-    """Makes the entries of each step of a run that grows, once, when it is settled."""
+    """Makes the entries of each step of a growing run once, when the step is settled."""
 
     def __init__(self, trajectory: Trajectory, *, full: bool) -> None:
         self._chains = CallChains()
@@ -183,7 +193,7 @@ class ShownSteps:
         self._shown: set[Hashable] = set()
 
     def settled(self, trajectory: Trajectory) -> Iterator[list[Entry]]:
-        """Yield the steps that are settled now and were not before."""
+        """Yield the steps that were settled since the last time."""
         self._show.update(trajectory)
         parts = steps_and_calls(trajectory)
         has_ended = trajectory.status not in {"running", "unknown"}
@@ -211,7 +221,7 @@ def _key(part: StepOrCall) -> Hashable:
 
 
 def _is_settled(part: StepOrCall, *, is_last: bool) -> bool:
-    """Whether nothing more is expected of a step: its call is over, and its tools returned or another step began."""
+    """Whether a step is settled: its call has ended, and its tools have returned or another step has begun."""
     call = part.call
     has_answer = call is not None and call.answered and call.complete and not goes_on(call.response)
     if call is not None and not (has_answer or call.error or call.ended_by):

@@ -1,6 +1,6 @@
-"""The calls and tools that a run waits for: open calls with the text that has come, and tools that have not returned.
+"""The calls and tools that a run waits for: open calls with their text so far, and tools that have not returned.
 
-`tail` draws these lines below the steps on a terminal, draws them again as time goes on, and removes them at the end.
+On a terminal, `tail` draws these lines below the steps, redraws them as time passes, and removes them at the end.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from trace_recorder.values.messages import LLMResponse
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall
 
 MAX_TEXT_LINES = 8
-"""How many lines of a text are shown, the last ones."""
+"""How many of the last lines of a text are shown."""
 
 
 def waiting_for(part: StepOrCall, now: str) -> Iterator[Text]:
-    """Yield the lines for a step or a call that is not over: how long it has waited, and the text that has come."""
+    """Yield the lines for an open step or call: its waiting time, and its text so far."""
     call = part.call
     if call is None or (call.answered and call.complete):
         returned = {result.call_id for result in part.tool_results}
@@ -44,7 +44,7 @@ def waiting_for(part: StepOrCall, now: str) -> Iterator[Text]:
 
 
 def _line(what: str, since: str | None, now: str, spent: float = 0.0) -> Text:
-    """Return a line with the awaited call or tools, and how long they took. `spent` seconds were before that."""
+    """Return a line with the awaited call or tools and their duration, without the `spent` seconds before."""
     elapsed = seconds_between(since, now)
     whole = max(0, round((elapsed or 0.0) - spent))
     duration = f"{whole} s" if whole < 60 else seconds(whole)
@@ -56,7 +56,7 @@ def _arguments(response: LLMResponse) -> str:
 
 
 class WaitingArea:
-    """The lines at the end of a terminal that are drawn again and again. A pipe gets no such lines."""
+    """The lines at the end of a terminal that are redrawn. A pipe gets no such lines."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

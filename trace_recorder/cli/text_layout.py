@@ -22,12 +22,12 @@ from trace_recorder.views.content import plain_text
 
 MAX_LINES = 12
 MAX_CHARACTERS = 1000
-"""A longer text is shortened, unless everything is asked for."""
+"""A longer text is shortened, unless the full text is requested."""
 MAX_STRING = 200
 """The longest string that is shown whole inside a JSON value."""
 
 _LINES_AT_ONCE = 100
-"""So many lines are printed together on a terminal: each print has a cost of its own."""
+"""How many lines are printed together on a terminal, because each print has a fixed cost."""
 _LABEL_WIDTH = 11
 _MIN_WIDTH = 20
 _CONTROL_CHARACTERS = re.compile(
@@ -41,7 +41,7 @@ def escape_control_characters(text: str) -> str:
 
 
 def escape_json_text(text: str) -> str:
-    """Escape the same characters in JSON text, where they can only be in strings, as JSON does."""
+    """Escape the same characters in JSON text, in JSON's form. They occur only in strings there."""
     return _CONTROL_CHARACTERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
@@ -51,7 +51,7 @@ def in_one_line(text: str) -> str:
 
 
 def shorten(text: str) -> str:
-    """Shorten a long text, and say how much of it is not shown."""
+    """Shorten a long text, and append the number of characters that are not shown."""
     kept = "\n".join(text.split("\n", MAX_LINES)[:MAX_LINES])[:MAX_CHARACTERS]
     return _cut(text, len(kept), "\n" if "\n" in kept else "")
 
@@ -62,7 +62,7 @@ def _cut(text: str, size: int, between: str = "") -> str:
 
 
 def compact(value: Payload, *, full: bool) -> str:
-    """Write a JSON value on one line, long strings in it shortened."""
+    """Write a JSON value on one line, with long strings shortened."""
     return json.dumps(value if full else _with_short_strings(value), ensure_ascii=False)
 
 
@@ -71,7 +71,7 @@ def _with_short_strings(value: Payload) -> Payload:
 
 
 def text_of(value: Payload, *, full: bool = True) -> str:
-    """Return any value as text: a text as it is, a list as its elements, anything else as JSON."""
+    """Return any value as text: a text unchanged, a list as its elements, anything else as JSON."""
     return plain_text.text_of(value, partial(compact, full=full))
 
 
@@ -81,7 +81,7 @@ def number(value: Payload) -> str:
 
 
 def rounded_number(value: Payload) -> str:
-    """Write a count in at most six characters: 9,999, 12.3k, 1.25M; anything but a number as text."""
+    """Write a count in at most six characters: 9,999, 12.3k, 1.25M. Anything but a number is written as text."""
     if not isinstance(value, int | float) or abs(value) < 10_000:
         return number(value)
     for unit, size in (("k", 1e3), ("M", 1e6), ("G", 1e9)):
@@ -91,7 +91,7 @@ def rounded_number(value: Payload) -> str:
 
 
 def seconds(value: Payload) -> str:
-    """Write a duration: 25 ms, 2.50 s, 12.3 s, 2 min 05 s, 1 h 02 min; anything but a number as it is."""
+    """Write a duration: 25 ms, 2.50 s, 12.3 s, 2 min 05 s, 1 h 02 min. Anything but a number is written as text."""
     if not isinstance(value, int | float):
         return text_of(value)
     if value < 0.9995:
@@ -103,7 +103,7 @@ def seconds(value: Payload) -> str:
 
 
 def local_time(timestamp: Payload, form: str = "%Y-%m-%d %H:%M:%S %z") -> str:
-    """Write a time in the local time zone; one that is not ISO 8601 as it is."""
+    """Write a time in the local time zone. A text that is not ISO 8601 is unchanged."""
     try:
         return datetime.fromisoformat(timestamp).astimezone().strftime(form)
     except (ValueError, TypeError):
@@ -141,7 +141,7 @@ class EntryWriter:
         self._begun = False
 
     def write(self, entries: Iterable[Entry]) -> None:
-        """Write entries, after an empty line where others came before."""
+        """Write entries, after an empty line if entries were written before."""
         if self._begun:
             self._console.print()
         self._begun = True

@@ -1,4 +1,4 @@
-"""A command as typer makes it, with two differences: its help has our metavars only, and `--` begins another program.
+"""A command of typer with two differences: its help shows only our metavars, and `--` begins another program.
 
 typer's own help adds the types of Python (`<list[Path]>`), and brackets that depend on its version. The metavars of the
 arguments are written out where these are declared, such as `[PATH...]`.
@@ -11,7 +11,7 @@ from typing import Any
 from typer.core import TyperCommand
 
 ClickObject = Any
-"""A context, a formatter or a parameter: of click, or of the copy of click that typer has by now."""
+"""A context, a formatter or a parameter, of click or of the copy of click inside newer versions of typer."""
 COMMAND_PARAMETER = "command"
 """The parameter of a command that takes the words of another program."""
 
@@ -36,7 +36,7 @@ class RecorderCommand(TyperCommand):
                     formatter.write_dl(records)
 
     def parse_args(self, ctx: ClickObject, args: list[str]) -> list[str]:
-        """Keep the words after `--` for the other program. So the run before `--` may be left out."""
+        """Keep the words after `--` for the other program. So the run before `--` may be omitted."""
         takes_run = {"run", COMMAND_PARAMETER} <= {param.name for param in self.params}
         if not takes_run or "--" not in args or ctx.resilient_parsing:
             return super().parse_args(ctx, args)

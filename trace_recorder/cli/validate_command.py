@@ -19,8 +19,8 @@ def validate_(
 ) -> None:
     """Check that files are complete and consistent.
 
-    Checks each record, each request and stream after putting it together again, and the document of the journal. Exits
-    with 1 if there is an error.
+    Checks each record, each restored request and stream, and the document against the journal. Exits with 1 if there is
+    an error.
     """
     from trace_recorder.cli import validation_report as checking  # noqa: PLC0415 - it imports pydantic, which the others do without
 

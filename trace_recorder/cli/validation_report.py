@@ -1,7 +1,6 @@
-"""What validation found, for people and for machines.
+"""The findings of validation, for people and for machines.
 
-This is the one module of the command line that imports pydantic, by way of `validate.py`: it is imported when its
-command is called.
+Only this module of the command line imports pydantic, through `validate.py`. It is imported when its command is called.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from trace_recorder.values.messages import Payload
 
 
 def report(file: Path) -> Report:
-    """Validate a file. That it cannot be read, cannot be checked, or is of another tool is a finding too."""
+    """Validate a file. If it cannot be read, cannot be checked, or is of another tool, that is a finding too."""
 
     def failed(error: Exception) -> Report:
         why = error.strerror if isinstance(error, OSError) else f"it cannot be checked: {type(error).__name__}: {error}"
@@ -37,11 +36,11 @@ def _report_of_copy(file: Path, url: str) -> Report:
 
 
 def _or_of_another_tool(report: Report) -> Report:
-    """Return a report that names the format of another tool's file, in place of everything that is wrong with it."""
+    """Return a report that names the format of another tool's file, instead of all its deviations from ours."""
     format_name = None if report.ok or report.records else foreign_format(report.path)
     if format_name is None:
         return report
-    what = f"it is no run of this package: it looks like {format_name}, which `trace-recorder import` reads"
+    what = f"it is not a run of this package: it looks like {format_name}, which `trace-recorder import` reads"
     return Report(report.path, (Finding("error", "file", what),))
 
 

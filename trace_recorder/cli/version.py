@@ -1,4 +1,4 @@
-"""What `--version` prints, which needs nothing that is slow to import."""
+"""The output of `--version`. It imports nothing slow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `view`: runs in the browser, served on this machine, or one run as one self-contained file."""
+"""The command `view`: serves runs to the browser on this machine, or writes one run as a self-contained file."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ Places = Annotated[
     list[Path] | None,
     typer.Argument(
         metavar="[PATH...]",
-        help=f"A directory, or runs of one; with -o one run, or two. {DEFAULT}",
+        help=f"A directory, or runs in one directory. With -o, one run or two. {DEFAULT}",
         show_default=False,
     ),
 ]
 Output = Annotated[
     Path | None,
-    typer.Option("-o", "--output", metavar="FILE", help="Write one self-contained file, and serve nothing."),
+    typer.Option("-o", "--output", metavar="FILE", help="Write a self-contained HTML file instead of serving."),
 ]
 Force = Annotated[bool, typer.Option("--force", help="With -o, replace a file that exists.")]
 Port = Annotated[
     int | None, typer.Option("--port", metavar="NUMBER", min=0, max=65535, help="The port; 0 is any free one.")
 ]
-NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Print the address, and open no browser.")]
-ReadOnly = Annotated[bool, typer.Option("--read-only", help="Let nothing be added to a run.")]
+NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Print the address, but do not open a browser.")]
+ReadOnly = Annotated[bool, typer.Option("--read-only", help="Do not allow adding anything to a run.")]
 
 
 def view(
@@ -61,9 +61,9 @@ def view(
 ) -> None:
     """Look at runs in the browser.
 
-    Serves a directory, or files of one, on 127.0.0.1 until Ctrl-C; runs that are still going on are followed. With -o,
-    one run, of a directory the newest, is written as one HTML file, which works from disk and offline; or two runs side
-    by side.
+    Serves a directory, or files in it, on 127.0.0.1 until Ctrl-C, and follows runs that are still being recorded. With
+    -o, writes one run, or two side by side, as one HTML file that works offline. A directory then stands for its newest
+    run.
     """
     places = paths_or_default(places)
     if output is not None:
@@ -72,7 +72,10 @@ def view(
     if missing := [place for place in places if not place.exists()]:
         fail(f"{missing[0]}: No such file or directory")
     if any(find_spec(name) is None for name in ("starlette", "uvicorn")):
-        fail("view needs starlette and uvicorn: pip install 'trace-recorder[view]'. With -o, it writes a file without.")
+        fail(
+            "view needs starlette and uvicorn: pip install 'trace-recorder[view]'. "
+            "With -o, it writes a file and needs neither."
+        )
     try:
         runs = RunList(*places)
     except ValueError as error:
@@ -131,12 +134,12 @@ def _listening(port: int | None) -> socket.socket:
 
 
 def _run(app: ASGIApp, listener: socket.socket) -> None:
-    """Serve until Ctrl-C. Runs are large and stay in memory, where frequent garbage collection finds little."""
+    """Serve until Ctrl-C. Runs stay in memory, so frequent garbage collections would cost time and free little."""
     import uvicorn  # noqa: PLC0415 - it needs the extra
 
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
-    threading.Thread(target=table, daemon=True).start()  # the prices, so that the first run need not wait for them
+    threading.Thread(target=table, daemon=True).start()  # load the prices, so that the first run does not wait for them
 
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, server_header=False, lifespan="off", timeout_graceful_shutdown=1

@@ -253,7 +253,7 @@ def _unbound(args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str
 
 
 def _wrapped(tool: _ToolFunction, function: Callable[..., Any]) -> Callable[..., object]:
-    called = function if inspect.isroutine(function) else getattr(type(function), "__call__", function)  # noqa: B004 - it is the method that is wanted
+    called = function if inspect.isroutine(function) else getattr(type(function), "__call__", function)  # noqa: B004 - the method itself is needed
     if inspect.isasyncgenfunction(function) or inspect.isasyncgenfunction(called):
         return _async_generator(tool, function)
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called):

@@ -1,8 +1,8 @@
-"""What calls cost: the provider's own bill where there is one, else an estimate from a table of prices, else unknown.
+"""What calls cost: the cost that the provider states, else an estimate from a table of prices, else unknown.
 
-The table is that of `genai-prices` (the extra `prices`), which is imported when a price is asked for. A figure from it
-is marked as an estimate. A model is looked up under the provider that served it and under no other: the same weights
-cost different things at different places, and nothing on one's own machine. An unknown cost never counts as 0.
+The table is that of `genai-prices` (the extra `prices`), which is imported with the first request for a price. A figure
+from it is marked as an estimate. A model is looked up only under the provider that served it, because the same weights
+have different prices at different providers, and none on the user's machine. An unknown cost never counts as 0.
 """
 
 from __future__ import annotations
@@ -20,21 +20,22 @@ from trace_recorder.views.cost_table import PriceTable
 
 CURRENCY = "USD"
 Price = Callable[[str, str, Counts, datetime | None], float | None]
-"""Prices tokens: of a provider and a model, at a time; None where it knows no price."""
+"""Returns the price of tokens of a provider's model at a time, or None if it knows no price."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one call cost, in US dollars; `estimated` is whether a table says so, and not the provider."""
+    """The cost of one call in US dollars. `estimated` is True if it is from a table and not from the provider."""
 
     amount: float
     estimated: bool
 
 
 def cost_of(call: LLMInteraction, price: Price | None = None, counts: Counts | None = None) -> Cost | None:
-    """Return what a call cost; None where that is unknown. `price` replaces the table of genai-prices.
+    """Return what a call cost, or None if that is unknown.
 
-    `counts` are its tokens, as `counts_of` gives them, where a caller has them already.
+    `price` replaces the table of genai-prices. `counts` are the call's tokens from `counts_of`, if the caller has them
+    already.
     """
     usage = call.response.usage
     if usage.cost is not None:
@@ -45,9 +46,9 @@ def cost_of(call: LLMInteraction, price: Price | None = None, counts: Counts | N
 
 
 def _estimate(call: LLMInteraction, counts: Counts, price: Price | None) -> float | None:
-    """Look up the model that answered, or else the one that was asked for."""
+    """Look up the model that answered, or else the requested one."""
     provider, answered = call.provider, call.response.model
-    if price is None or not isinstance(provider, str) or not provider:  # a file may have any JSON
+    if price is None or not isinstance(provider, str) or not provider:  # a file may have any JSON here
         return None
     time = _time(call)
     for model in (answered, call.model if call.model != answered else None):
@@ -58,7 +59,7 @@ def _estimate(call: LLMInteraction, counts: Counts, price: Price | None) -> floa
 
 @cache
 def table() -> Price | None:
-    """The prices of genai-prices; None where the extra `prices` is not installed."""
+    """Return the prices of genai-prices, or None if the extra `prices` is not installed."""
     try:
         return PriceTable()
     except ImportError:
@@ -67,7 +68,7 @@ def table() -> Price | None:
 
 @cache
 def table_name() -> str | None:
-    """Return the name and version of the table, to be shown with an estimate."""
+    """Return the name and version of the table, which is shown with an estimate."""
     return f"genai-prices {version('genai-prices')}" if table() is not None else None
 
 
@@ -81,7 +82,7 @@ def _time(call: LLMInteraction) -> datetime | None:
 
 @dataclass(slots=True)
 class Costs:
-    """What several calls cost, what was stated apart from what is estimated. `unknown` counts calls."""
+    """The costs of several calls: stated costs, estimated costs, and the number of calls with an unknown cost."""
 
     stated: float = 0.0
     estimated: float = 0.0
@@ -91,7 +92,7 @@ class Costs:
     _price: Price | None = field(default=None, repr=False)
 
     def add(self, cost: Cost | None) -> None:
-        """Add what a call cost, as `cost_of` gives it."""
+        """Add the cost of a call, as `cost_of` returns it."""
         if cost is None:
             self.unknown_calls += 1
         elif cost.estimated:
@@ -100,11 +101,11 @@ class Costs:
             self.stated, self.stated_calls = self.stated + cost.amount, self.stated_calls + 1
 
     def merge(self, other: Costs) -> None:
-        """Take the sums of others."""
+        """Add the sums of other calls."""
         self.add_sums(*other.sums())
 
     def sums(self) -> tuple[float, float, int, int, int]:
-        """Return the stated and the estimated costs, and the calls whose cost is stated, estimated, and unknown."""
+        """Return the stated and the estimated costs, and the numbers of calls with each kind of cost."""
         return self.stated, self.estimated, self.stated_calls, self.estimated_calls, self.unknown_calls
 
     def add_sums(self, stated: float, estimated: float, stated_calls: int, estimated_calls: int, unknown: int) -> None:

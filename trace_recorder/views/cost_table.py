@@ -1,8 +1,8 @@
-"""The table of prices of `genai-prices` (the extra `prices`), asked once for what calls of one model share.
+"""The table of prices of `genai-prices` (the extra `prices`), with the rates of each model looked up once.
 
-The package works out each price from its units and their overlaps, which takes longer than to read the call. Where the
-prices of a model do not depend on how many tokens a call has, a price is the sum of its tokens, each kind at a rate:
-these rates are what the package answers for a million tokens of each kind. Otherwise it is asked for each call.
+The package computes each price from units and their overlaps, which takes longer than reading the call. If the prices
+of a model do not depend on the number of tokens, a price is a sum over kinds of tokens, each at a fixed rate. These
+rates are the package's prices for a million tokens of each kind. Otherwise the package is asked for each call.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.token_counts import Counts
 
 MAX_MODELS = 1024
-"""What is known of so many models, and of so many prices, is kept."""
+"""The number of models, and of prices, that are kept."""
 MAX_TOKENS = 10**12
-"""With more tokens than these a price would not be exact."""
+"""With more tokens than this, a price would not be exact."""
 _NAMES_THERE = {"xai": "x-ai", "moonshot": "moonshotai", "voyage": "voyageai", "bedrock": "aws"}
-"""The names of providers in genai-prices, where they differ from ours."""
+"""Providers that have another name in genai-prices."""
 _MILLION = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class _Rates:
-    """The price of a call, and of a million tokens of each kind; `prompt` is for those that are not cached."""
+    """The price of a call, and of a million tokens of each kind. `prompt` is the rate of tokens that are not cached."""
 
     call: Decimal
     prompt: Decimal
@@ -35,14 +35,14 @@ class _Rates:
     cache_write: Decimal
 
     def price(self, prompt: int, completion: int, cache_read: int, cache_write: int) -> Decimal:
-        """Return the price of a call with so many tokens of each kind."""
+        """Return the price of a call with these numbers of tokens."""
         tokens = prompt * self.prompt + completion * self.completion
         tokens += cache_read * self.cache_read + cache_write * self.cache_write
         return self.call + tokens / _MILLION
 
 
 class PriceTable:
-    """Prices tokens as `cost.Price` says. Raises ImportError where genai-prices is not installed."""
+    """Prices tokens, as `cost.Price` defines it. Raises ImportError if genai-prices is not installed."""
 
     def __init__(self) -> None:
         self._prices: Payload = import_module("genai_prices")
@@ -52,7 +52,7 @@ class PriceTable:
         self._rates: dict[int, tuple[Payload, _Rates | None]] = {}
 
     def __call__(self, provider: str, model: str, counts: Counts, time: datetime | None) -> float | None:
-        """Return the price in US dollars; None where the provider, the model or the counts are not known there."""
+        """Return the price in US dollars, or None if the table cannot price this provider, model or count."""
         if counts.prompt is None or counts.completion is None:
             return None
         kinds_of_tokens = counts.prompt, counts.completion, counts.cache_read, counts.cache_write
@@ -62,12 +62,18 @@ class PriceTable:
             rates = self._rates_of(provider, model, time or datetime.now(tz=UTC))
             if rates is None or min(kinds) < 0 or max(kinds) > MAX_TOKENS:
                 return float(self._ask(provider, model, kinds_of_tokens, time).total_price)
-        except (LookupError, ValueError):  # no such provider or model, or counts that are none or contradict
+        except (
+            LookupError,
+            ValueError,
+        ):  # an unknown provider or model, or counts that are missing or contradict each other
             return None
         return float(rates.price(*kinds))
 
     def _rates_of(self, provider: str, model: str, time: datetime) -> _Rates | None:
-        """Return the rates of a model at a time; None where it has none. Raises LookupError for an unknown model."""
+        """Return the rates of a model at a time, or None if it has no fixed rates.
+
+        Raises LookupError for an unknown model.
+        """
         self._forget_other_prices()
         key = provider, model
         if key not in self._models:
@@ -81,7 +87,7 @@ class PriceTable:
         return self._rates[id(prices)][1]
 
     def _forget_other_prices(self) -> None:
-        """Forget what is known, where the package has other prices now, or there is too much of it."""
+        """Forget the kept rates if the package has new prices, or if there are too many."""
         snapshot = self._snapshot_now()
         if snapshot is not self._snapshot or max(len(self._models), len(self._rates)) >= MAX_MODELS:
             self._snapshot = snapshot
@@ -95,7 +101,7 @@ class PriceTable:
             return None
 
     def _worked_out(self, provider: str, model: str, prices: Payload, time: datetime) -> _Rates | None:
-        """Ask for the rates of prices; None where they depend on the number of tokens."""
+        """Ask for the rates of prices. Returns None if they depend on the number of tokens."""
         if not all(isinstance(price, Decimal | None) for price in vars(prices).values()):
             return None
         of_call = self._ask(provider, model, (0, 0, None, None), time).total_price

@@ -1,4 +1,7 @@
-"""A format that runs are exported to: one record with all that is known of it, in the module that writes it."""
+"""The record of an export format, `ExportFormat`: all that the package knows of one format.
+
+Each format's module has one.
+"""
 
 from __future__ import annotations
 
@@ -19,19 +22,22 @@ Option = Literal["include_incomplete", "content", "new_messages"]
 Piece = tuple[str, Payload]
 """The name of a file with its content, a row without a name, or the name of a table with the rows of a run."""
 ReportingView = Callable[..., tuple[Payload, Counter[str]]]
-"""A view that also returns what it left out: for an iterator, that is complete when the iterator ends."""
+"""A view that also returns a count of what it left out.
+
+For an iterator, the count is complete when the iterator ends.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class OutputPlace:
-    """Where a run is exported to: the name of its file, without a suffix, and the directory, where images may go."""
+    """The place of an exported run: the name of its file without a suffix, and the directory for its images."""
 
     name: str
     directory: Path = Path()
 
 
 def conversation_file(name: str, number: int) -> str:
-    """Return the file of a run's conversation, counted from 0, where each has one."""
+    """Return the name of the file of the run's conversation with this number, counted from 0."""
     return f"{name}.conversation-{number + 1}.jsonl" if number else f"{name}.jsonl"
 
 
@@ -67,38 +73,38 @@ _PIECES: Mapping[Kind, Callable[[Any, OutputPlace], Iterator[Piece]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportFormat:
-    """A format that runs are exported to."""
+    """All that the package knows of one export format."""
 
     name: str
-    """How `export --format` calls it."""
+    """The name for `export --format`."""
     kind: Kind
-    """The output for a run: rows of one file for all runs, a document, sessions (files of lines), or rows of tables."""
+    """What a run becomes: rows in one file for all runs, a document, sessions (files of lines), or rows of tables."""
     view: View[..., Any]
-    """Makes it of a run."""
+    """Converts a run."""
     arguments: Callable[[Trajectory, OutputPlace], tuple[Any, ...]] = lambda trajectory, _: (trajectory,)
     """Returns the arguments of the view."""
     pieces: Callable[[Any, OutputPlace], Iterator[Piece]] | None = None
-    """Yields the files or rows of what the view made; None if they are those of its kind."""
+    """Yields the files or rows of a converted run, or None for the usual ones of its kind."""
     forms: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The forms that `--form` chooses from, each with the arguments of the view that make it."""
     options: frozenset[Option] = frozenset()
-    """Those of the command's options that are arguments of the view."""
+    """The options of the command that are arguments of the view."""
     begins_with_metadata: bool = False
-    """Whether the metadata of a dataset are the first row; otherwise they are a file of their own."""
+    """Whether the metadata of a dataset are the first row. Otherwise they are a separate file."""
     numbers_runs: bool = False
-    """Whether each row has the number of its run among all, as `index`."""
+    """Whether each row has the number of its run, as `index`."""
 
     @property
     def suffix(self) -> str:
-        """The suffix of the file that a run becomes."""
+        """The suffix of a run's file."""
         return ".json" if self.kind == "documents" else ".jsonl"
 
     def with_options(self, form: str | None = None, **options: bool) -> ReportingView:
         """Return the view in one of its forms. Raises ValueError if the format has no such form or option."""
         if options.get("include_incomplete") and "include_incomplete" not in self.options:
-            raise ValueError("this format leaves no answer out: --include-incomplete is for openai and trl")
+            raise ValueError("this format keeps all answers: --include-incomplete is for openai and trl")
         if form is not None and form not in self.forms:
-            said = f"its forms are {', '.join(self.forms)}" if self.forms else "it has one form only"
+            said = f"its forms are {', '.join(self.forms)}" if self.forms else "it has only one form"
             raise ValueError(f"this format has no form {form!r}: {said}")
         arguments = self.forms[form] if form is not None else {}
         given = {name: value for name, value in options.items() if name in self.options}
@@ -107,7 +113,10 @@ class ExportFormat:
     def outputs(
         self, view: ReportingView, trajectory: Trajectory, place: OutputPlace
     ) -> tuple[Iterator[Piece], Counter[str]]:
-        """Return what a run becomes, and what is left out of it. That is known when the pieces have been read."""
+        """Return the pieces of a converted run, and the count of what was left out.
+
+        The count is complete when all pieces have been read.
+        """
         made, left_out = view(*self.arguments(trajectory, place))
         return (self.pieces or _PIECES[self.kind])(made, place), left_out
 

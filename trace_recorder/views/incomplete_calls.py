@@ -1,4 +1,4 @@
-"""Why a call is not complete, in words for people: the same in the command line and in the viewer."""
+"""Why a call is not complete, in words that the command line and the viewer share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from trace_recorder.values.llm_interaction import LLMInteraction
 
 
 def incomplete_reason(call: LLMInteraction, *, is_running: bool) -> str | None:
-    """Return why a call is not complete; None if it is, or if its error says why. `is_running` is its run's state."""
+    """Return why a call is not complete, or None if it is complete or its error says why.
+
+    `is_running` is the state of its run.
+    """
     if call.complete or (call.error and not call.ended_by):
         return None
     if call.ended_by:

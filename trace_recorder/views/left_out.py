@@ -1,9 +1,9 @@
-"""Counts what formats have no place for, under the descriptions that `export` prints.
+"""Counts the contents that formats have no place for, under the descriptions that `export` prints.
 
 Each format states which contents of messages it supports, by the kind of message (`FormatSupport`). Everything else in
-a run is counted by its kind, also a kind that is in no table. What a format has in its free metadata alone is counted
-too, since none of its readers looks there. What no run can put into a format, such as the bytes of a request, is not
-counted: the page of the format in `docs/views/` lists it.
+a run is counted by its kind, including kinds that no table lists. Contents that a format holds only in free metadata
+count too, because its readers do not look there. Facts that no run can put into a format, such as the bytes of a
+request, are not counted. The page of the format in `docs/views/` lists them.
 """
 
 from __future__ import annotations
@@ -56,19 +56,22 @@ class ContentSupport:
 MAX_STRING = 2000
 """Longer strings are cut in parts that are neither text nor image."""
 FormatSupport = Mapping[Side, ContentSupport]
-"""What a format supports in each kind of message; in one that is not named, texts and tool calls alone."""
+"""What a format supports in each kind of message. In any other kind it supports only texts and tool calls."""
 _TEXT_ONLY = ContentSupport()
 
 
 def count_unsupported_contents(turns: Iterable[Turn], left_out: LeftOut, statement: FormatSupport) -> None:
-    """Report the contents of a run's messages that a format has no place for, each once."""
+    """Count the contents of a run's messages for which a format has no place, each once."""
     for side, content in _contents(turns):
         if not statement.get(side, _TEXT_ONLY).supports(content):
             left_out.add(f"{content.kind} in {side}")
 
 
 def _contents(turns: Iterable[Turn]) -> Iterator[tuple[Side, Content]]:
-    """Yield the contents of a run's messages and answers; what a changed history or another attempt repeats, once."""
+    """Yield the contents of a run's messages and answers.
+
+    Contents that a changed history or another attempt repeats come once.
+    """
     seen: set[bytes] = set()
     followed: set[Turn | None] = set()
     for turn in turns:
@@ -83,14 +86,14 @@ def _contents(turns: Iterable[Turn]) -> Iterator[tuple[Side, Content]]:
 
 
 def other_part_as_text(part: Part, left_out: LeftOut) -> dict[str, Payload]:
-    """Return a part that is neither text nor image as a text, its JSON; long strings in it are cut and counted."""
+    """Return the JSON of a part that is neither text nor image. Long strings in it are cut and counted."""
     text, cut = described(part, MAX_STRING)
     left_out.add("long strings in parts that are neither text nor image", cut)
     return {"type": "text", "text": text}
 
 
 def count_changed_histories(turns: Iterable[Turn], left_out: LeftOut, *relations: Relation) -> None:
-    """Report the calls with these relations to an earlier one, in a format that has each message once."""
+    """Count the calls with these relations to an earlier call, for a format that has each message once."""
     left_out.add(CHANGED, sum(turn.relation in relations and turn.previous is not None for turn in turns))
 
 
@@ -106,13 +109,13 @@ def _digest(side: Side, content: Content) -> bytes:
 
 
 def count(trajectory: Trajectory, left_out: LeftOut, *what: str) -> None:
-    """Report how much a run has of what a format leaves out, each by its description here."""
+    """Count what a run has of the things that a format leaves out, each under its description."""
     for words in what:
         left_out.add(words, _COUNTS[words](trajectory))
 
 
 def count_all_but(trajectory: Trajectory, left_out: LeftOut, *held: str) -> None:
-    """Report how much a run has of everything that is counted here, without what a format holds."""
+    """Count everything that this module counts, except for what a format holds."""
     count(trajectory, left_out, *(words for words in _COUNTS if words not in held))
 
 
@@ -120,13 +123,13 @@ REPLAYED = "calls that were not made: a replay or a fork gave their answers"
 SIDE_CALLS = "side calls, such as for a title: no tools were offered, and no call continues them"
 UNANSWERED = "calls that failed, are in flight, or whose prompt is damaged"
 CHANGED = "calls that saw a history that the agent had changed, shown as it was first"
-ARGUMENTS = "arguments that are no object, written as `input`"
+ARGUMENTS = "arguments that are not an object, written as `input`"
 CHOICES = "further choices of an answer"
 EMBEDDINGS = "embeddings"
 ATTEMPTS = "failed attempts"
 SAMPLED = "calls with token ids or log-probabilities"
 STEP_NOTES = "reflections, errors and summaries of steps"
-UNREQUESTED_TOOLS = "tools that ran though no model asked for them"
+UNREQUESTED_TOOLS = "tools that ran although no model called them"
 REWARDS, ANNOTATIONS, GAPS = "rewards", "annotations", "gaps"
 
 

@@ -1,8 +1,8 @@
 """Agent traces for the Hugging Face Hub, as sessions of Pi, version 3 (https://pi.dev/docs/latest/session-format).
 
-Each conversation is one session, which is one file: a header line, a line with the tools, and a line for each message,
-each the child of the one before. `datasets` recognises such a file by its structure and makes a row of it. Pi counts
-tokens as Anthropic does: its input does not include the cached ones.
+Each conversation is one session in one file: a header line, a line with the tools, and a line for each message. Each
+line is the child of the line before. `datasets` recognises such a file by its structure and makes a row of it. Pi
+counts tokens as Anthropic does: its input does not include the cached ones.
 """
 
 from __future__ import annotations
@@ -53,12 +53,15 @@ _SUPPORTED: FormatSupport = {
 }
 """Parts that are neither text nor an included image are written as text."""
 _STOPPED: dict[Ending | None, str] = {"length": "length", "tools": "toolUse", "filter": "error", "failed": "error"}
-"""Pi's name for why a model stopped, where that is not "stop". The provider's own is in `finishReason`."""
+"""Pi's finish reasons other than "stop". The provider's own word is in `finishReason`."""
 
 
 @view
 def to_traces(left_out: LeftOut, trajectory: Trajectory) -> list[list[dict[str, Payload]]]:
-    """Return the sessions of a run, each a list of lines for a JSONL file. A run without messages has none."""
+    """Return the sessions of a run, each as a list of lines for a JSONL file.
+
+    A run without messages has no sessions.
+    """
     turns = turns_of(trajectory)
     steps = steps_by_turn(trajectory, turns).steps
     count_all_but(trajectory, left_out, UNANSWERED, ARGUMENTS)
@@ -79,7 +82,7 @@ def to_traces(left_out: LeftOut, trajectory: Trajectory) -> list[list[dict[str, 
 
 
 def session_identity(trajectory: Trajectory, number: int) -> str:
-    """Return the id of a conversation of a run, which is the same whenever it is made."""
+    """Return the id of a conversation of a run. It is always the same."""
     base = utf8_text(trajectory.trajectory_id or "trajectory")
     return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{base}/{number}"))
 
@@ -120,7 +123,7 @@ class _Session:
         return lines
 
     def _entry(self, kind: str, one: LLMInteraction, **members: Payload) -> dict[str, Payload]:
-        """Return a line of the session, the child of the one before."""
+        """Return a line of the session, as the child of the line before."""
         self._count += 1
         parent, self._last = self._last, f"{self._count:08x}"
         return {"type": kind, "id": self._last, "parentId": parent, "timestamp": one.timestamp, **members}
@@ -148,7 +151,7 @@ class _Session:
         }
 
     def _has_failed(self, turn: Turn | None, call_id: str | None) -> bool:
-        """Whether a step of the turn says that the tool failed."""
+        """Whether a step of the turn has a failed result of the tool."""
         steps = self._steps.get(turn, ()) if turn else ()
         results = (result for step in steps for result in step.tool_results)
         return any(result.success is False and result.call_id == call_id for result in results)
@@ -198,7 +201,7 @@ def _call(call: ToolCall) -> dict[str, Payload]:
 
 
 def _about(call: LLMInteraction) -> dict[str, Payload]:
-    """Return what Pi's format has about an answer: its model, its usage, and why it ended."""
+    """Return Pi's members of an answer: its model, its usage, and its finish reason."""
     response = call.response
     reason = response.finish_reason
     stopped = "error" if call.error else "aborted" if not call.complete else _STOPPED.get(ending_of(reason), "stop")
@@ -235,7 +238,7 @@ def _usage(call: LLMInteraction) -> dict[str, Payload] | None:
 
 
 def milliseconds(timestamp: str) -> int | None:
-    """Return a time as milliseconds since 1970; None if it is not known."""
+    """Return a time in milliseconds since 1970, or None if it is unknown."""
     at = parse_time(timestamp)
     return None if at is None else round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 

@@ -1,7 +1,7 @@
-"""Calls that were not made, in formats that keep every call: a replay, or a fork up to its call, gave their answers.
+"""Calls that were not made, in formats that keep every call: a replay or a fork gave their answers.
 
-The tokens and the cost of such an answer were spent in the run that it is from. So they are in the mark of the call,
-and never where readers of a format sum tokens and costs. `docs/views/replayed-calls.md` has the mark of each format.
+The original run spent the tokens and the cost of such an answer. So these figures are in the mark of the call, never
+where readers of a format sum tokens and costs. `docs/views/replayed-calls.md` has the mark of each format.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from trace_recorder.values.structs import replace
 from trace_recorder.values.token_counts import counts_of
 
 REPLAYED_FROM = "replayed_from"
-"""The member, next to those of a format, with the run and the call that gave an answer."""
+"""The additional member with the run and the call that gave an answer."""
 
 
 def made_calls(calls: Iterable[LLMInteraction]) -> list[LLMInteraction]:
-    """Return the calls for which a model was asked."""
+    """Return the calls that were made."""
     return [one for one in calls if not one.is_replayed]
 
 
@@ -31,7 +31,10 @@ def without_usage(call: LLMInteraction) -> LLMInteraction:
 
 
 def origin_of(one: LLMInteraction, usage: Payload = None) -> dict[str, Payload] | None:
-    """Return the mark of a call that was not made: the origin and the usage of its answer; None for other calls."""
+    """Return the mark of a call that was not made: the origin and the usage of its answer.
+
+    Returns None for other calls.
+    """
     if one.replayed_from is None:
         return None
     return one.replayed_from.to_document() | without_none(usage=usage)

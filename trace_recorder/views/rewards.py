@@ -1,6 +1,6 @@
-"""Rewards over saved runs: functions of the user's, in ToolBrain's form or over a `Trajectory`.
+"""Rewards over saved runs, by the user's functions, in ToolBrain's form or over a `Trajectory`.
 
-    def reward_exact_match(trace, **kwargs) -> float: …          a run as ToolBrain's list of turns
+def reward_exact_match(trace, **kwargs) -> float: …          a run as ToolBrain's list of turns
     def frugal(trajectory: Trajectory) -> float | None: …        a run as it was recorded
     def judged(traces, **kwargs) -> list[float]: …               a batch: all runs, compared with each other
 
@@ -29,7 +29,7 @@ Function = Callable[..., Any]
 
 
 def reward_function(name: str) -> Function:
-    """Find a function by `module:function` or `path/to/file.py:function`. Raises ValueError where there is none."""
+    """Find a function by `module:function` or `path/to/file.py:function`. Raises ValueError if there is none."""
     place, _, attribute = name.rpartition(":")
     if not place or not attribute:
         raise ValueError(f"{name!r} names no function: module:function, or file.py:function, is expected")
@@ -38,8 +38,8 @@ def reward_function(name: str) -> Function:
     find = _in_file if place.endswith(".py") else _in_module
     held = try_call(partial(_call_without_exit, find, place, attribute), partial(_raise_import_error, place))
     if not callable(held):
-        raise ValueError(f"{name!r} names no function: {place} has none of that name")  # noqa: TRY004 - of the caller
-    function: Function = getattr(held, "reward_func", held)  # a wrapper of ToolBrain's holds one
+        raise ValueError(f"{name!r} names no function: {place} has no such function")  # noqa: TRY004 - of the caller
+    function: Function = getattr(held, "reward_func", held)  # ToolBrain's wrappers hold the function
     _parameters(function)
     return function
 
@@ -60,7 +60,7 @@ def _in_module(module: str, attribute: str) -> object:
 
 
 def _add_to_sys_path(directory: Path) -> None:
-    """Make the modules of a directory importable, as Python does for the directory of a program."""
+    """Make the modules of a directory importable, as Python does for the directory of a script."""
     if str(directory) not in sys.path:
         sys.path.insert(0, str(directory))
 
@@ -76,7 +76,7 @@ def _call_without_exit(function: Function, /, *arguments: object, **named: objec
     try:
         return function(*arguments, **named)
     except SystemExit as ended:
-        raise RuntimeError(f"it calls for the end of the program, with {ended.code!r}") from ended
+        raise RuntimeError(f"it tries to end the program, with {ended.code!r}") from ended
 
 
 def describe_error(error: BaseException, function: Function | None = None) -> str:
@@ -90,7 +90,7 @@ def describe_error(error: BaseException, function: Function | None = None) -> st
 
 
 def _error_locations(error: BaseException, code: CodeType | None) -> Iterator[str]:
-    """Return where an error was raised: in this code, or else in a module, or else where the code begins."""
+    """Return where an error was raised: in this code, else in a module, else the first line of the code."""
     if isinstance(error, SyntaxError) and code is None:
         yield f"{error.filename}, line {error.lineno}"
     for one in (error, error.__cause__):
@@ -103,23 +103,26 @@ def _error_locations(error: BaseException, code: CodeType | None) -> Iterator[st
 
 
 def _first_line(code: CodeType) -> int:
-    """The line of `def`, below the decorators."""
+    """Return the line of `def`, below the decorators."""
     lines = [line for _, _, line in code.co_lines() if line is not None and line > code.co_firstlineno]
     return min(lines, default=code.co_firstlineno + 1) - 1
 
 
 def _code_of(function: Function) -> CodeType | None:
-    """Return the code of a function, inside its wrappers, or of what is called in its place."""
+    """Return the code of a function inside its wrappers, or of the `__call__` of an object."""
     inner = inspect.unwrap(function)
     while isinstance(inner, partial):
         inner = inspect.unwrap(inner.func)
     called = getattr(inner, "__func__", inner)
-    code = getattr(called, "__code__", None) or getattr(getattr(type(inner), "__call__", None), "__code__", None)  # noqa: B004 - it is the method that is wanted
+    code = getattr(called, "__code__", None) or getattr(getattr(type(inner), "__call__", None), "__code__", None)  # noqa: B004 - the method itself is needed
     return code if isinstance(code, CodeType) else None
 
 
 def rewards_of(trajectory: Trajectory) -> dict[str, float]:
-    """The rewards of a run as a whole that are numbers, by name: of each the last."""
+    """Return the rewards of a run as a whole that are numbers, by name.
+
+    Of several with one name, the last one counts.
+    """
     whole = (one for one in trajectory.rewards if one.step_number is None)
     return {one.name: one.value for one in whole if isinstance(one.value, int | float)}
 
@@ -132,10 +135,11 @@ def is_batch(function: Function) -> bool:
 def score(
     trajectory: Trajectory, function: Function, parser: Parser = parse_tool_calls, /, **variables: object
 ) -> float | None:
-    """Return the reward of a run; None where the function gives none.
+    """Return the reward of a run, or None if the function returns None.
 
-    `parser` makes its turns, where it takes turns. `variables` are passed by name, those only that the function takes.
-    What it raises passes, SystemExit as a RuntimeError; ValueError where what it gives is no finite number.
+    `parser` makes the turns for a function that takes turns. The `variables` that the function accepts are passed by
+    name. An exception of the function passes, SystemExit as a RuntimeError. Raises ValueError if the reward is not a
+    finite number.
     """
     parameters = _parameters(function)
     run = trajectory if _takes_trajectory(parameters[0]) else _turns_of(trajectory, parser)
@@ -145,7 +149,7 @@ def score(
 def score_batch(
     trajectories: Sequence[Trajectory], function: Function, parser: Parser = parse_tool_calls, /, **variables: object
 ) -> list[float | None]:
-    """Return the reward of each run of a batch, in their order, by one call of the function; otherwise as `score`.
+    """Return the reward of each run of a batch, in order, from one call of the function. Otherwise it is like `score`.
 
     Raises ValueError if it returns another number of rewards than there are runs.
     """
@@ -154,7 +158,7 @@ def score_batch(
     runs = [_turns_of(one, parser) for one in trajectories] if takes_turns else list(trajectories)
     values = list(_call_without_exit(function, runs, **_accepted_arguments(parameters, variables)))
     if len(values) != len(runs):
-        raise ValueError(f"there are {len(values)} rewards for {len(runs)} runs, and there has to be one for each")
+        raise ValueError(f"there are {len(values)} rewards for {len(runs)} runs, and each run needs one")
     return [_reward(value) for value in values]
 
 
@@ -163,16 +167,16 @@ def _reward(value: Any) -> float | None:
         return None
     number = float(value)
     if not math.isfinite(number):
-        raise ValueError(f"the reward is {number}, and has to be a finite number")
+        raise ValueError(f"the reward is {number}, and must be a finite number")
     return number
 
 
 def _parameters(function: Function) -> list[inspect.Parameter]:
-    """A function's parameters. Raises ValueError where it does not take a run, or several."""
+    """Return a function's parameters. Raises ValueError if it takes neither a run nor several."""
     parameters = [*inspect.signature(function).parameters.values()]
     name = getattr(function, "__name__", "the function")
     if not parameters or parameters[0].kind is inspect.Parameter.VAR_KEYWORD:
-        raise ValueError(f"{name} takes no run: its first parameter has to be a trace or a trajectory")
+        raise ValueError(f"{name} takes no run: its first parameter must be a trace or a trajectory")
     return parameters
 
 

@@ -1,4 +1,4 @@
-"""The costs of whole runs: sums of the costs of their calls, as `list` and the viewer's list show them.
+"""The costs of whole runs, as `list` and the viewer's list show them: sums of the costs of their calls.
 
 If a run has ended, only the members of its document that prices depend on are decoded. That takes a small part of the
 time of reading the run. Any other run is loaded as a whole, and so is a document in another form. `cost.py` decides the
@@ -23,7 +23,7 @@ from trace_recorder.views.replayed_calls import made_calls
 
 
 class RunCosts(Struct, frozen=True):
-    """The cost of a run in US dollars, whether an estimate is in it, and how many calls have no price.
+    """The cost of a run in US dollars, whether it includes an estimate, and how many calls have no price.
 
     `amount` and `estimated` are None if no call has a known cost.
     """
@@ -39,7 +39,7 @@ class _AnswerInDocument(Struct):
 
 
 class _CallInDocument(Struct):
-    """A call of a document: its other members are passed over."""
+    """A call of a document. Its other members are skipped."""
 
     timestamp: str
     provider: str | None = None
@@ -49,14 +49,14 @@ class _CallInDocument(Struct):
     replayed_from: Payload = None
 
     def to_interaction(self) -> LLMInteraction:
-        """Return an interaction that has what `cost_of` asks for."""
+        """Return an interaction with the members that `cost_of` needs."""
         answer = self.response or _AnswerInDocument()
         return LLMInteraction(
             interaction_id="",
             timestamp=self.timestamp,
             provider=self.provider,
             model=self.model,
-            source=cast(InteractionSource, None),  # messages have no part in the price
+            source=cast(InteractionSource, None),  # messages do not affect the price
             api=self.api,
             response=LLMResponse(model=answer.model, usage=read_usage(answer.usage or {})),
             replayed_from=ReplayedFrom.of_document(self.replayed_from),
@@ -72,7 +72,7 @@ _DECODER = json.Decoder(_EndedDocument)
 
 
 def may_have_price(status: Payload, *tokens: Payload) -> bool:
-    """Whether calls of a run may have a price. A run that goes on is read when it has ended."""
+    """Whether calls of a run may have a price. A run that is still being recorded is read when it has ended."""
     return any(tokens) and status != "running" and table() is not None
 
 
@@ -82,7 +82,7 @@ def run_costs_or_unknown(path: Path) -> RunCosts:
 
 
 def run_costs(path: Path) -> RunCosts:
-    """Return the cost of a run. Raises as `load` does."""
+    """Return the cost of a run. Raises the same errors as `load`."""
     calls = _calls_of_document(path)
     if calls is None:
         from trace_recorder.imports.loader import load  # noqa: PLC0415 - `list` of ended runs does without it
@@ -104,7 +104,7 @@ def costs_of_calls(calls: Iterable[LLMInteraction]) -> RunCosts:
 
 
 def _calls_of_document(path: Path) -> Sequence[LLMInteraction] | None:
-    """Return the calls of an ended run's document; None for anything else."""
+    """Return the calls of an ended run's document, or None for any other file."""
     if path.suffix != ".json":
         return None
     try:

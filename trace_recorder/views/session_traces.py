@@ -40,7 +40,10 @@ _ROLES = {"developer": "system", "system": "system", "tool": "tool", "assistant"
 
 @view
 def to_session_traces(left_out: LeftOut, trajectory: Trajectory) -> list[list[dict[str, Payload]]]:
-    """Return the sessions of a run, each a list of lines for a JSONL file. A run without messages has none."""
+    """Return the sessions of a run, each as a list of lines for a JSONL file.
+
+    A run without messages has no sessions.
+    """
     turns = turns_of(trajectory)
     steps = steps_by_turn(trajectory, turns).steps
     count_all_but(trajectory, left_out, ARGUMENTS)

@@ -1,6 +1,6 @@
 """The document of a run with shared messages: a message that many calls repeat is one object in all of them.
 
-Written out, such a document grows with calls x history; in memory it does not. Do not change its parts.
+On disk, such a document grows with calls x history, but not in memory. Do not change its parts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trace_recorder.values.shared_sequence import SharedSequence
 from trace_recorder.values.trajectory import Trajectory
 
 WriteMessage = Callable[[Message], list[Payload]]
-"""Writes a message as one or several objects."""
+"""Returns a message as one or several objects."""
 
 
 class SharedMessages:
@@ -30,7 +30,7 @@ class SharedMessages:
         self._last: tuple[Numbers, SharedSequence[Payload]] = array("q"), SharedSequence([])
 
     def of(self, call: LLMInteraction) -> SharedSequence[Payload]:
-        """Return the messages of a call; those that it has in common with the call before it are not written again."""
+        """Return the messages of a call. Messages that the previous call had are the same objects."""
         numbers = self._messages.numbers_of(call.input_messages)
         self._written.extend(map(self._write, self._messages.messages[len(self._written) :]))
         earlier, written = self._last
@@ -44,7 +44,7 @@ class SharedMessages:
 
 
 def interaction_documents(trajectory: Trajectory, messages: SharedMessages) -> Iterator[dict[str, Payload]]:
-    """Yield each interaction as the document has it, with these messages."""
+    """Yield each interaction in the form of the document, with these messages."""
     for one in trajectory.llm_interactions:
         known = one.source.has_request()
         yield one.to_document({"input_messages": [*messages.of(one)]} if known else {})

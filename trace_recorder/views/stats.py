@@ -1,7 +1,7 @@
 """Figures over runs: tokens, cache, tools, failures, retries, rewards, time and cost, as a whole and model by model.
 
-`Stats` takes one run after another and keeps only sums, so that there may be any number of them. What no provider
-stated is left out of the sums, and how many calls that concerns is said. Time is that of the clock: models and tools
+`Stats` takes one run after another and keeps only sums, so the number of runs is not limited. Figures that no provider
+stated are left out of the sums, and the number of such calls is stated. Time is measured by the clock: models and tools
 that work at once are counted once. Calls that were answered from a recording are only counted; they are in no sum.
 """
 
@@ -69,7 +69,7 @@ class Calls:
         self.costs.add(cost_of(call, self.price, counts))
 
     def merge(self, other: Calls) -> None:
-        """Take the sums of others."""
+        """Add the sums of other calls."""
         self.counted.update(other.counted)
         self.tokens.update(other.tokens)
         self.cacheable += other.cacheable
@@ -91,7 +91,7 @@ class Calls:
             self.cacheable += counts.prompt or 0
 
     def to_json(self) -> dict[str, Payload]:
-        """Return the sums. The hit rate is the part of the input that came from a cache, of calls that say so."""
+        """Return the sums. The hit rate is the cached share of the input, over the calls that state it."""
         tokens = {name: self.tokens[name] for name in _COUNTS if self.counted[_WITH[name]]}
         rate = round(self.tokens["cache_read"] / self.cacheable, 4) if self.cacheable else None
         first = self.first_token_seconds / self.counted["streamed"] if self.counted["streamed"] else None
@@ -110,7 +110,7 @@ class Calls:
 
 
 def _times(seconds: float, timed: int, calls: int) -> dict[str, Payload]:
-    """Return the seconds of the calls of which they are known, their mean, and how many others there are."""
+    """Return the seconds of the calls with a known duration, their mean, and the number of other calls."""
     return without_none(
         seconds=round(seconds, 6) if timed else None,
         mean_seconds=round(seconds / timed, 6) if timed else None,
@@ -120,7 +120,7 @@ def _times(seconds: float, timed: int, calls: int) -> dict[str, Payload]:
 
 @dataclass(slots=True)
 class Spread:
-    """Values of several runs: how many, their sum, and between what they are."""
+    """Values of several runs: their number, their sum, their minimum and their maximum."""
 
     runs: int = 0
     total: float = 0.0
@@ -128,25 +128,28 @@ class Spread:
     most: float = -math.inf
 
     def merge(self, other: Spread) -> None:
-        """Take the values of others."""
+        """Add the values of other runs."""
         self.runs += other.runs
         self.total += other.total
         self.least, self.most = min(self.least, other.least), max(self.most, other.most)
 
     def to_json(self) -> dict[str, Payload]:
-        """Return the mean, and between what the values are."""
+        """Return the mean, the minimum and the maximum."""
         return {"runs": self.runs, "mean": round(self.total / self.runs, 6), "least": self.least, "most": self.most}
 
 
 def accuracy_of(succeeded: int, not_succeeded: int) -> dict[str, Payload]:
-    """Return the share of runs that succeeded among those of which that is known, and their number; nothing of none."""
+    """Return the share of successful runs among the judged ones, and the number of judged runs.
+
+    Returns nothing if there are none.
+    """
     judged = succeeded + not_succeeded
     return {"accuracy": round(succeeded / judged, 4), "accuracy_runs": judged} if judged else {}
 
 
 @dataclass(slots=True)
 class Stats:
-    """Figures over the runs that were added. `price` replaces the table of genai-prices."""
+    """The figures of the runs that were added. `price` replaces the table of genai-prices."""
 
     price: Price | None = None
     runs: Counter[str] = field(default_factory=Counter)
@@ -186,7 +189,7 @@ class Stats:
             self.time[name] += seconds  # type: ignore[assignment]  # a Counter adds floats as well
 
     def merge(self, other: Stats) -> None:
-        """Take the figures of other runs."""
+        """Add the figures of other runs."""
         self.runs.update(other.runs)
         self.replayed_calls += other.replayed_calls
         self.side_calls += other.side_calls
@@ -217,7 +220,7 @@ class Stats:
 
     @classmethod
     def from_text(cls, text: str) -> Stats:
-        """Return the sums that were written as JSON."""
+        """Read the sums that `to_text` wrote."""
         runs, models, tools, rewards, time, replayed_calls = json.loads(text)
         stats = cls(
             runs=Counter(runs),
@@ -286,7 +289,7 @@ class Stats:
 
 
 def _name(given: Payload) -> str:
-    """A name as text, whatever it is in the file."""
+    """Return a name as text, also if the file has another type there."""
     return given if given and isinstance(given, str) else json.dumps(given) if given else "unknown"
 
 
@@ -294,10 +297,11 @@ def _name(given: Payload) -> str:
 
 
 def time_of(trajectory: Trajectory) -> dict[str, float]:
-    """Return the seconds of a run by the clock: `total`, of which `llm`, `tool`, and `idle`. Unknown ones are absent.
+    """Return the seconds of a run by the clock:
 
-    The time of a tool is that of its execution, less what models worked meanwhile. `idle` is known if all calls and all
-    tools with a result say how long they took.
+    `total`, and its parts `llm`, `tool` and `idle`. Unknown parts are absent. The time of a tool is that of its
+    execution, without the time in which models worked. `idle` is known if all calls and all tools with a result have a
+    known duration.
     """
     results = [result for step in trajectory.agent_steps for result in step.tool_results if not result.replayed]
     llm, all_calls = _spans(made_calls(trajectory.llm_interactions))
@@ -316,7 +320,7 @@ def time_of(trajectory: Trajectory) -> dict[str, float]:
 
 
 def _spans(timed: Iterable[LLMInteraction | ToolResult]) -> tuple[list[Span], bool]:
-    """Return when calls or tools were at work, spans that overlap merged, and whether that is known of all of them."""
+    """Return the spans in which calls or tools worked, with overlaps merged, and whether all of them are known."""
     spans, all_known = [], True
     for source in timed:
         begin = _seconds(source.timestamp)
@@ -328,7 +332,7 @@ def _spans(timed: Iterable[LLMInteraction | ToolResult]) -> tuple[list[Span], bo
 
 
 def _total_seconds(trajectory: Trajectory, llm: Sequence[Span]) -> float | None:
-    """Return how long a run took: as it states, or else until its end or that of its last call."""
+    """Return the duration of a run: the stated one, or else the time until its end or that of its last call."""
     begin, end = _seconds(trajectory.start_time), _seconds(trajectory.end_time)
     if trajectory.execution_time is not None or begin is None:
         return trajectory.execution_time

@@ -1,6 +1,6 @@
-"""The tokens of an interaction themselves: their ids and log-probabilities, where servers put them.
+"""The sampled tokens of an interaction: their ids and log-probabilities.
 
-Known are the places of vLLM, of OpenAI and others, and of Google. `values/token_counts.py` counts tokens.
+vLLM, OpenAI and similar servers, and Google put them in different places. `values/token_counts.py` counts tokens.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ def is_usage_left_out(one: LLMInteraction) -> bool:
 
 
 def sum_known(numbers: Iterable[float | None]) -> Payload:
-    """Return the sum of the numbers that are known; None where none is."""
+    """Return the sum of the known numbers, or None if no number is known."""
     known = [number for number in numbers if number is not None]
     return sum(known) if known else None
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """The tokens themselves, as the server gave them. None is unknown."""
+    """The sampled tokens, as the server sent them. None means unknown."""
 
     prompt_ids: list[int] | None = None
     completion_ids: list[int] | None = None
@@ -54,7 +54,7 @@ def tokens_of(call: LLMInteraction) -> Tokens:
 
 
 def _scored(members: dict[str, Payload]) -> Iterator[tuple[Payload, Payload]]:
-    """Yield the id of each token, where it is known, and its log-probability."""
+    """Yield the id of each token, or None, and its log-probability."""
     scores = members.get("logprobs")
     for token in _dicts(scores.get("content") if isinstance(scores, dict) else scores):
         found = _ID_IN_TOKEN.fullmatch(str(token.get("token")))

@@ -1,7 +1,7 @@
 """Trae Agent's own document: the members that it writes, in its order, and no others.
 
-Our document has all of these already, and others; this is for readers that refuse members that they do not know.
-What was added, from attempts to rewards, is left out. `input_messages` is all that the model saw.
+Our document has all of these and more. This view is for readers that refuse unknown members. Additions, from attempts
+to rewards, are left out. `input_messages` is the complete prompt.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _interaction(members: Mapping[str, Payload], left_out: LeftOut) -> dict[str,
     kept["response"] = _response(members["response"]) if members["response"] else {}
     if REPLAYED_FROM in members:
         kept["response"].pop("usage", None)
-        left_out.add("marks of calls that were not made, and what their answers took")
+        left_out.add("marks of calls that were not made, and the usage of their answers")
     return kept
 
 
@@ -92,7 +92,7 @@ def _response(response: Mapping[str, Payload]) -> dict[str, Payload]:
 
 
 def _messages(message: Mapping[str, Payload]) -> Iterator[dict[str, Payload]]:
-    """A message as Trae has it, with one tool call or one result; of several calls, each is a message of its own."""
+    """Return a message in Trae's form, with at most one tool call or result. Several calls become several messages."""
     kept = {"role": message.get("role"), "content": _text(message.get("content"))}
     if isinstance(message.get("tool_result"), dict) and message["tool_result"]:
         yield kept | {"tool_result": _only(message["tool_result"], _RESULT)}
@@ -108,7 +108,7 @@ def _messages(message: Mapping[str, Payload]) -> Iterator[dict[str, Payload]]:
 
 
 def _text(content: Payload) -> Payload:
-    """A content as Trae has it, a text or a list of parts; what is neither, as JSON."""
+    """Return a content in Trae's form: a text or a list of parts. Any other content is written as JSON."""
     return content if content is None or isinstance(content, str | list) else json.dumps(content, ensure_ascii=False)
 
 
@@ -126,7 +126,7 @@ def _step(recorded: AgentStep) -> dict[str, Payload]:
 
 
 def _each_only(elements: Payload, names: Iterable[str]) -> list[Payload] | None:
-    """Return the objects in a list with these members alone; None where there are none."""
+    """Return the objects in a list with only these members, or None if there are none."""
     return [_only(one, names) for one in as_list(elements) if isinstance(one, dict)] or None
 
 

@@ -22,7 +22,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class LeftOut(Counter[str]):
-    """What a view left out: a description, and how many times. Nothing that was not left out is in it."""
+    """What a view left out: descriptions with counts. It has no counts of 0."""
 
     def add(self, what: str, times: int = 1) -> None:
         """Count something that was left out."""
@@ -37,11 +37,11 @@ class View(Protocol[P, T_co]):
         """Return the run in the format."""
 
     def with_report(self, *args: P.args, **kwargs: P.kwargs) -> tuple[T_co, LeftOut]:
-        """Return the same value, and what was left out. For an iterator, the report is complete when it ends."""
+        """Return the value, and what was left out. For an iterator, the report is complete when the iterator ends."""
 
 
 def view(write: Callable[Concatenate[LeftOut, P], T]) -> View[P, T]:
-    """Make a view of a function that takes the report to fill as its first parameter."""
+    """Make a view from a function whose first parameter is the report that it fills."""
 
     def with_report(*args: P.args, **kwargs: P.kwargs) -> tuple[T, LeftOut]:
         _refuse_path(write.__name__, args)
@@ -55,12 +55,12 @@ def view(write: Callable[Concatenate[LeftOut, P], T]) -> View[P, T]:
 
     written = inspect.signature(write)
     signature = written.replace(parameters=[*written.parameters.values()][1:])
-    value_of.__signature__ = signature  # type: ignore[attr-defined]  # what help() and inspect show
+    value_of.__signature__ = signature  # type: ignore[attr-defined]  # help() and inspect show it
     value_of.with_report = with_report  # type: ignore[attr-defined]  # `View` declares it
     return cast("View[P, T]", value_of)
 
 
 def _refuse_path(name: str, arguments: tuple[object, ...]) -> None:
-    """Raise TypeError where a view is given the path of a run and not the run."""
+    """Raise TypeError if a view gets the path of a run instead of the run."""
     if arguments and isinstance(arguments[0], str | PathLike):
-        raise TypeError(f"{name}() takes a trajectory, and was given a path: {name}(load({str(arguments[0])!r})).")
+        raise TypeError(f"{name}() takes a trajectory, but got a path: {name}(load({str(arguments[0])!r})).")

@@ -139,7 +139,7 @@ def test_no_pair_has_one() -> None:
     found, left_out = preference_pairs.with_report([*runs, last_cut], "r")
     pairs = [*found]
     assert [(one["chosen"][0]["content"], one["rejected"][0]["content"]) for one in pairs] == [("a", "b")]
-    assert left_out["runs with an answer that was cut off, is incomplete or says nothing"] == 1
+    assert left_out["runs with an answer that was cut off, incomplete or empty"] == 1
     every = [*preference_pairs([*runs, last_cut], "r", include_incomplete=True)]
     assert [one["rejected"][0]["content"] for one in every] == ["a", "b", "c"]
 

@@ -63,7 +63,7 @@ def test_what_the_format_cannot_carry_is_counted() -> None:
         "further choices of an answer": 1,
         "audio in questions": 1,
         "tools without a schema": 1,
-        "calls that failed, or whose answer or prompt is not whole": 1,
+        "calls that failed, or whose answer or prompt is incomplete": 1,
     }
 
 

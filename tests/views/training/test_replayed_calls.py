@@ -146,4 +146,4 @@ def test_an_export_says_why_a_replay_has_no_rows(tmp_path: Path) -> None:
 
     result = invoke("export", tmp_path / "again.json", "-f", "openai", "-o", tmp_path / "rows.jsonl")
 
-    assert "again.json: no row learns from it, as answers in it are replayed" in result.output
+    assert "again.json: it has no rows, because its answers are replayed" in result.output

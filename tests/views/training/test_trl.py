@@ -170,4 +170,4 @@ def test_a_function_may_score_and_what_cannot_be_paired_is_counted() -> None:
     runs = [scored("good", None), scored("bad", None), rewritten, other]
     pairs, left_out = preference_pairs.with_report(runs, length)
     assert list(pairs) == []
-    assert left_out == {"runs without the reward": 1, "runs that are no one answer to one prompt": 1}
+    assert left_out == {"runs without the reward": 1, "runs that are not one answer to one prompt": 1}

@@ -53,7 +53,7 @@ def to_atif(left_out: LeftOut, trajectory: Trajectory, images_directory: Path | 
     """Return a run as one ATIF document.
 
     Images and sounds are written into `images_directory`, and named relative to the directory that holds it. Raises
-    EmptyTrajectoryError where there is not even a task.
+    EmptyTrajectoryError if the run has no calls, no steps and no task.
     """
     writing = _Writer(trajectory, images_directory, left_out)
     return writing.document(writing.mains, 0)
@@ -168,7 +168,7 @@ class _Writer:
             remaining.pop(name, None)
         of_atif = {EXTRA_KEY}
         if as_dict(self.trajectory.metadata.get(IMPORTED_FROM)).get("format") == EXTRA_KEY:
-            of_atif.add(IMPORTED_FROM)  # whoever reads the document states it again
+            of_atif.add(IMPORTED_FROM)  # the reader of the document states it again
         metadata = {name: value for name, value in self.trajectory.metadata.items() if name not in of_atif}
         return remaining | without_none(metadata=metadata or None)
 
@@ -219,7 +219,10 @@ def _with_subs(
 
 
 def _refer(steps: Steps, parent: Parent, reference: dict[str, Payload]) -> None:
-    """Refer to a sub-agent's trajectory in the step that started it: in the result of its call, where that is known."""
+    """Refer to a sub-agent's trajectory in the step that started it.
+
+    If its tool call is known, the result has the reference.
+    """
     step = _parent_step(steps, parent)
     if step is None:
         return

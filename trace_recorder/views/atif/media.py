@@ -55,7 +55,7 @@ class Media:
             source = {"media_type": kind, "path": path}
             return {"type": what, "source": source | without_none(duration_sec=duration_sec)}
         name = "images" if what == "image" else "sounds"
-        why = f"{name}, for which no directory was given" if self.directory is None else f"{name} that are no base64"
+        why = f"{name}, for which no directory was given" if self.directory is None else f"{name} that are not base64"
         self.left_out.add(why, path is None)
         return {"type": "text", "text": f"[{what}: {path or media.media_type or 'of an unknown kind'}]"}
 

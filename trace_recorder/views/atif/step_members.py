@@ -20,7 +20,10 @@ _SAMPLED = frozenset({"token_ids", "logprobs", "logprobsResult"})
 
 
 def recorded_after_answer(one: LLMInteraction) -> bool:
-    """Whether a call has the time of its answer: those recorded by hand do, and those of other tools."""
+    """Whether the time of a call is that of its answer.
+
+    This is so for calls recorded by hand and for those of other tools.
+    """
     return one.api is None or one.api in IMPORT_FORMATS
 
 
@@ -44,7 +47,7 @@ def tools_step(step: AgentStep, timestamp: str | None, number: int = 0) -> dict[
 
 
 def extra_of_result(result: ToolResult, content: Payload, *, derived: bool) -> dict[str, Payload]:
-    """Return what a result has other than the `content` of its observation. A derived one has no object of its own."""
+    """Return the members of a result besides the `content` of its observation. A derived result has no object."""
     value = None if derived or result.result == content else result.result
     error = None if result.error == content else result.error
     return without_none(
@@ -148,7 +151,7 @@ def _without_samples(choice: Choice) -> dict[str, Payload] | None:
 
 
 def _agent_step(step: AgentStep) -> dict[str, Payload]:
-    """Return what an agent recorded of its own step, without what its call has."""
+    """Return the members of a step that the agent recorded, without those that its call has."""
     return without_none(
         step_number=step.step_number,
         timestamp=step.timestamp,

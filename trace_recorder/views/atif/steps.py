@@ -1,8 +1,8 @@
 """The steps of an ATIF document: conversations, message by message.
 
-What the model line is an agent step. The result of a tool is in the observation of the step that called it. Every other
-message is a user step or a system step. Messages that were copied from an earlier conversation, and answers that the
-model did not give in this run, replayed ones among them, are `is_copied_context`.
+An answer of the model is an agent step. The result of a tool is in the observation of the step that called it. Every
+other message is a user step or a system step. Messages that were copied from an earlier conversation, and answers that
+the model did not give in this run, replayed ones among them, are `is_copied_context`.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Steps:
         self._open.update((call.call_id, step) for call in message.tool_calls)
 
     def _add_tool_message(self, line: ConversationLine) -> None:
-        """Write a tool message into the step that called the tool. Without one, it is a step of its own."""
+        """Write a tool message into the step that called the tool. If there is no such step, it becomes a step."""
         message = line.message
         kept = kept_in(message.extra)
         step = self._open.get(message.call_id or "")
@@ -113,7 +113,7 @@ class Steps:
         _observed_results(step).append(without_none(source_call_id=message.call_id, **result, extra=extra or None))
 
     def _add_results(self, turn: Turn) -> None:
-        """Add what the agent recorded of the results of a turn's calls."""
+        """Add the results that the agent recorded for the calls of a turn."""
         step = self.at[turn]
         for one in self.by_turn.steps.get(turn, ()):
             for result in one.tool_results:
@@ -123,7 +123,7 @@ class Steps:
 
 
 def _timestamp_of(line: ConversationLine) -> str | None:
-    """Return when a prompt was sent or an answer had come; None where that is not known.
+    """Return when a prompt was sent or an answer had arrived, or None if that is unknown.
 
     A call recorded by hand has the time of its answer.
     """
@@ -139,7 +139,7 @@ def _timestamp_of(line: ConversationLine) -> str | None:
 
 
 def _add_result(step: dict[str, Payload], result: ToolResult, *, derived: bool) -> None:
-    """Add to the observation of a result what the agent recorded of it. Make one where there is none."""
+    """Add the members that the agent recorded to the observation of a result. Make the observation if there is none."""
     text = result_text(result)
     observed = next((one for one in _existing_results(step) if _is_result(one, result, text)), None)
     if observed is None:
@@ -163,7 +163,7 @@ def _existing_results(step: dict[str, Payload]) -> list[Payload]:
 
 
 def _is_result(found: Mapping[str, Payload], result: ToolResult, text: str) -> bool:
-    """Whether an observation is of a result: by the call id, or by the content where it has none."""
+    """Whether an observation belongs to a result: by the call id, or by the content if it has no id."""
     if result.call_id:
         return found.get("source_call_id") == result.call_id
     return "source_call_id" not in found and found.get("content") == text

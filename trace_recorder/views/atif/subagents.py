@@ -1,8 +1,8 @@
 """Where sub-agents belong in an ATIF document: to which turn of another conversation, and to which call of it.
 
-An agent that was started in a tool was started by the call for which that tool ran. Of any other agent only its parent
-is known, or not even that: it belongs to the last turn of its parent, or else of the main agent, before its first
-request. So a sub-agent of a sub-agent belongs to the trajectory of that one.
+An agent that was started in a tool was started by the call for which that tool ran. Any other agent belongs to the last
+turn before its first request: of its parent, or of the main agent if the parent is unknown. So a sub-agent of a
+sub-agent belongs to the trajectory of its parent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from trace_recorder.views.conversations.conversation import Conversation
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """The turn during which a conversation began, None where no turn was before it, and the call, where it is known."""
+    """The turn during which a conversation began, or None if no turn came before it.
+
+    `call` is known if a tool started it.
+    """
 
     turn: Turn | None = None
     call_id: str | None = None
@@ -50,7 +53,10 @@ def _calls_by_execution(steps: Mapping[Turn, Sequence[AgentStep]]) -> dict[str, 
 def _parent(
     of: Conversation, main: AbstractSet[Turn], before: Sequence[Turn], started: Mapping[str, tuple[Turn, str]]
 ) -> Parent:
-    """Find a parent among the turns before a conversation, so that none is its own parent, however indirectly."""
+    """Find a parent among the turns before a conversation.
+
+    So no conversation is its own parent, not even indirectly.
+    """
     of_parent = [turn for turn in before if _is_of_agent(turn, of.parent_agent_id)]
     turn, call_id = started.get(of.turns[0].interaction.parent_execution_id or "", (None, None))
     callers = [one for one in before if _has_call(one, call_id)]
@@ -69,7 +75,7 @@ def _has_call(turn: Turn, call_id: str | None) -> bool:
 
 
 def _likeliest(callers: Sequence[Turn], turn: Turn | None, of_parent: Sequence[Turn]) -> Turn:
-    """Choose among turns with the same call id: the turn of the step, or the last of the parent agent, or the last."""
+    """Choose among turns with one call id: the turn of the step, else the last of the parent agent, else the last."""
     if turn is not None and turn in callers:
         return turn
     return ([one for one in callers if one in of_parent] or callers)[-1]

@@ -6,13 +6,13 @@ from collections.abc import Hashable, Iterator, Sequence
 from difflib import SequenceMatcher
 
 MAX_PAIRS = 1_000_000
-"""Sequences whose changed middles have more pairs of elements than this are not searched for what both have in them."""
+"""Changed middles of two sequences with more pairs of elements than this are not searched for common parts."""
 
 
 def changed_ranges(before: Sequence[Hashable], after: Sequence[Hashable]) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the ranges in which two sequences differ: start and end in the one, start and end in the other.
+    """Yield the ranges in which two sequences differ: start and end in the first, start and end in the second.
 
-    What they have in common at their ends is found in linear time.
+    Common beginnings and ends are found in linear time.
     """
     begin = _common_length(before, after)
     end = _common_length(before[begin:][::-1], after[begin:][::-1])
@@ -27,6 +27,6 @@ def changed_ranges(before: Sequence[Hashable], after: Sequence[Hashable]) -> Ite
 
 
 def _common_length(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
-    """Return with how many equal elements two sequences begin."""
+    """Return how many elements at the beginning of two sequences are equal."""
     shorter = min(len(one), len(other))
     return next((at for at in range(shorter) if one[at] != other[at]), shorter)

@@ -1,7 +1,7 @@
-"""The steps of one run in the form in which they are compared with those of another.
+"""The steps of one run, in the form in which they are compared with those of another run.
 
-Of a prompt, only what is new since an earlier call of the agent is compared (`conversations/compared_prompts.py`): the
-messages that the earlier prompt does not have, without its answer and without the tool results that its step has.
+Only the new messages of a prompt are compared (`conversations/compared_prompts.py`). The answer of the earlier prompt
+and the tool results of its step are not new.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps
 
 Kind = Literal["prompt", "tools", "parameters", "answer", "tool_call", "tool_result"]
 KINDS: tuple[Kind, ...] = ("prompt", "tools", "parameters", "answer", "tool_call", "tool_result")
-"""What of a step is compared by its value, in the order of time. Models are compared in `trajectory_diff.py`."""
+"""The parts of a step that are compared by value, in the order of time. `trajectory_diff.py` compares models."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class ComparableStep:
 
     @property
     def key(self) -> bytes:
-        """Identifies the answer and the tool calls, by which steps of two runs are aligned."""
+        """Identifies the answer and the tool calls. Steps of two runs are aligned by it."""
         return self.digests["answer"] + self.digests["tool_call"]
 
 
@@ -76,7 +76,7 @@ class ComparableSteps:
     # ── the request ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _given_prompt(self, step: AgentStep | None) -> dict[str, Payload]:
-        """Return what a step without a call was recorded with."""
+        """Return the request parts that a step without a call was recorded with."""
         given = step.messages if step else None
         return {"prompt": {"messages": [*map(self._message, given)]}} if given else {}
 
@@ -96,7 +96,7 @@ class ComparableSteps:
         }
 
     def _changed_tools(self, call: LLMInteraction, tools: Sequence[Tool]) -> list[Payload] | None:
-        """Return the tools that a call offers; None if the agent's call before it offered the same."""
+        """Return the tools that a call offers, or None if the agent's previous call offered the same."""
         before, agent = self._tools, agent_key(call)
         is_same = agent in before and (before[agent] is tools or [*before[agent]] == [*tools])
         before[agent] = tools
@@ -105,7 +105,7 @@ class ComparableSteps:
     def _is_known(self, message: Message, answer: str | None) -> bool:
         """Whether a new message is the answer of the call before, or the result of a call that was compared."""
         if message.role == "tool" and message.call_id in self._answered:
-            self._answered.discard(message.call_id)  # what is sent again later was changed
+            self._answered.discard(message.call_id)  # the agent changed it before it sent it again
             return True
         return answer is not None and message.role == "assistant" and said_by(message) == answer
 
@@ -138,12 +138,12 @@ class ComparableSteps:
 
 @cache
 def _key_without(ignore: frozenset[Ignored]) -> Key:
-    """Return the key of messages that are equal if these differences are left aside."""
+    """Return a key that is equal for messages that differ only in what is ignored."""
     left_aside = LeftAside(ignore)
     return lambda message: json_digest(left_aside.without(without_cache_marks(message.to_document())))
 
 
 def _in_order(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> Iterator[ToolResult]:
-    """Yield results in the order of their calls: tools that ran at once end in any order."""
+    """Yield results in the order of their calls, because tools that run at once end in any order."""
     places = {call.call_id: place for place, call in enumerate(calls)}
     yield from sorted(results, key=lambda one: places.get(one.call_id, len(places)))

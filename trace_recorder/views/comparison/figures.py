@@ -1,4 +1,4 @@
-"""What calls took: tokens, cost, and seconds."""
+"""The tokens, costs and durations of calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from trace_recorder.views.tokens import sum_known
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Sums over the calls that were made, of those for which they are known; None if of none. Costs are in US dollars.
+    """Sums over the calls that were made, as far as they are known.
+
+    A sum is None if no call has the figure. Costs are in US dollars.
 
     `replayed_calls` were answered from a recording, and are in no other figure; None if there are none.
     `estimated_cost` is the part of `cost` that is from a table of prices. `llm_seconds` are the durations of the calls.
@@ -30,12 +32,12 @@ class Figures:
     llm_seconds: float | None = None
 
     def to_dict(self) -> dict[str, Payload]:
-        """Render as JSON, without what is unknown."""
+        """Render as JSON, without unknown figures."""
         return without_none(**asdict(self))
 
 
 def figures_of(calls: Iterable[LLMInteraction]) -> Figures:
-    """Sum what calls took."""
+    """Sum the figures of calls."""
     every = [*calls]
     calls = made_calls(every)
     costs = Costs()

@@ -1,4 +1,4 @@
-"""What a comparison leaves aside: ids and times, in members and in texts."""
+"""Differences that a comparison ignores: ids and times, in members and in texts."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from trace_recorder.values.messages import Payload
 Ignored = Literal[
     "ids", "times", "prompt", "model", "tools", "parameters", "answer", "reasoning", "tool_call", "tool_result"
 ]
-"""What can be left aside: ids, times, or one kind of difference."""
+"""Differences that can be ignored: ids, times, or one kind of difference."""
 
 _ID_NAMES = frozenset({"id", "call_id", "tool_call_id", "tool_use_id", "item_id", "response_id", "execution_id"})
 _TIME_NAMES = frozenset({"timestamp", "time", "created", "created_at", "duration_seconds"})
 _VALUES = frozenset({"arguments", "input", "args", "result", "response"})
-"""Members that hold values of the agent's own tools: an `id` in them is no id of a call."""
+"""Members that hold values of the agent's own tools. An `id` in them is not the id of a call."""
 _ID = re.compile(
     r"\b(?:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
     r"|(?:call|toolu|resp|msg|chatcmpl|req)[_-][A-Za-z0-9]{6,})\b"
 )
 _TIME = re.compile(
     r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?|\b\d\d:\d\d:\d\d(?:[.,]\d+)?\b"
-    r"|(?<=\bin )\d+\.\d+ ?s(?:econds)?\b"  # how long tests took, as runners of tests print it
+    r"|(?<=\bin )\d+\.\d+ ?s(?:econds)?\b"  # durations, as test runners print them
 )
 
 
 class LeftAside:
-    """Removes ids and times from values, as far as asked."""
+    """Removes ids and times from values, as requested."""
 
     def __init__(self, ignore: Collection[Ignored]) -> None:
         self._names = (_ID_NAMES if "ids" in ignore else frozenset()) | (_TIME_NAMES if "times" in ignore else set())
@@ -39,7 +39,7 @@ class LeftAside:
         ]
 
     def without(self, value: Payload, *, of_tool: bool = False) -> Payload:
-        """Return a value without them. Members of a tool's own value stay, but ids and times in its texts do not."""
+        """Return a value without them. Members of a tool's own value stay; ids and times in its texts are removed."""
         if not self._patterns:
             return value
         if isinstance(value, str):

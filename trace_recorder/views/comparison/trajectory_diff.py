@@ -1,4 +1,4 @@
-"""Two runs compared: aligned by step, where they part, and what each cost."""
+"""Two runs compared: aligned by step, the first step at which they differ, and what each cost."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from trace_recorder.views.conversations.steps_and_calls import StepOrCall
 DifferenceKind = Literal[Kind, "model", "missing"]
 Model = str | None
 _MAY_BE_UNKNOWN = {"success", "name"}
-"""Members of a tool's result that not every way of recording knows."""
+"""Members of a tool's result that some ways of recording do not have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing in which two steps differ: of the first run `before`, of the second `after`.
+    """One difference of two steps:
 
-    Of a prompt they have only what is new in it. `missing`: only one of the runs has the step.
+    `before` is of the first run, `after` of the second. Of a prompt, they have only the new messages. The kind
+    `missing` means that only one of the runs has the step.
     """
 
     kind: DifferenceKind
@@ -49,7 +50,7 @@ _PATHS = {"tools": "tools", "parameters": "parameters", "tool_call": "tool_calls
 
 @dataclass(frozen=True, slots=True)
 class DiffSide:
-    """A step, or a call, of one of the runs, and what it cost."""
+    """A step or a call of one of the runs, and its cost."""
 
     source: StepOrCall
 
@@ -60,7 +61,7 @@ class DiffSide:
 
     @property
     def figures(self) -> Figures:
-        """What its call took."""
+        """The figures of its call."""
         return figures_of([self.source.call] if self.source.call else [])
 
     def to_dict(self) -> dict[str, Payload]:
@@ -79,7 +80,7 @@ class DiffSide:
 
 @dataclass(frozen=True, slots=True)
 class DiffStep:
-    """A step of each run, or of one of them alone."""
+    """A step of each run, or of only one of them."""
 
     a: DiffSide | None
     b: DiffSide | None
@@ -100,7 +101,7 @@ class DiffStep:
 
 @dataclass(frozen=True, slots=True)
 class DiffRun:
-    """One of the runs: what was asked, how it ended, and what it cost. `seconds` is how long the run took."""
+    """One of the runs: its task, how it ended, and what it cost. `seconds` is the duration of the run."""
 
     trajectory_id: str | None
     task: str | None
@@ -139,7 +140,7 @@ class DiffRun:
 class TrajectoryDiff:
     """Two runs, aligned by step. `parts_at` is the number, from 0, of the first of `steps` in which they differ.
 
-    `models` are the pairs of models that have the same step, of the first run and of the second, where they differ.
+    `models` are the pairs of different models, of the first run and of the second, that made the same step.
     """
 
     a: DiffRun
@@ -161,7 +162,7 @@ class TrajectoryDiff:
 
     @property
     def first_difference(self) -> Difference | None:
-        """The first thing in which the runs differ."""
+        """The first difference of the runs."""
         return None if self.parts_at is None else self.steps[self.parts_at].differences[0]
 
     def to_dict(self) -> dict[str, Payload]:
@@ -180,9 +181,9 @@ def diff(a: Trajectory, b: Trajectory, *, ignore: Collection[Ignored] = ("ids", 
     """Compare two runs step by step: prompts, models, tools, parameters, answers, tool calls and tool results.
 
     Values are compared by content. `ignore` names what makes no difference: ids of calls and answers, and times, by
-    default; a kind of difference, such as "parameters", or "reasoning". Raises ValueError for another name.
-    Where one model takes the place of another throughout, that is no difference of the steps, so that the runs of two
-    models part where the models do.
+    default; a kind of difference, such as "parameters", or "reasoning". Raises ValueError for another name. If one
+    model replaces another throughout, its name is not a difference. So the runs of two models differ first where the
+    models act differently.
     """
     for run in (a, b):
         if not isinstance(run, Trajectory):
@@ -199,9 +200,9 @@ def diff(a: Trajectory, b: Trajectory, *, ignore: Collection[Ignored] = ("ids", 
 
 
 def _are_renamed(pairs: Collection[tuple[Model, Model]]) -> bool:
-    """Whether each model of the one run is always paired with the same model of the other, and no two with one.
+    """Whether each model of the first run is always paired with one model of the second, and the other way round.
 
-    Runs of two models are compared to see what the models did, so that another name is no difference in itself.
+    Runs of two models are compared to see what the models did, so a different name alone is not a difference.
     """
     distinct = {*pairs}
     return len({one for one, _ in distinct}) == len(distinct) == len({other for _, other in distinct})
@@ -232,7 +233,7 @@ def _differences(a: ComparableStep | None, b: ComparableStep | None, *, compares
 
 
 def _known_to_both(before: Payload, after: Payload) -> tuple[Payload, Payload]:
-    """Return two values without what only one of them knows: that is no difference."""
+    """Return two values without the members that only one way of recording has. These are not differences."""
     if isinstance(before, dict) and isinstance(after, dict):
         unknown = _MAY_BE_UNKNOWN & (before.keys() ^ after.keys())
         one, other = ({name: value for name, value in each.items() if name not in unknown} for each in (before, after))
@@ -247,7 +248,7 @@ Pair = tuple[ComparableStep | None, ComparableStep | None]
 
 
 def _aligned(a: Sequence[ComparableStep], b: Sequence[ComparableStep]) -> Iterator[Pair]:
-    """Pair the steps of two runs: those in which the model did the same, and what is between them in its order."""
+    """Pair the steps of two runs: first those in which the model did the same, then the steps between them in order."""
     position = 0
     for start, end, now, until in changed_ranges([one.key for one in a], [one.key for one in b]):
         yield from zip(a[position:start], b[now - (start - position) : now], strict=True)

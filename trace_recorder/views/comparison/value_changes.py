@@ -1,4 +1,4 @@
-"""Two JSON values compared: which members and elements were removed, added or changed, each with its path."""
+"""Two JSON values compared: the members and elements that were removed, added or changed, each with its path."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ Equal = Callable[[Payload, Payload], bool]
 
 @dataclass(frozen=True, slots=True)
 class ValueChange:
-    """One change. `path` is such as `messages[3].content`; of a removed element, its position is that in `before`."""
+    """One change.
+
+    A `path` is, for example, `messages[3].content`. The position of a removed element is that in `before`.
+    """
 
     kind: Literal["removed", "added", "changed"]
     path: str
@@ -39,12 +42,12 @@ class ValueChange:
 
 
 def equal_json(one: Payload, other: Payload) -> bool:
-    """Whether two values are the same JSON: other than for Python, 1, 1.0 and true are three values."""
+    """Whether two values are the same JSON. Unlike in Python, 1, 1.0 and true are three values."""
     return one is other or _text(one) == _text(other)
 
 
 def changes(before: Payload, after: Payload, path: str = "", equal: Equal = equal_json) -> Iterator[ValueChange]:
-    """Yield what is in one value and not in the other; nothing where they are equal."""
+    """Yield the changes between two values, or nothing if they are equal."""
     if equal(before, after):
         return
     if isinstance(before, dict) and isinstance(after, dict):

@@ -12,7 +12,7 @@ from trace_recorder.views.comparison.changed_ranges import changed_ranges
 MAX_SHOWN_CHARACTERS = 400
 """A removed or added text is shown with up to this many characters."""
 MAX_SHOWN_AROUND = 6
-"""So many words around a change are shown."""
+"""How many words around a change are shown."""
 _WORD = re.compile(r"\s*(?:\w+|[^\w\s])|\s+")
 
 
@@ -29,7 +29,10 @@ class Fragment:
 
 
 def word_changes(before: str, after: str) -> list[Fragment]:
-    """Return the parts of two texts in their order. Those of `before` together are `before`, likewise for `after`."""
+    """Return the parts of two texts in order.
+
+    The common and removed parts make up `before`, the common and added ones `after`.
+    """
     parts: list[Fragment] = []
     for same, removed, added in _aligned(_WORD.findall(before), _WORD.findall(after)):
         parts += [Fragment("same", "".join(same)), Fragment("removed", "".join(removed))]
@@ -38,7 +41,7 @@ def word_changes(before: str, after: str) -> list[Fragment]:
 
 
 def marked_words(before: str, after: str) -> str:
-    """Return two texts as one: `[-what was there-]`, `{+what is there now+}`, and a few words around each."""
+    """Return two texts as one: `[-removed words-]`, `{+added words+}`, and a few words around each."""
     return "".join(part.text for part in marked_parts(before, after))
 
 
@@ -58,7 +61,7 @@ Words = Sequence[str]
 
 
 def _aligned(before: Words, after: Words) -> Iterator[tuple[Words, Words, Words]]:
-    """Yield words that both have, and after them what only the first and only the second has."""
+    """Yield common words, and after them the words that only the first text has and those that only the second has."""
     position = 0
     for start, end, now, until in changed_ranges(before, after):
         yield before[position:start], before[start:end], after[now:until]
@@ -68,7 +71,7 @@ def _aligned(before: Words, after: Words) -> Iterator[tuple[Words, Words, Words]
 
 
 def _around(words: Words, *, first: bool, last: bool) -> str:
-    """Return words that did not change; of many, those next to the changes."""
+    """Return unchanged words. If they are many, only those next to the changes are returned."""
     if len(words) <= 2 * MAX_SHOWN_AROUND:
         return "".join(words)
     head = "" if first else "".join(words[:MAX_SHOWN_AROUND])
@@ -77,6 +80,6 @@ def _around(words: Words, *, first: bool, last: bool) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return a text without its middle where it is long."""
+    """Return a text, without its middle if it is long."""
     half = MAX_SHOWN_CHARACTERS // 2
     return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:half]} … {text[-half:]}"

@@ -39,7 +39,10 @@ _GOOGLE = ("inlineData", "inline_data", "fileData", "file_data")
 
 @dataclass(frozen=True, slots=True)
 class Audio:
-    """A part that is a sound: its bytes in standard base64, or where it is. `duration_seconds` is as stated."""
+    """A part that is a sound: its bytes in standard base64, or its address.
+
+    `duration_seconds` is the stated duration.
+    """
 
     media_type: str | None = None
     data: str | None = None
@@ -47,7 +50,7 @@ class Audio:
     duration_seconds: float | None = None
 
     def content(self) -> bytes | None:
-        """Its bytes; None if they are not here or are not base64."""
+        """The bytes of the sound, or None if the part has none or they are not base64."""
         try:
             return None if self.data is None else base64.b64decode(self.data, validate=True)
         except (binascii.Error, ValueError):
@@ -55,7 +58,7 @@ class Audio:
 
 
 def audio_of(part: Payload) -> Audio | None:
-    """Read a part as a sound; None if it is not a sound."""
+    """Read a part as a sound. Returns None if it is not a sound."""
     members = as_dict(part)
     kind = members.get("type")
     if kind == "input_audio":

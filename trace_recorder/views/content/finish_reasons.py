@@ -1,7 +1,7 @@
-"""Why an answer ended, whichever dialect says it, and whether it is one to learn from. Defined once for all views.
+"""Why an answer ended, in any dialect, and whether a model may be trained on it.
 
-An answer that was cut off, was stopped by a filter, or has neither a text nor a tool call teaches a model to stop early
-or to be silent. Views that make training data leave it out, or mask it, unless an argument says otherwise.
+All views use these rules. An answer that was cut off, stopped by a filter, or is empty would teach a model to stop
+early or to say nothing. Views that make training data leave it out or mask it, unless an argument says otherwise.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ _WORDS: dict[Ending, tuple[str, ...]] = {
         *("missing_thought_signature", "no_image", "image_other", "other", "unload"),
     ),
 }
-"""The providers' own words, in small letters: OpenAI, Anthropic, Google, Ollama, Mistral, DeepSeek, vLLM and others."""
+"""The providers' words in lower case: OpenAI, Anthropic, Google, Ollama, Mistral, DeepSeek, vLLM and others."""
 _ENDINGS: dict[str, Ending] = {word: ending for ending, words in _WORDS.items() for word in words}
 _WHOLE = frozenset[Ending | None]({"stop", "tools", None})
 
 
 def ending_of(finish_reason: str | None) -> Ending | None:
-    """Return why a model stopped; None where that is not stated, or by an unknown name."""
+    """Return why a model stopped, or None if that is not stated or the word is unknown."""
     return _ENDINGS.get((finish_reason or "").lower())
 
 
 def fault_of(said: LLMResponse | Choice) -> str | None:
-    """Return why an answer is not to be learnt from, as it is counted in reports; None if it is one to learn from."""
+    """Return why an answer must not be trained on, as reports count it, or None if it may be."""
     if ending_of(said.finish_reason) not in _WHOLE:
         return CUT_OFF
     return None if said.tool_calls or (said.content or "").strip() else SILENT

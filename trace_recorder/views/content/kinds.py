@@ -1,9 +1,9 @@
 """The contents of a message or an answer other than its texts and tool calls, by kind, in every dialect.
 
-Media, refusals, citations, signatures, the output of a server's own tools: dialects have them as parts, as members
-next to the text, or as items of their own. Here each is a `Content` with the name of its kind. A kind that is in no
-table has the provider's name for it, so that nothing is overlooked. Members that describe the call and not what was
-said, such as a fingerprint, are in `_OF_THE_CALL`.
+Media, refusals, citations, signatures, the output of a server's own tools: dialects have them as parts, as members next
+to the text, or as items of their own. Here each is a `Content` with the name of its kind. A kind that no table lists
+keeps the provider's name, so nothing is overlooked. `_OF_THE_CALL` lists members that describe the call, such as a
+fingerprint.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ INTERLEAVING = "interleaved thoughts, texts and calls"
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """One thing that is neither a text nor a tool call.
+    """A content that is neither a text nor a tool call.
 
-    `location` is a part of the content, an element of a message's `images`, a member of a text part ("beside a text"),
-    or a member of the message itself ("beside"), as everything in an answer is.
+    `location` says where it is: a part of the content, an element of a message's `images`, a member of a text part
+    ("beside a text"), or a member of the message ("beside"). All contents of an answer are "beside".
     """
 
     kind: str
@@ -55,7 +55,7 @@ def contents_of(message: Message) -> Iterator[Content]:
 
 
 def contents_of_answer(response: LLMResponse, number: int = 0) -> Iterator[Content]:
-    """Yield the contents of an answer; of several, the one with this number."""
+    """Yield the contents of an answer. `number` selects one of several answers."""
     choice = response.choices[number] if number < len(response.choices) else Choice(0)
     answer = choice if number else response
     if answer.reasoning:
@@ -67,7 +67,7 @@ def contents_of_answer(response: LLMResponse, number: int = 0) -> Iterator[Conte
 
 
 def _interleaving(blocks: Sequence[Block]) -> Iterator[Content]:
-    """Yield the order of an answer's blocks, where it is not the usual one."""
+    """Yield the order of an answer's blocks if it is unusual."""
     kinds = [_PLACES[block.type] for block in blocks if block.type in _PLACES]
     if kinds != sorted(kinds):
         yield Content(INTERLEAVING, "beside", [block.to_document() for block in blocks])
@@ -78,7 +78,7 @@ _PLACES: dict[BlockType, int] = {"reasoning": 0, "text": 1, "tool_call": 2}
 
 
 def _of_calls(calls: Iterable[ToolCall]) -> Iterator[Content]:
-    """Yield what calls have in addition to a name and arguments, such as a signature."""
+    """Yield the members of calls besides names and arguments, such as a signature."""
     return (content for call in calls for content in _of_members(call.extra))
 
 
@@ -138,7 +138,7 @@ def _is_text(element: Mapping[str, Payload]) -> bool:
 
 
 def _beside_thought(element: Mapping[str, Payload]) -> Iterator[Content]:
-    """Yield what a thought has in addition to its summary: its full text, and that it is signed."""
+    """Yield the contents of a thought besides its summary: its full text and its signature."""
     if element.get("summary") and element.get("content"):
         yield Content(UNSUMMARISED, "beside", element)
     if any(element.get(name) for name in _SIGNATURES):
@@ -146,12 +146,12 @@ def _beside_thought(element: Mapping[str, Payload]) -> Iterator[Content]:
 
 
 def kind_of_part(part: Payload) -> str | None:
-    """Return the kind of a part of a content that is no text; None where it is no JSON object."""
+    """Return the kind of a part that is not text, or None if it is not a JSON object."""
     return _kind_of(part) if isinstance(part, dict) else None
 
 
 def _kind_of(element: Mapping[str, Payload]) -> str:
-    """Return the kind of a part that is no text: by its media type, its `type`, or the name of its only member."""
+    """Return the kind of a part that is not text: by its media type, its `type`, or the name of its only member."""
     part = part_of(element)
     if isinstance(part, Image):
         return IMAGES_BY_ADDRESS if part.data is None else IMAGES
@@ -226,7 +226,7 @@ _OF_THE_CALL = frozenset(
         *("user", "x_groq"),
     )
 )
-"""Members that describe the call, or repeat the request. They are no contents, and are not counted."""
+"""Members that describe the call or repeat the request. They are not contents and are not counted."""
 
 
 def _of_members(members: Mapping[str, Payload]) -> Iterator[Content]:

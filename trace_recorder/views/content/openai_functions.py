@@ -10,7 +10,7 @@ from trace_recorder.views.content.parts import text_of_message
 
 
 def function_of(tool: Tool) -> dict[str, Payload]:
-    """Return a tool's declaration as OpenAI's chat API has it. A provider's built-in tool has only a name."""
+    """Return a tool's declaration in the form of OpenAI's chat API. A provider's built-in tool has only a name."""
     parameters = tool.parameters if isinstance(tool.parameters, dict) else None
     return {
         "type": "function",
@@ -24,29 +24,29 @@ def is_function(tool: Tool) -> bool:
 
 
 def built_in(tools: Iterable[Tool]) -> list[Payload]:
-    """Return the declarations of those tools that are built in, as they were sent."""
+    """Return the declarations of the provider's built-in tools, as they were sent."""
     return [tool.raw for tool in tools if not is_function(tool)]
 
 
 def arguments_of(call: ToolCall) -> dict[str, Payload]:
-    """Return a call's arguments as an object; anything else becomes its member `input`."""
+    """Return a call's arguments as an object. Arguments of another type become its member `input`."""
     return call.arguments if isinstance(call.arguments, dict) else {"input": call.arguments}
 
 
 def call_of(call: ToolCall, arguments: Payload) -> dict[str, Payload]:
-    """Return a call as OpenAI's chat API has it, with arguments as a format wants them."""
+    """Return a call in the form of OpenAI's chat API, with arguments in the form that a format requires."""
     return {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
 
 def arguments_text(call: ToolCall) -> str:
-    """Return a call's arguments as JSON text; a text that the model wrote as it wrote it."""
+    """Return a call's arguments as JSON text. If the model wrote them as text, the text is unchanged."""
     return call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments, ensure_ascii=False)
 
 
 def result_text(result: ToolResult) -> str:
-    """Return what a tool gave as text: what the model was shown of it, or what it returned, or else its error.
+    """Return a tool's result as text: the text that the model was shown, else the returned value, else the error.
 
-    What was shown has the text that its message has; any other value that is no text is JSON.
+    A value that is not text is written as JSON.
     """
     if isinstance(result.sent, str | list):
         return text_of_message(Message("tool", result.sent))

@@ -1,4 +1,4 @@
-"""The texts that views write for a message's parts (`values/content_parts.py`), and parts in OpenAI's words.
+"""The texts that views write for a message's parts (`values/content_parts.py`), and parts in OpenAI's form.
 
 Whether a format has a place for an image, or for a part that is neither text nor image, is decided by the view.
 """
@@ -16,7 +16,7 @@ from trace_recorder.values.structs import replace
 
 
 def utf8_text(text: str) -> str:
-    """Return a text with U+FFFD in the place of each half of a surrogate pair, which UTF-8 cannot hold."""
+    """Return a text in which U+FFFD replaces each lone surrogate, because UTF-8 cannot encode those."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -37,12 +37,12 @@ def text_of_parts(parts: Iterable[Part]) -> str:
 
 
 def lines_of(message: Message) -> str:
-    """Return what a message says, each of its texts on a line of its own: so are a tool's answers shown."""
+    """Return the texts of a message, each on its own line, as results of tools are shown."""
     return "\n".join(part.text for part in parts_of(message) if isinstance(part, Text))
 
 
 def text_of_message(message: Message) -> str:
-    """Return a tool message as text: its texts, or all of it as JSON where it has other parts."""
+    """Return a tool message as text: its texts, or its whole content as JSON if it has other parts."""
     if isinstance(message.content, list) and len([*parts_of(message)]) != len(_text_parts(message)):
         return json.dumps(message.content, ensure_ascii=False)
     return "\n".join(_text_parts(message))
@@ -64,14 +64,14 @@ def _is_text(part: Payload) -> bool:
 
 
 def chat_part(part: Part) -> Payload:
-    """Return a part as OpenAI's chat API has it; one that is neither text nor image as it was sent."""
+    """Return a part in the form of OpenAI's chat API. A part that is neither text nor image is unchanged."""
     if isinstance(part, Text):
         return {"type": "text", "text": part.text}
     return {"type": "image_url", "image_url": {"url": part.address}} if isinstance(part, Image) else part.raw
 
 
 def described(part: Part, limit: int) -> tuple[str, bool]:
-    """Write a part that is no text as JSON; return it, and whether strings in it were longer than `limit` and cut."""
+    """Write a part that is not text as JSON. Return the JSON, and whether strings longer than `limit` were cut."""
     if isinstance(part, Text):
         return '""', False
     raw = {"type": "image", "url": part.address} if isinstance(part, Image) else part.raw

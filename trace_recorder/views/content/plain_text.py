@@ -1,4 +1,4 @@
-"""Any value of a message or a tool as plain text, as people and searches read it."""
+"""Any value of a message or a tool as plain text, for people and for searches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def json_line(value: Payload) -> str:
 
 
 def text_of(value: Payload, to_json: Callable[[Payload], str] = json_line) -> str:
-    """Return any value as text: a text as it is, a list as its elements, anything else as JSON."""
+    """Return any value as text: a text unchanged, a list as its elements, anything else as JSON."""
     if value is None or isinstance(value, str):
         return value or ""
     if isinstance(value, list):

@@ -1,18 +1,18 @@
 """Turns: the LLM interactions of a run, and which earlier call each of them continues.
 
-A request continues an earlier call where its messages begin with the messages of that call and its recorded answer
-(`extends`), or where it names that call instead of repeating it (`refers`: by `previous_response_id`, by the message
-that a thread of Anthropic's continues, or because an agent records only its newest messages). White space, thoughts
-that are not sent back, cache marks, ids that an agent gave to tool calls itself and what a server's own tools left
-behind make no difference (`normalized_messages.py`).
+A request `extends` an earlier call if its messages begin with the messages of that call and its recorded answer. It
+`refers` to an earlier call if it names the call instead of repeating it: by `previous_response_id`, by the message that
+a thread of Anthropic's continues, or because an agent records only its newest messages. White space, thoughts that are
+not sent back, cache marks, made-up call ids and leftovers of a server's own tools are ignored
+(`normalized_messages.py`).
 
-Where a history was changed, each of its messages is looked up in the earlier ones. The request `edits` the history
-where all answers of the model are still there and other messages were shortened, replaced, added or removed. It
-`rewrites` the history where answers are gone, as after compaction. A request with no answer of its agent and other
-instructions `begins` a chain of its own, next to the agent's others. So does a prompt of unclear origin that the
-agent did not continue, where it continued what came before: that is known only when all calls have been read.
+If a history was changed, each of its messages is looked up in the earlier ones. The request `edits` the history if all
+answers of the model are still there, but other messages were shortened, replaced, added or removed. It `rewrites` the
+history if answers are gone, as after compaction. A request with no answer of its agent and with other instructions
+`begins` its own chain, next to the agent's others. So does a prompt of unclear origin that the agent did not continue,
+if the agent later continued what came before. That is known only when all calls have been read.
 
-What is kept is a digest for each distinct message, and the new messages of each prompt.
+In memory are a digest for each distinct message, and the new messages of each prompt.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PREVIOUS = ("previous_response_id", "previous_interaction_id")
 
 
 def turns_of(trajectory: Trajectory) -> list[Turn]:
-    """Return the turns of a run in the order of time. Where no calls were recorded, they are made of its steps."""
+    """Return the turns of a run in the order of time. If no calls were recorded, they are made from its steps."""
     calls = interactions_of(trajectory)
     turns = [*map(CallChains().add, calls)]
     separate_calls = _separate_calls(turns)
@@ -49,9 +49,10 @@ def turns_of(trajectory: Trajectory) -> list[Turn]:
 
 
 class TurnsOnDemand:
-    """Gives the same turn of a call as `turns_of`, but reads only the calls up to it.
+    """Returns the same turn of a call as `turns_of`, but reads only the calls up to it.
 
-    Whether a call of unclear origin is a separate call depends on later calls: at the first such call, all are read.
+    Whether a call of unclear origin is a separate call depends on later calls. So all calls are read at the first such
+    call.
     """
 
     def __init__(self, trajectory: Trajectory) -> None:
@@ -63,7 +64,7 @@ class TurnsOnDemand:
         self._turns: dict[str, Turn] = {}
 
     def __call__(self, call: LLMInteraction) -> Turn | None:
-        """Return the turn of a call; None for a call that is in no conversation."""
+        """Return the turn of a call, or None if the call is in no conversation."""
         if call.interaction_id not in self._ids:
             return None
         while call.interaction_id not in self._turns:
@@ -75,7 +76,7 @@ class TurnsOnDemand:
 
 
 def interactions_of(trajectory: Trajectory) -> list[LLMInteraction]:
-    """Return the calls that are conversations. Where no calls were recorded, each step is taken for one."""
+    """Return the calls that belong to conversations. If no calls were recorded, each step counts as a call."""
     embeddings = {*filter(is_embedding, {one.api for one in trajectory.llm_interactions})}
     calls = [one for one in trajectory.llm_interactions if one.api not in embeddings]
     if calls or trajectory.llm_interactions:
@@ -106,8 +107,9 @@ def _is_unclear(turn: Turn) -> bool:
 class CallChains:
     """Finds what each call continues, call by call. `separate_calls` are ids of calls known to continue nothing.
 
-    An answer is found by its instructions, the sum of everything up to it, and its agent, since several agents may be
-    asked and say the same. Without the agent it is found for an agent that continues the history of another.
+    An answer is found by its instructions, the sum of everything up to it, and its agent, because several agents may
+    get the same prompt and answer. It is also found without the agent, for an agent that continues the history of
+    another.
     """
 
     def __init__(self, separate_calls: Collection[str] = ()) -> None:
@@ -135,7 +137,7 @@ class CallChains:
         if turn.answered:
             self._add_answers(turn, prompt, continued, answers)
             history.add_answers(turn, prompt.normalized, known, None if turn.exact else prompt.instructions)
-        prompt.normalized.before = None  # else all prompts of the run are kept
+        prompt.normalized.before = None  # otherwise all prompts of the run stay in memory
         return turn
 
     # ── what a request continues ─────────────────────────────────────────────────────────────────────────────────────
@@ -163,7 +165,7 @@ class CallChains:
         )
 
     def _extend(self, prompt: Prompt, history: AgentHistory) -> Continuation | None:
-        """Continue the turn with the prompt and answer that are the beginning, if no later answer follows them."""
+        """Continue the turn whose prompt and answer begin the prompt, if no later answer follows them."""
         answers = self._answers[prompt.instructions_digest]
         later = next(compress(count(), map(answers.get, reversed(prompt.normalized.prefixes))), None)
         if later is None:
@@ -223,7 +225,7 @@ class CallChains:
             return SharedSequence([]), SharedSequence([])
         before, choice = self._records[turn.previous], turn.choice
         content = before.answers[choice if choice < len(before.answers) else 0]
-        if content is None:  # it is in no prompt
+        if content is None:  # an empty answer is in no prompt
             return before.earlier_answers, before.earlier_keys
         answers = before.earlier_answers.extended([(turn.previous, choice)])
         return answers, before.earlier_keys.extended([content.identity])
@@ -277,7 +279,7 @@ def _known_messages(prompt: Prompt, continued: Continuation, history: AgentHisto
 
 
 def _named_responses(parameters: Mapping[str, Payload]) -> list[Payload]:
-    """Return the ids of the responses that a request names, to be continued by the server that keeps them."""
+    """Return the ids of the responses that a request names. The server keeps these responses and continues them."""
     return [
         *(parameters.get(name) for name in _PREVIOUS),
         as_dict(parameters.get("thread")).get("previous_message_id"),  # Anthropic's threads
@@ -285,10 +287,10 @@ def _named_responses(parameters: Mapping[str, Payload]) -> list[Payload]:
 
 
 def _referred_by_hand(call: LLMInteraction, messages: Sequence[Message], history: AgentHistory) -> Turn | None:
-    """The turn that a call recorded by hand continues, where the agent passed only its new messages.
+    """Return the turn that a call recorded by hand continues, if the agent passed only its new messages.
 
-    That is so where the messages begin with the result of a tool call. It is also so where the last turn made no tool
-    call, and the messages have neither instructions, though the agent had some before, nor an answer of the model.
+    This is so if the messages begin with the result of a tool call. It is also so if the last turn made no tool call,
+    the agent had instructions before, and the messages have neither instructions nor an answer of the model.
     """
     if call.api is not None or not messages or any(message.role == "assistant" for message in messages):
         return None

@@ -19,15 +19,15 @@ class Turn:
     """One interaction in its chain of calls.
 
     `previous` is the turn that it continues, and `choice` the number of that turn's answer, which may have several.
-    `exact` is whether the model saw the prompt and the answer of that turn unchanged.
+    `exact` is True if the model saw the prompt and the answer of that turn unchanged.
 
-    Of the `prompt_length` messages of its own prompt, the first `prefix_length` end with that answer, and the first
-    `instructions` hold for this request alone. `normalized_length` is the number of normalized messages in its whole
-    prompt and its answer.
+    Its own prompt has `prompt_length` messages. The first `prefix_length` of them end with that answer. The first
+    `instructions` of them apply to this request only. `normalized_length` is the number of normalized messages in its
+    whole prompt and its answer.
 
-    `appended` are the messages after that answer. `new_messages` are those that no earlier prompt of its agent had;
-    those at the positions `new_before_answer` of them are from before that answer. Results have the call ids of the
-    recorded answer. `instructions_changed` is whether the model got other instructions than before.
+    `appended` are the messages after that answer. `new_messages` are the messages that no earlier prompt of its agent
+    had. Those at the positions `new_before_answer` come from before that answer. Results have the call ids of the
+    recorded answer. `instructions_changed` is True if the model got other instructions than before.
     """
 
     interaction: LLMInteraction
@@ -65,7 +65,7 @@ class Turn:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the prompt is known, and the answer came to its end."""
+        """Whether the prompt is known and the answer is complete."""
         one = self.interaction
         return self.answered and one.complete and one.error is None and one.source.has_request()
 
@@ -76,7 +76,7 @@ class Turn:
     def messages(self) -> Sequence[Message]:
         """Return all messages that the model saw, sent with this request or with those that it refers to.
 
-        Instructions of an earlier request are not carried over: the newest ones are first, once.
+        Instructions of earlier requests are left out: only the newest ones come first.
         """
         chain: list[Turn] = [self]
         while chain[-1].relation == "refers" and chain[-1].previous is not None:
@@ -91,16 +91,16 @@ class Turn:
 
 
 def agent_key(source: LLMInteraction | AgentStep) -> str | None:
-    """Return what identifies the agent of a call or a step: its id in the run, or its name where it has no id.
+    """Return what identifies the agent of a call or a step: its id in the run, or its name if it has no id.
 
-    It is a text, whatever JSON a file by another hand has there.
+    It is always a text, also if a file of another tool has other JSON there.
     """
     key = source.agent_id or source.agent
     return key if key is None else str(key)
 
 
 def choice_of(response: LLMResponse, choice: int = 0) -> LLMResponse | Choice:
-    """Return the answer with this number, or the first one where there is none."""
+    """Return the answer with this number, or the first answer if there is none."""
     return response.choices[choice] if 0 < choice < len(response.choices) else response
 
 

@@ -1,12 +1,13 @@
 """The messages of each prompt that an earlier prompt of its agent does not have, and the messages that are gone.
 
 All code that shows people new messages uses this module. A prompt is compared with the prompt of the call that it
-continues, by the rule of `call_chains.py`. If it extends more of another of the agent's last prompts, such as that of a
-call that failed, it is compared with that one. A prompt that continues no call is compared with the most similar of
-these. Then no history was changed, unless answers of the model are gone: independent calls share their instructions. A
-prompt that begins a conversation, such as that of a title, is new as a whole, unless it extends an earlier one.
+continues, by the rule of `call_chains.py`. If it extends more of another recent prompt of the agent, such as that of a
+failed call, it is compared with that prompt. A prompt that continues no call is compared with the most similar recent
+prompt. Its history then counts as changed only if answers of the model are gone, because independent calls share their
+instructions. A prompt that begins a conversation, such as a question for a title, is new as a whole, unless it extends
+an earlier prompt.
 
-Two messages are the same if their JSON is, except for marks for a cache (`values/message_equality.py`).
+Two messages are equal if their JSON is equal, apart from cache marks (`values/message_equality.py`).
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ _NOTHING = Comparison((), 0, ())
 
 @dataclass(frozen=True, slots=True)
 class ComparedPrompt:
-    """A prompt with its relation to the earlier one `base`, which is None if it has no message in common with any.
+    """A prompt with its relation to the earlier prompt `base`.
 
-    `numbers` are those of its messages. `comparison` is that with `base`.
+    `base` is None if no earlier prompt shares a message with it. `numbers` are those of its messages. `comparison` is
+    the comparison with `base`.
     """
 
     numbers: Numbers
@@ -42,23 +44,23 @@ class ComparedPrompt:
 
     @property
     def gone(self) -> int:
-        """How many messages were removed from the history, or changed."""
+        """How many messages of the history were removed or changed."""
         return 0 if self.relation in {"begins", "refers"} else len(self.comparison.gone)
 
 
 class ComparedPrompts:
-    """Compares the prompts of a run, one after another. `messages` numbers what they have."""
+    """Compares the prompts of a run, one after another. `messages` gives numbers to their messages."""
 
     def __init__(self, messages: EqualMessages | None = None) -> None:
         self.messages = messages or EqualMessages(shown_key)
         self._earlier: dict[str | None, EarlierPrompts[str]] = defaultdict(EarlierPrompts)
 
     def begin_again(self) -> ComparedPrompts:
-        """Return the comparison of no prompts yet, in which messages keep their numbers."""
+        """Return a new comparison without prompts, in which messages keep their numbers."""
         return ComparedPrompts(self.messages)
 
     def add_call(self, call: LLMInteraction, turn: Turn | None) -> ComparedPrompt:
-        """Compare the prompt of a call. Without a `turn`, it is in no conversation."""
+        """Compare the prompt of a call. `turn` is None if the call is in no conversation."""
         earlier, numbers = self._earlier[agent_key(call)], self.messages.numbers_of(call.input_messages)
         previous = turn.previous if turn else None
         if turn is not None and previous is not None:
@@ -108,6 +110,9 @@ class ComparedPrompts:
 
 
 def said_by(one: Message | LLMResponse | Choice) -> str:
-    """Return what a model said, as text: equal for an answer and for a message in which the agent sends it back."""
+    """Return an answer as text.
+
+    The text is equal for the answer and for the message in which the agent sends it back.
+    """
     text = text_of(one) if isinstance(one, Message) else one.content or ""
     return json.dumps([text, [(call.name, call.arguments) for call in one.tool_calls]], sort_keys=True)

@@ -1,14 +1,13 @@
-"""Conversations: the turns of a run as lines in reading order, for formats that are written so.
+"""Conversations: the turns of a run as lines in reading order, for formats that list messages.
 
 A turn that extends the newest answer of a conversation continues it, and adds only its new messages. Calls that failed
 are part of it, and so is the next attempt. A prompt that changes or forks the history of its agent begins a new
 conversation, which *continues* the agent's first; messages from before are *copied* there. A chain of calls that
-continues none of them is *apart*, such as a title that is asked for over the same question. The agent's longest chain
-is not.
+continues none of them is *apart*, such as a request for a title of the same question. The agent's longest chain is
+never *apart*.
 
-Each agent has conversations of its own, also where the run distinguishes two agents with one name. An agent that has
-another id in each of its calls is the same one where it continues its own newest answer, under the same name and
-parent.
+Each agent has its own conversations, also if two agents of the run have one name. An agent may have another id in each
+of its calls. It counts as the same agent if it continues its own newest answer under the same name and parent.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ Kind = Literal["first", "continues", "apart"]
 
 @dataclass(frozen=True, slots=True)
 class ConversationLine:
-    """One message of a conversation. `turn` is the one that had it first, in its prompt or answer.
+    """One message of a conversation.
 
-    `answer` is whether the model said it, and `choice` the number of that answer. `copied` is whether an earlier
-    conversation of the agent has it.
+    `turn` is the first turn that had it, in its prompt or answer. `answer` is True if it is an answer of the model, and
+    `choice` is the number of that answer. `copied` is True if an earlier conversation of the agent has it.
     """
 
     message: Message
@@ -58,13 +57,13 @@ class Conversation:
 
     @property
     def agent_key(self) -> str | None:
-        """What identifies its agent: the id, or the name where it has no id."""
+        """What identifies its agent: the id, or the name if it has no id."""
         return self.agent_id or self.agent
 
     def is_continued_by(self, turn: Turn) -> bool:
-        """Whether a turn continues the newest answer, or the beginning where there is no answer yet.
+        """Whether a turn continues the newest answer, or the beginning if there is no answer yet.
 
-        A turn without a known prompt is taken to.
+        A turn with an unknown prompt counts as continuing.
         """
         return (self._newest is turn.previous and (turn.exact or turn.previous is None)) or not turn.prompt_length
 
@@ -115,12 +114,12 @@ class Conversation:
                 return
 
     def tools(self) -> list[Tool]:
-        """Return the tools that were offered in it; of several with one name, the last."""
+        """Return the tools that were offered in it. Of several tools with one name, the last one counts."""
         return [*{tool.name: tool for turn in self.turns for tool in turn.tools}.values()]
 
 
 def conversations(turns: Sequence[Turn]) -> list[Conversation]:
-    """Return the conversations that turns make, in the order in which they began."""
+    """Return the conversations of some turns, in the order in which they began."""
     begun: list[Conversation] = []
     seen: dict[str | None, set[Hashable]] = {}
     normalizer = MessageNormalizer()
@@ -145,7 +144,7 @@ def _conversation_continued_by(turn: Turn, found: Sequence[Conversation]) -> Con
 
 
 def _set_kinds(own: Sequence[Conversation]) -> None:
-    """Set the kinds of an agent's conversations: those of its longest chain are the first, and what continues it."""
+    """Set the kinds of an agent's conversations. Those of its longest chain are the first one and its continuations."""
     turns = Counter(conversation.chain_start for conversation in own for _ in conversation.turns)
     offered = {conversation.chain_start for conversation in own if conversation.tools()}
     main = max(turns, key=lambda start: (turns[start], start in offered), default=None)
@@ -157,7 +156,7 @@ def _set_kinds(own: Sequence[Conversation]) -> None:
 def lines_with_results(
     conversation: Conversation, steps: Mapping[Turn, Sequence[AgentStep]]
 ) -> Iterator[ConversationLine]:
-    """Yield a conversation's lines, and after each answer the results of its calls that only steps have."""
+    """Yield a conversation's lines. After each answer come the results of its calls that only steps have."""
     shown = {line.message.call_id for line in conversation.lines if line.message.role == "tool"}
     for line in conversation.lines:
         yield line

@@ -1,9 +1,9 @@
-"""Messages in a normalized form, in which an agent that sends a message back a little differently sends the same one.
+"""Messages in a normalized form, which is equal if an agent sends a message back a little differently.
 
-A normalized message is one message, or several messages of an assistant one after another. Messages without content are
-left out. Two are equal where they say the same: white space, thoughts that are not sent back, cache marks, what a
-server's own tools left behind, and the ids of tool calls make no difference. The result of a tool is identified by the
-call that it answers: by what was called, and at which place.
+A normalized message is one message, or several consecutive messages of an assistant. Messages without content are left
+out. Two are equal if they say the same. White space, thoughts that are not sent back, cache marks, leftovers of a
+server's own tools, and the ids of tool calls are ignored. The result of a tool is identified by the call that it
+answers: by the message that made the call, and by the place of the call in it.
 
 `values/message_equality.py` states this equality. A digest is computed once for each message of the run's table,
 however many prompts repeat it.
@@ -22,9 +22,9 @@ from trace_recorder.values.messages import Message
 
 @dataclass(frozen=True, slots=True)
 class AnsweredCall:
-    """The call that a tool's result answers: its message's content, and its index there.
+    """The call that a tool's result answers: the content of its message, and its index in the message.
 
-    `message_index` is that of the message in the same prompt; None where an earlier prompt has it.
+    `message_index` is the place of that message in the same prompt, or None if an earlier prompt has it.
     """
 
     content: NormalizedContent
@@ -34,7 +34,7 @@ class AnsweredCall:
 
 @dataclass(frozen=True, slots=True)
 class NormalizedMessage:
-    """The messages from `begin` to `end`. `answered_call` is the call of a tool's result, where it is known."""
+    """The messages from `begin` to `end`. `answered_call` is the call of a tool's result, if it is known."""
 
     begin: int
     end: int
@@ -49,7 +49,7 @@ class NormalizedMessage:
         return self.content.digest, self.answered_call.content.identity, self.answered_call.call_index
 
     def term(self, place: int) -> int:
-        """Return the summand of the message, at a place of its prompt, in the sum that identifies a prefix."""
+        """Return the summand of the message at its place in the prompt. The sum of these identifies a prefix."""
         data = self.content.digest
         if self.answered_call is not None:
             data += self.answered_call.content.identity + b"%d" % self.answered_call.call_index
@@ -67,7 +67,10 @@ class MessageNormalizer:
     def normalize(
         self, messages: Sequence[Message], before: NormalizedContent | None = None
     ) -> list[NormalizedMessage]:
-        """Normalize the messages of a prompt. `before` is the answer that came before it and is not repeated in it."""
+        """Normalize the messages of a prompt.
+
+        `before` is the answer before it, if the prompt does not repeat that answer.
+        """
         return self.normalize_more(messages, 0, [], before)
 
     def normalize_more(
@@ -77,7 +80,10 @@ class MessageNormalizer:
         known: Sequence[NormalizedMessage],
         before: NormalizedContent | None = None,
     ) -> list[NormalizedMessage]:
-        """Normalize the messages of a prompt from one on. `known` are the normalized ones before it."""
+        """Normalize the messages of a prompt from the position `start` on.
+
+        `known` are the normalized messages before it.
+        """
         normalized: list[NormalizedMessage] = []
         new = self.numbered(messages)[start:]
         for begin, end in _spans([*new]):
@@ -91,7 +97,7 @@ class MessageNormalizer:
         return normalized
 
     def content_of(self, messages: Sequence[Message]) -> NormalizedContent | None:
-        """Return the content of the messages that are one normalized message; None where they are empty."""
+        """Return the content of the messages that form one normalized message, or None if they are empty."""
         numbered = self.numbered(messages)
         contents = self._contents.setdefault(numbered.table, {})
         key = (*numbered.numbers,)
@@ -111,7 +117,7 @@ def _answered_call(
     normalized: Sequence[NormalizedMessage],
     before: NormalizedContent | None,
 ) -> AnsweredCall | None:
-    """Return the last call with an id before a result, which mostly follows it at once."""
+    """Return the last call with an id before a result. Usually the result follows it at once."""
     for place in reversed(range(len(known) + len(normalized))):
         content = (known[place] if place < len(known) else normalized[place - len(known)]).content
         for index in reversed(range(len(content.calls))):

@@ -1,7 +1,7 @@
 """The normalized messages of whole prompts. Prompts share the work for messages that they have in common.
 
-A prompt that repeats an earlier one, which most do, is normalized from the end of that one on. If single messages in
-the middle were replaced, these alone are normalized again. So work grows with what is new in each prompt.
+Most prompts repeat an earlier one, and are normalized from its end on. If single messages in the middle were replaced,
+only these are normalized again. So the work grows with the new messages of each prompt.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from trace_recorder.views.conversations.chained_call import Turn
 from trace_recorder.views.conversations.normalized_messages import MessageNormalizer, NormalizedMessage, prefix_sums
 
 MAX_PROMPTS = 8
-"""With how many earlier prompts a prompt is compared."""
+"""The number of earlier prompts with which a prompt is compared."""
 MAX_EDITS = 8
-"""How many edits of an earlier prompt are followed."""
+"""The number of edits of an earlier prompt that are followed."""
 
 
 @dataclass(slots=True, eq=False)
@@ -32,11 +32,11 @@ class NormalizedPrompt:
     """The normalized `messages` of a prompt of an agent, and the `keys` of these.
 
     The first `own` of them are instructions for this prompt alone. `prefixes` are the sums after each of the others.
-    `answer_places` are the places of the assistant's messages. At all places but those that are `new`, `before` has the
-    same messages; it is None if there is no such prompt, and when the prompt has been added to a history.
+    `answer_places` are the places of the assistant's messages. The prompt `before` has the same messages at all places
+    except those in `new`. It is None if there is no such prompt, or if this prompt was added to a history.
 
-    An `AgentHistory` adds its `turn`, the places of the results whose calls are no known answer's (`unasked`), and the
-    number of the `claim` by which all its messages belong to the turn's chain.
+    An `AgentHistory` sets `turn`, the places of results whose calls are in no known answer (`unasked`), and `claim`,
+    the number of the claim by which all its messages belong to the turn's chain.
     """
 
     source: NumberedMessages
@@ -75,7 +75,7 @@ class PromptNormalizer:
         before = self._most_similar(source)
         edits, kept = ([], 0) if before is None else _edits(before.source, source)
         while kept and kept < len(source) and source[kept].role == source[kept - 1].role == "assistant":
-            kept -= 1  # these are normalized together
+            kept -= 1  # neighbouring messages of an assistant are normalized together
         count = 0 if before is None else bisect_right(before.messages, kept, key=_end)
         if before is not None and count < len(before.messages):
             kept = min(kept, before.messages[count].begin)
@@ -132,10 +132,10 @@ class PromptNormalizer:
         return normalized
 
     def _most_similar(self, source: NumberedMessages) -> NormalizedPrompt | None:
-        """Return the earlier prompt that has most in common with a prompt.
+        """Return the earlier prompt that shares most with a prompt.
 
-        It is one that the prompt repeats as a whole, which is forgotten, or one with the same message in the middle, or
-        the one with the longest beginning in common.
+        A prompt that is repeated as a whole comes first, and is forgotten. The next choice has the same message in the
+        middle. The last choice has the longest common beginning.
         """
         numbers, middle = source.numbers, len(source) // 2
         best: tuple[NormalizedPrompt | None, int] = None, 0
@@ -156,9 +156,10 @@ class PromptNormalizer:
 
 
 def _edits(before: NumberedMessages, source: NumberedMessages) -> tuple[list[int], int]:
-    """Return the positions of messages that were replaced one by one, and how many messages are kept with these.
+    """Return the positions of messages that were replaced one by one, and how many messages are kept including these.
 
-    Messages of an assistant are not among them: their calls have results, and neighbours may be one message.
+    A replaced message of an assistant ends the search, because its calls have results and its neighbours may belong to
+    the same normalized message.
     """
     old, new = before.numbers, source.numbers
     edits: list[int] = []
@@ -199,7 +200,10 @@ def _prefixes(
     own: int,
     edited: Sequence[int],
 ) -> SharedSequence[int]:
-    """Return the sum after each message but instructions. An edit changes all sums from its place on alike."""
+    """Return the sum after each message except instructions.
+
+    An edit changes all sums from its place on by the same amount.
+    """
     if before is None or before.own != own or own > count:
         return SharedSequence([*prefix_sums(normalized[own:])])
     sums = before.prefixes[: count - own]

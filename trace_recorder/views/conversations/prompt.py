@@ -1,6 +1,6 @@
 """One request in a chain of calls: its normalized messages, what it continues, and which of its messages are new.
 
-`call_chains.py` decides what a request continues. Here is what it needs for that, and what follows from it.
+`call_chains.py` decides what a request continues. This file has its inputs and the consequences.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from trace_recorder.views.conversations.prompt_matching import KnownMessages, Re
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """What a request continues. `answers` says which of its normalized messages are recorded answers."""
+    """The turn that a request continues. `answers` says which of its normalized messages are recorded answers."""
 
     relation: Relation
     previous: Turn | None = None
@@ -48,7 +48,10 @@ class AnswerPrefix:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A request with its normalized prompt. One that refers to a turn starts with the turn's sum and message count."""
+    """A request with its normalized prompt.
+
+    A request that refers to a turn starts with the turn's sum and message count.
+    """
 
     call: LLMInteraction
     reading: RequestReading
@@ -89,7 +92,7 @@ class Prompt:
     def answer_prefix(self, answer: Message, normalizer: MessageNormalizer) -> AnswerPrefix:
         """Return the prefix that ends with an answer, in the form in which an agent sends it back.
 
-        Where the prompt ends with the beginning of the answer, both are one message.
+        If the prompt ends with the beginning of the answer, both form one message.
         """
         messages, normalized = self.reading.messages, self.messages[self.normalized.own :]
         is_begun = (
@@ -107,7 +110,10 @@ class Prompt:
         return AnswerPrefix(after, content, place + 1)
 
     def appended_messages(self, continued: Continuation) -> tuple[Message, ...]:
-        """Return the messages after the answer that this continues; results have the ids of its recorded calls."""
+        """Return the messages after the answer that the request continues.
+
+        Results have the ids of its recorded calls.
+        """
         messages = self.reading.messages[continued.prefix_length :]
         place = max(continued.answers, default=None)
         if continued.previous is None or place is None:
@@ -121,7 +127,7 @@ class Prompt:
     ) -> tuple[tuple[Message, ...], range]:
         """Return the messages that no earlier prompt had, and the positions of those before the previous answer.
 
-        That answer's results are first, then what was before the answer, then the rest.
+        The results of that answer are first, then the messages from before the answer, then the rest.
         """
         new = {*self._new_places(continued, known)}
         after = [message for place, message in enumerate(appended, start=continued.prefix_length) if place in new]
@@ -130,7 +136,7 @@ class Prompt:
         return (*after[:results], *before, *after[results:]), range(results, results + len(before))
 
     def _new_places(self, continued: Continuation, known: KnownMessages) -> Iterator[int]:
-        """Return the positions of new messages; in the first prompt of a chain, of empty, not normalized ones too."""
+        """Yield the positions of new messages. In the first prompt of a chain, empty messages count too."""
         for one in known.unknown(self.messages):
             yield from range(one.begin, one.end)
         if continued.relation == "begins":

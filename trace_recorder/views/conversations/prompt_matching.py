@@ -1,7 +1,7 @@
 """The messages and answers of one agent so far, and which of them a new prompt repeats.
 
 Answers are searched from the end of a prompt to its beginning. Each is first compared with the answer before the one
-that was found last. So a prompt is read once, whatever was changed in it.
+that was matched last. So a prompt is read once, even if it was changed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ RepeatedAnswers = Mapping[int, AnswerRef]
 
 @dataclass(frozen=True, slots=True)
 class TurnRecord:
-    """The facts that are kept of an answered turn: its number, and the sum of all messages up to its first answer.
+    """The facts about an answered turn that stay in memory.
+
+    `prefix_sum` is the sum of all messages up to its first answer.
 
     `message_count` is the number of those messages, without instructions. `answers` are the contents of its answers,
     `answer_count` is how many answers the model had seen or given by then. `earlier_answers` are those of the turns
@@ -75,7 +77,7 @@ class AgentHistory:
     # ── what a prompt repeats ────────────────────────────────────────────────────────────────────────────────────────
 
     def find_answers(self, prompt: NormalizedPrompt) -> tuple[RepeatedAnswers, int]:
-        """Find the recorded answers in a prompt, and count the last ones among which none is missing."""
+        """Find the recorded answers in a prompt, and count how many at its end follow each other without a gap."""
         answers: dict[int, AnswerRef] = {}
         turn: Turn | None = None
         unbroken, gone, remaining = 0, False, len(prompt.answer_places)
@@ -113,7 +115,10 @@ class AgentHistory:
         )
 
     def _answer_before(self, turn: Turn | None, content: NormalizedContent) -> AnswerRef | None:
-        """Return the answer before that of a turn, if it has this content. Empty answers are in no prompt."""
+        """Return the answer before that of a turn, if it has this content.
+
+        Empty answers are skipped, because no prompt has them.
+        """
         while turn is not None and turn.previous is not None:
             before, choice = turn.previous, turn.choice
             messages = self.records[before].answers
@@ -157,7 +162,7 @@ class AgentHistory:
     def known_messages(
         self, prompt: NormalizedPrompt, previous: Turn | None, repeats: RepeatedAnswers
     ) -> KnownMessages:
-        """Say which messages of a prompt, which continues a turn, an earlier prompt had.
+        """Return which messages of a prompt that continues a turn were in an earlier prompt.
 
         Messages are known if the prompt shares them with the prompt of this turn, or of another that continues it.
         """
@@ -168,25 +173,25 @@ class AgentHistory:
             for place in new:
                 kept[place] = None
             counted = (prompt.keys[at] for at in new if at not in repeats and not _caller(prompt.messages[at], repeats))
-            if {*kept}.isdisjoint(counted):  # else the order of equal messages matters
+            if {*kept}.isdisjoint(counted):  # otherwise the order of equal messages matters
                 places = new
         return KnownMessages(places, self.are_known(prompt.messages, places, repeats))
 
     def are_known(
         self, messages: Sequence[NormalizedMessage], places: Sequence[int], repeats: RepeatedAnswers
     ) -> list[bool]:
-        """Say of the messages of a prompt at some places whether an earlier prompt had them."""
+        """Return whether an earlier prompt had the messages of a prompt at these places."""
         times: Counter[Hashable] = Counter()
         return [at in repeats or self._is_known(messages[at], repeats, times) for at in places]
 
     def are_known_after(self, before: Turn, messages: Sequence[NormalizedMessage], kept: int) -> list[bool]:
-        """Say the same of a prompt that extends a turn, which others may have extended before."""
+        """Return the same for a prompt that extends a turn. Other prompts may have extended it before."""
         times: Counter[Hashable] = Counter()
         after = self._counts_after.get(before, Counter())
         return [one.end <= kept or _is_repetition(one.key, times, after) for one in messages]
 
     def _is_known(self, message: NormalizedMessage, repeats: RepeatedAnswers, times: Counter[Hashable]) -> bool:
-        """Whether an earlier prompt had a message. A result is identified by its call, however its text was changed."""
+        """Whether an earlier prompt had a message. A result is identified by its call, even if its text was changed."""
         caller = _caller(message, repeats)
         if message.answered_call is not None and caller is not None:
             return (self.records[caller[0]].number, message.answered_call.call_index) in self._results
@@ -213,9 +218,9 @@ class AgentHistory:
         prompt.turn, prompt.unasked = turn, [*unasked]
 
     def add_answers(self, turn: Turn, prompt: NormalizedPrompt, known: KnownMessages, instructions: str | None) -> None:
-        """Remember the answers of a turn, its messages, and its instructions where they may have changed.
+        """Remember the answers of a turn, its messages, and its instructions if they may have changed.
 
-        The messages belong to the chain of the turn. Those that the prompt repeats are in it already if no other chain
+        The messages belong to the chain of the turn. Repeated messages are in the chain already if no other chain
         claimed any since then.
         """
         start = turn.chain_start
@@ -234,7 +239,7 @@ class AgentHistory:
             if content is not None:
                 self._add_answer(turn, choice, content)
         if self.last is None or turn.previous is not None or start is self.last.chain_start:
-            self.last = turn  # of two chains, the one that is continued
+            self.last = turn  # if the agent has two chains, `last` follows the one that is continued
 
     def _add_answer(self, turn: Turn, choice: int, content: NormalizedContent) -> None:
         self._chain_of_message[content.identity] = turn.chain_start
@@ -259,6 +264,6 @@ def _similar(text: str, other: str) -> bool:
 
 
 def _is_repetition(key: Hashable, times: Counter[Hashable], before: Counter[Hashable]) -> bool:
-    """Count a message in a prompt, and say whether earlier prompts had it at least as often."""
+    """Count a message in a prompt, and return whether earlier prompts had it at least as often."""
     times[key] += 1
     return times[key] <= before[key]

@@ -1,6 +1,6 @@
 """Which steps of the agent and which turns belong together.
 
-Two questions, which have different answers if a step has several calls, or several steps describe one call:
+Two questions have different answers if a step has several calls, or several steps describe one call:
 
 - `step_of_turns`: in which step a call was made. Each turn has one step at most; a step may have several turns.
 - `steps_by_turn`: which steps describe a call. Each step has one turn at most; a turn may have several steps.
@@ -25,7 +25,7 @@ Key = tuple[Payload, ...]
 
 
 def step_of_turns(steps: Sequence[AgentStep], turns: Sequence[Turn]) -> dict[Turn, AgentStep]:
-    """Find the step in which each turn was made: the one that both name, or else by what both contain."""
+    """Find the step in which each turn was made: the step that both name, or else the step with the same contents."""
     by_key: dict[Key, list[Turn]] = {}
     for turn in turns:
         for key in _keys_of_call(turn.interaction):
@@ -51,13 +51,13 @@ def _keys_of_call(call: LLMInteraction) -> Iterator[Key]:
 def _keys_of_step(step: AgentStep) -> Iterator[Key]:
     if step.interaction is not None:
         yield "interaction", step.interaction.interaction_id
-    if not step.derived:  # a derived number is not the agent's, which may have given the same one
+    if not step.derived:  # the agent may have used a derived number for another step
         yield "number", agent_key(step), number_or_text(step.step_number)
     yield from _keys_of_response(step.llm_response or LLMResponse(), step.tool_calls)
 
 
 def _keys_of_response(response: LLMResponse, calls: Sequence[ToolCall]) -> Iterator[Key]:
-    """What identifies a response, the most reliable first: its id, the ids of its calls, its text."""
+    """Yield what identifies a response, the most reliable first: its id, the ids of its calls, its text."""
     if response.id:
         yield "response", response.id
     if calls:
@@ -71,17 +71,16 @@ def _keys_of_response(response: LLMResponse, calls: Sequence[ToolCall]) -> Itera
 
 @dataclass(frozen=True, slots=True)
 class StepsByTurn:
-    """The steps of each turn: those that are derived from it, and those that the agent recorded of it.
+    """The steps of each turn: those that are derived from it, and those that the agent recorded for it.
 
-    Tools that no model requested are in none of the `steps`. They are in `unrequested`, by their step's turn, or by
-    None.
+    Tools that no model requested are not in `steps`. They are in `unrequested`, by their step's turn, or by None.
     """
 
     steps: dict[Turn, list[AgentStep]] = field(default_factory=dict)
     unrequested: dict[Turn | None, list[AgentStep]] = field(default_factory=dict)
 
     def add(self, step: AgentStep, turn: Turn | None, unrequested: UnrequestedTools | None) -> None:
-        """Add a step of a turn, or of none, and those of its tools that no model requested."""
+        """Add a step of a turn, and its tools that no model requested. `turn` is None for a step without a turn."""
         if unrequested is not None:
             self.unrequested.setdefault(turn, []).append(unrequested.tools_step())
         if turn is not None:

@@ -1,4 +1,4 @@
-"""The steps and LLM calls of a run in the order of time, each derived step together with its call."""
+"""The steps and LLM calls of a run in the order of time. Each derived step comes together with its call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class StepOrCall:
 
     @property
     def step_number(self) -> int | None:
-        """The step that it is, or belongs to."""
+        """The number of the step."""
         return self.step.step_number if self.step else self.call.step_number if self.call else None
 
     @property
@@ -45,7 +45,7 @@ class StepOrCall:
 
     @property
     def seconds(self) -> float:
-        """When it began, in seconds since 1970; 0 where that cannot be read."""
+        """When it began, in seconds since 1970, or 0 if that is unknown."""
         began = parse_time(self.timestamp)
         return began.timestamp() if began else 0.0
 

@@ -1,8 +1,8 @@
 """The results of the tools that a model called, turn by turn.
 
-There are two sources. The next request of the conversation has the text that the model was shown. An agent that records
-its steps also has the object that the tool returned. Agents shorten what they show, so both are kept. A text agent has
-no tool calls: its results are in the next message, whatever the role of that is.
+Results have two sources. The next request of the conversation has the text that the model was shown. An agent that
+records its steps also has the object that the tool returned. Agents shorten what they show, so both are kept. A text
+agent has no tool calls: its results are in the next message, which may have any role.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from trace_recorder.views.conversations.step_matching import step_of_turns
 class AnsweredTurn:
     """A turn with the results of its tool calls.
 
-    `step` is the agent's step in which it was made. `next_messages` are those that follow the answer in the next
-    request: of tools, of the user, or none where no request follows. `results` are those that the agent recorded.
-    `choice` is the number of the answer that the next request continues.
+    `step` is the agent's step in which it was made. `next_messages` are the messages of tools and of the user that
+    follow the answer in the next request. They are empty if no request follows. `results` are those that the agent
+    recorded. `choice` is the number of the answer that the next request continues.
     """
 
     turn: Turn
@@ -43,7 +43,7 @@ class AnsweredTurn:
 
     @property
     def response(self) -> LLMResponse:
-        """What the model said; of several answers, the one that was continued."""
+        """The answer. Of several answers, it is the one that was continued."""
         response = self.turn.interaction.response
         choice = choice_of(response, self.choice)
         return replace(
@@ -56,7 +56,7 @@ class AnsweredTurn:
         )
 
     def tool_messages(self) -> list[Message]:
-        """Return a tool message for each result: as the model was shown it, or else made of the recorded result."""
+        """Return a tool message for each result: the one that the model saw, else one made from the recorded result."""
         asked = {call.call_id for call in self.response.tool_calls}
         shown = [
             message for message in self.next_messages if message.role == "tool" and (message.call_id or "") in asked

@@ -17,14 +17,14 @@ from trace_recorder.views.conversations.call_chains import interactions_of
 
 @dataclass(frozen=True, slots=True)
 class UnrequestedTools:
-    """The tool calls of a step that no model requested, and their results."""
+    """The tool calls of a step that no model requested, with their results."""
 
     step: AgentStep
     calls: tuple[ToolCall, ...]
     results: tuple[ToolResult, ...]
 
     def tools_step(self) -> AgentStep:
-        """Return the step with these tools alone."""
+        """Return the step with only these tools."""
         error = self.step.error if is_tools_only(self.step) else None
         return replace(self.step, tool_calls=self.calls, tool_results=self.results, error=error)
 
@@ -38,7 +38,7 @@ class UnrequestedTools:
 
 
 def unrequested_tools_of(trajectory: Trajectory) -> list[UnrequestedTools]:
-    """Return the unrequested tools, step by step. Those of steps that the agent recorded itself are not known."""
+    """Return the unrequested tools, step by step. They are unknown for steps that the agent recorded itself."""
     requested = {*_requested_ids(trajectory)}
     unrequested = []
     for step in trajectory.agent_steps:

@@ -1,8 +1,8 @@
 """The Hierarchy: a run as Trajectory → Step → Message, in the form of `trajectory_sdk.primitives` (0.5.3).
 
-A plain tree of dicts, one dataclass each, all of its fields always there. Steps are cumulative: each holds every
-message up to its own end, and `info.turn` says which exchange it belongs to. What the SDK leaves empty is filled from
-what was recorded: times, failures, the arguments of tool responses.
+The tree consists of plain dicts, one for each dataclass, with all of its fields. Steps are cumulative: each holds every
+message up to its own end, and `info.turn` says which exchange it belongs to. Recorded facts fill members that the SDK
+leaves empty: times, failures, the arguments of tool responses.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from trace_recorder.views.view import LeftOut, view
 
 SOURCE = "trace_recorder"
 _SUPPORTED: FormatSupport = {"answers": ContentSupport.of(THOUGHTS)}
-"""Parts that are no text, and members next to the text, are in `metadata`."""
+"""Parts that are not text, and members next to the text, are in `metadata`."""
 
 
 @view
@@ -45,10 +45,10 @@ def to_hierarchy(
     """Return a run as the tree of a `trajectory_sdk` Trajectory.
 
     `cut` is "turn", one step for each exchange of a user with the agent, or "message", as the SDK itself cuts. A run
-    in which nothing was said has no steps. Raises ValueError for any other cut.
+    without messages has no steps. Raises ValueError for any other cut.
     """
     if cut not in {"turn", "message"}:
-        raise ValueError(f'cut is {cut!r}, and has to be "turn" or "message"')
+        raise ValueError(f'cut is {cut!r}, and must be "turn" or "message"')
     count_all_but(trajectory, left_out, CHOICES, REWARDS)
     turns = answered_turns(trajectory)
     count_unsupported_contents((one.turn for one in turns), left_out, _SUPPORTED)
@@ -74,7 +74,7 @@ def to_hierarchy(
 
 
 def content_hash(tree: Payload) -> str:
-    """Return the SHA-256 of a tree's canonical JSON: names sorted, without nulls and `idx`, as the SDK takes it."""
+    """Return the SHA-256 of a tree's canonical JSON: with sorted names, without nulls and `idx`, as in the SDK."""
     text = json.dumps(_canonical(tree), separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -120,7 +120,7 @@ def _step(snapshot: Snapshot, rewards: Sequence[Reward]) -> dict[str, Payload]:
 
 
 def _reward(rewards: Sequence[Reward]) -> dict[str, Payload] | None:
-    """Rewards as one: their mean by weight. One that was recorded as no number has none."""
+    """Combine rewards into one: the weighted mean of those that are numbers."""
     if not rewards:
         return None
     valued = [
@@ -172,7 +172,7 @@ def _token_counts(trajectory: Trajectory) -> list[Counts]:
 
 
 def _execution(trajectory: Trajectory, turns: Sequence[AnsweredTurn]) -> dict[str, Payload]:
-    """Times in seconds: in tools whose execution was timed, with models, and in all."""
+    """Return durations in seconds: of timed tools, of models, and in total."""
     total = trajectory.execution_time
     if total is None:
         total = seconds_between(trajectory.start_time, trajectory.end_time)
@@ -196,7 +196,7 @@ def _termination(trajectory: Trajectory, turns: Sequence[AnsweredTurn]) -> str:
 
 
 def _telemetry(tree: dict[str, Payload]) -> dict[str, Payload]:
-    """Return where it comes from, and what identifies a copy: a hash of its messages and its result."""
+    """Return the source of the run, and a hash of its messages and result, which identifies copies."""
     source, name = tree["task"]["data_source"], tree["task"]["conversation_id"]
     found = content_hash(tree)
     data = {"conversation_id": name, "content_hash": found, "idempotency_key": f"{source}:{name}:{found}"}

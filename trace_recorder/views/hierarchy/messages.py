@@ -1,7 +1,7 @@
-"""The Hierarchy's messages: what each turn adds to its conversation, as `trajectory_sdk.primitives.Message` has it.
+"""The Hierarchy's messages: what each turn adds to its conversation, as `trajectory_sdk.primitives.Message`.
 
-A turn adds the new messages of its request, the answer, and the results of tools that no request has. What the form has
-no member for is in a message's `metadata`.
+A turn adds the new messages of its request, the answer, and tool results that no request has. A message's `metadata`
+has everything for which the form has no member.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant"
 """The form's four roles. Any other is a user, with its name in `metadata.original_role`."""
 _INSTRUCTIONS = frozenset({"system", "developer"})
 _UNTRAINED = "not_trainable"
-"""What the SDK itself sets. Its user decides which messages to train on."""
+"""The SDK's default. Its user decides which messages to train on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A message of a conversation, and its turn. `said` is whether it came after the prompt.
+    """A message of a conversation, and its turn.
 
-    `own` is whether it is an instruction for one request alone, `renews` whether it replaces earlier instructions.
+    `said` is True if it came after the prompt. `own` is True for an instruction that applies to one request only, and
+    `renews` if it replaces earlier instructions.
     """
 
     message: dict[str, Payload]
@@ -74,7 +75,7 @@ def _calls_and_results(one: AnsweredTurn) -> tuple[dict[str, ToolCall], dict[str
 
 
 def last_results(one: AnsweredTurn) -> list[Line]:
-    """Return the results for the last turn of a conversation, where the prompt that has them begins another one."""
+    """Return the results for a conversation's last turn, if the prompt that has them begins another conversation."""
     calls, results = _calls_and_results(one)
     return [Line(_message(message, calls, results), one) for message in one.next_messages if message.call_id in calls]
 
@@ -90,7 +91,7 @@ def _added(turn: Turn) -> tuple[Sequence[Message], range]:
 
 
 def _said(answered: AnsweredTurn) -> list[dict[str, Payload]]:
-    """Return what the model said, and the results of its tools that it was never shown."""
+    """Return the answer of the model, and the results of its tools that the model was never shown."""
     response = answered.response
     calls, results = _calls_and_results(answered)
     shown = {message.call_id for message in answered.next_messages}
@@ -125,7 +126,7 @@ def _text(message: Message) -> str | None:
 
 
 def _metadata(message: Message, role: str) -> dict[str, Payload]:
-    """Return what a message has and the form has no member for."""
+    """Return the members of a message for which the form has no place."""
     others = [chat_part(part) for part in parts_of(message) if not isinstance(part, Text)]
     extra = {name: value for name, value in message.extra.items() if name not in {"images", "is_error"}}
     return {
@@ -141,7 +142,7 @@ def _call(call: ToolCall) -> dict[str, Payload]:
 
 
 def _response(message: Message, calls: Mapping[str, ToolCall], results: Mapping[str, ToolResult]) -> dict[str, Payload]:
-    """Return a tool response: the object that the agent recorded, or else the text that the model saw."""
+    """Return a tool response: the object that the agent recorded, else the text that the model saw."""
     identity = message.call_id or ""
     call, result = calls.get(identity), results.get(identity)
     text = _text(message) or ""
@@ -156,7 +157,10 @@ def _response(message: Message, calls: Mapping[str, ToolCall], results: Mapping[
 
 
 def _error(message: Message, result: ToolResult | None, text: str) -> str | None:
-    """Return why a tool failed, as the agent recorded it or else as the model saw it; None if it did not fail."""
+    """Return why a tool failed, as the agent recorded it or else as the model saw it.
+
+    Returns None if it did not fail.
+    """
     if result is not None and result.success is False:
         return result_text(result)
     return text if message.extra.get("is_error") is True else None
@@ -168,7 +172,7 @@ def _definition(tool: Tool) -> dict[str, Payload]:
 
 
 def _usage(answered: AnsweredTurn) -> dict[str, int] | None:
-    """Return the tokens under OpenAI's names, as the SDK sums them; the prompt includes the cached ones."""
+    """Return the tokens under OpenAI's names, as the SDK adds them up. The prompt includes cached tokens."""
     counts = counts_of(answered.interaction)
     if counts is None:
         return None

@@ -1,10 +1,11 @@
 """The Hierarchy's steps: the conversations of a run, cut into cumulative snapshots.
 
 A conversation is a chain of turns, each of which continues the one before. If answers are gone from a history, or two
-requests continue one place, there are several, and each step holds the messages that the model then saw. If only other
-messages were changed, each is as it was first sent, and instructions are as they were last. Two ways to cut:
+requests continue one place, there are several conversations, and each step holds the messages that the model saw then.
+If only other messages were changed, each message is as it was first sent, and instructions are as they were sent last.
+Two ways to cut:
 
-    turn      before each message of a user that follows what an agent did: one step for each exchange
+turn      before each message of a user that follows what an agent did: one step for each exchange
     message   after the first user message, after each tool message, and after each answer without tool calls, as
               `trajectory_sdk.build.steps` does; a system message in the middle takes the place of the earlier ones
 
@@ -29,7 +30,7 @@ Exchange = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A step: all messages so far, those of them that no earlier step has, and the number of its exchange, from 1."""
+    """A step: all messages so far, the new ones of these, and the number of its exchange, counted from 1."""
 
     lines: Sequence[Line]
     new: Sequence[Line]
@@ -38,7 +39,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """The lines of a conversation. Those before `begin` are in another chain, or from before this run."""
+    """The lines of a conversation. Lines before `begin` belong to another chain, or to the time before this run."""
 
     number: int
     lines: Sequence[Line]
@@ -58,7 +59,7 @@ def snapshots(turns: Sequence[AnsweredTurn], cut: Cut) -> list[Snapshot]:
 def _snapshots(
     chain: _Chain, cut: Cut, exchanges: dict[Turn, Exchange]
 ) -> Iterator[tuple[Sequence[Line], Sequence[Line], Exchange]]:
-    """Return each step's lines, the new ones of them, and its exchange; `exchanges` holds those of the turns so far."""
+    """Return each step's lines, the new lines, and its exchange. `exchanges` has those of the turns so far."""
     ends = _ends_of_exchanges(chain.lines)
     names: dict[int, Exchange] = {}
     done = chain.begin
@@ -73,7 +74,7 @@ def _snapshots(
 
 
 def _resumed(chain: _Chain, exchanges: Mapping[Turn, Exchange]) -> Exchange | None:
-    """Return the exchange that continues where a history was rewritten without a new message of the user."""
+    """Return the exchange that continues if a history was rewritten without a new message of the user."""
     first = chain.lines[0].turn.turn
     if first.previous is None or any(message.role == "user" for message in first.new_messages):
         return None
@@ -92,7 +93,7 @@ def _ends_of_exchanges(lines: Sequence[Line]) -> list[int]:
 
 
 def _by_turn(lines: Sequence[Line]) -> Iterator[tuple[int, Sequence[Line]]]:
-    """Cut where an exchange ends."""
+    """Cut at the end of each exchange."""
     running: list[Line] = []
     ends = {*_ends_of_exchanges(lines)}
     for end, line in enumerate(lines, start=1):
@@ -105,7 +106,7 @@ def _by_turn(lines: Sequence[Line]) -> Iterator[tuple[int, Sequence[Line]]]:
 
 
 def _by_message(lines: Sequence[Line]) -> Iterator[tuple[int, Sequence[Line]]]:
-    """Cut as the SDK does; the last messages, where they end no step, are one of their own."""
+    """Cut as the SDK does. Remaining messages at the end form a step."""
     running: list[Line] = []
     asked = in_block = False
     last = 0
@@ -133,20 +134,20 @@ def _ends_a_step(line: Line) -> bool:
 
 
 def _renewed(running: Sequence[Line], line: Line, *, first: bool) -> list[Line]:
-    """Replace the earlier system messages by a new one; of several in a row, keep all."""
+    """Replace the earlier system messages by a new one. Consecutive new ones are all kept."""
     before = [] if first else [one for one in running if one.role == "system"]
     return [*before, line, *(one for one in running if one.role != "system")]
 
 
 def _instructed_anew(running: Sequence[Line], line: Line) -> list[Line]:
-    """Put instructions in the place of those with which the prompt began, or that were for earlier requests alone."""
+    """Replace the instructions at the beginning of the prompt, and those that applied to earlier requests only."""
     begin = next((at for at, one in enumerate(running) if one.role != "system"), len(running))
     before = [one for one in running[:begin] if one.turn is line.turn or (line.own and not one.own)]
     return [*before, line, *running[begin:]]
 
 
 def _chains(turns: Sequence[AnsweredTurn]) -> Iterator[_Chain]:
-    """Return the conversations, from the beginning of each to its end; what two share belongs to the first."""
+    """Return the conversations from beginning to end. Messages that two of them share belong to the first."""
     by_turn = {one.turn: one for one in turns}
     told: dict[Turn, list[Line]] = {}
     for number, leaf in enumerate(_leaves(turns)):
@@ -162,7 +163,10 @@ def _chains(turns: Sequence[AnsweredTurn]) -> Iterator[_Chain]:
 
 
 def _leaves(turns: Sequence[AnsweredTurn]) -> Iterator[AnsweredTurn]:
-    """The turns with which conversations end; one without an answer only where its agent came no further."""
+    """Return the last turns of conversations.
+
+    A turn without an answer is among them only if its agent made no later turn.
+    """
     last = {agent_key(one.interaction): one.turn for one in turns}.values()
     told = [one for one in turns if one.interaction.source.has_request() and (one.turn.answered or one.turn in last)]
     went_on = {_origin(one.turn) for one in told}
@@ -177,5 +181,5 @@ def _ancestors(leaf: AnsweredTurn, by_turn: Mapping[Turn, AnsweredTurn]) -> list
 
 
 def _origin(turn: Turn) -> Turn | None:
-    """Return the turn that a turn continues in its conversation; None if answers are gone, which begins another."""
+    """Return the turn that a turn continues in its conversation, or None if it begins one because answers are gone."""
     return None if turn.relation == "rewrites" else turn.previous

@@ -1,7 +1,7 @@
 """A run as a log of Inspect AI, version 2: an evaluation of one sample, as JSON or as the archive `.eval`.
 
-https://inspect.aisi.org.uk/eval-logs.html. Inspect reads the logs of its older versions, so they are written here by
-their format, without its library. Each distinct message is written once (`events_data`), as Inspect 0.3.285 does.
+https://inspect.aisi.org.uk/eval-logs.html. Inspect reads logs of its older versions, so this module writes them by
+their format, without Inspect's library. Each distinct message is written once (`events_data`), as Inspect 0.3.285 does.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _SUPPORTED: FormatSupport = {
 }
 _SAMPLE_MEMBERS = ("id", "epoch", "input", "target", "metadata", "scores", "model_usage", "error", "total_time")
 _MAX_ID = 1000
-"""A longer id of a run is cut: it is part of a file's name in the archive."""
+"""Longer ids of runs are cut, because an id is part of a file name in the archive."""
 
 
 @view
@@ -149,7 +149,7 @@ def _summed(name: str, score: Mapping[str, Payload]) -> dict[str, Payload]:
 
 
 def _about(run: Trajectory) -> dict[str, Payload]:
-    """Return what is known of the run and has no member in a sample."""
+    """Return the facts of the run for which a sample has no member."""
     about = {"metadata": run.metadata, "annotations": run.annotations, "status": run.status}
     more = without_none(final_result=run.final_result, max_steps=run.max_steps, success=run.success)
     return {name: value for name, value in {**about, **more}.items() if value not in ({}, None)}
@@ -182,13 +182,13 @@ def _time(timestamp: str | None) -> str | None:
 
 
 def _archive(log: Mapping[str, Payload]) -> bytes:
-    """Return a log as the archive in which Inspect has its parts as files."""
+    """Return a log as Inspect's archive, in which each part is a file."""
     head = {name: value for name, value in log.items() if name != "samples"}
     [sample] = log["samples"]
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, value in _files(head, sample):
-            entry = zipfile.ZipInfo(name)  # of no time, so that a run always becomes the same bytes
+            entry = zipfile.ZipInfo(name)  # without a time, so that a run always becomes the same bytes
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace"))
     return made.getvalue()

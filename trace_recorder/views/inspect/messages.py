@@ -1,4 +1,4 @@
-"""Messages, answers, tools and tokens in the words of Inspect's logs."""
+"""Messages, answers, tools and tokens in the form of Inspect's logs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class MessagePool:
 
 
 def _digest(message: Message) -> bytes:
-    """Return a digest of the message as Inspect has it, in the order of its members."""
+    """Return a digest of Inspect's form of the message, with its members in order."""
     return blake2b(json_of(message_of(message)).encode(), digest_size=16).digest()
 
 
@@ -66,7 +66,7 @@ def message_of(message: Message) -> dict[str, Payload]:
 
 
 def error_of(message: str) -> dict[str, Payload]:
-    """Return the error of a tool, of which Inspect wants a kind."""
+    """Return the error of a tool, with the kind that Inspect requires."""
     return {"type": "unknown", "message": message}
 
 
@@ -100,7 +100,7 @@ def output_of(call: LLMInteraction) -> dict[str, Payload]:
 
 
 def usage_of(counts: Counts, cost: float | None = None) -> dict[str, Payload]:
-    """Return tokens as Inspect counts them: its input is without the cached ones."""
+    """Return tokens as Inspect counts them: its input does not include cached tokens."""
     read, write, output = counts.cache_read or 0, counts.cache_write or 0, counts.completion or 0
     prompt = counts.prompt or 0
     return {
@@ -117,7 +117,7 @@ def usage_of(counts: Counts, cost: float | None = None) -> dict[str, Payload]:
 
 
 def tool_of(tool: Tool) -> dict[str, Payload]:
-    """Return a tool; of its schema what Inspect's own schema has."""
+    """Return a tool, with the parts of its schema that Inspect's schema knows."""
     parameters = _schema(tool.parameters, 0) if isinstance(tool.parameters, dict) else {}
     properties = parameters.get("properties", {})
     required = [name for name in parameters.get("required", ()) if isinstance(name, str) and name in properties]
@@ -174,7 +174,7 @@ def _answer_parts(blocks: Sequence[Block]) -> Iterator[dict[str, Payload]]:
 
 
 def _plain(parts: Sequence[dict[str, Payload]]) -> Payload:
-    """Return the one text of a content as it is."""
+    """Return a content that consists of one text as that text."""
     if not parts:
         return ""
     return parts[0]["text"] if len(parts) == 1 and parts[0]["type"] == "text" else [*parts]

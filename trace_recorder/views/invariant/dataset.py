@@ -1,7 +1,6 @@
 """Invariant: a run as a list of messages, and datasets of runs as JSON lines (`invariant-ai` 0.3.5 reads them).
 
-`messages.py` makes the messages and puts them in order. Here they become traces with metadata and annotations, and a
-dataset.
+`messages.py` makes the messages and orders them. This module makes traces with metadata and annotations, and datasets.
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ from trace_recorder.views.left_out import (
 from trace_recorder.views.view import LeftOut, view
 
 _ELSEWHERE = frozenset({"schema_version", "history", "annotations", "rewards"})
-"""Members of the document that are no metadata: two say how it is written, two become annotations."""
+"""Members of the document that are not metadata: two say how it is written, two become annotations."""
 _SHOWN = ContentSupport.of(IMAGES)
 _SUPPORTED: FormatSupport = {"instructions": _SHOWN, "questions": _SHOWN, "tool results": _SHOWN}
-"""Images that are included; thoughts, other parts, and members next to the text are in `metadata`."""
+"""The format has included images. Thoughts, other parts, and members next to the text are in `metadata`."""
 ROOT = "<root>"
-"""The address of annotations of a run as a whole."""
+"""The address of annotations that are about a whole run."""
 
 
 def to_invariant(trajectory: Trajectory) -> list[dict[str, Payload]]:
     """Return a run as a list of messages: system, user, assistant, tool.
 
-    What has no place in a message is in its `metadata`: the agent, the interaction, thinking, parts that are
-    neither text nor an included image. A run in which nothing was sent is an empty list.
+    What has no place in a message is in its `metadata`: the agent, the interaction, thinking, parts that are neither
+    text nor an included image. A run without messages is an empty list.
     """
     return Events.of(trajectory).messages
 
@@ -52,8 +51,8 @@ def to_invariant_dataset(
 ) -> Iterator[str]:
     """Return a dataset, line by line: its `metadata` first, if there is any, then one object a run.
 
-    Each has its messages, its metadata, its number as `index`, its id as `name`; its annotations are the rewards, what
-    was annotated, and what steps state in addition to their messages, at the address that each is about.
+    Each object has the run's messages, its metadata, its number as `index`, and its id as `name`. Its annotations are
+    rewards, annotations, and the other members of steps, each at the address that it is about.
     """
     if metadata is not None:
         yield _json({"metadata": dict(metadata)})
@@ -74,7 +73,7 @@ def to_invariant_dataset(
 
 
 def _about(trajectory: Trajectory) -> dict[str, Payload]:
-    """Return what is known of a run as a whole, and its failed calls, which are in no message."""
+    """Return the facts of a run as a whole, and its failed calls, which no message has."""
     document = {**trajectory.head(), **trajectory.tail("inline")}
     told = {name: value for name, value in document.items() if name not in _ELSEWHERE and value not in (None, {}, [])}
     failed = [

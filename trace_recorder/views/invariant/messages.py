@@ -1,8 +1,8 @@
 """The events of a run in Invariant's form: messages in the order of time, each once.
 
-A message is where it was first sent or said, whichever of several agents it belongs to; so a history that was
-rewritten, or shared by several calls, is not repeated. Tool messages carry both `tool_call_id` and `id`, as the
-format's readers differ; an id that comes again within a run is made unique.
+A message is at the place where it was first sent, in the order of all agents. So a history that was rewritten, or that
+several calls share, is not repeated. Tool messages have both `tool_call_id` and `id`, because the format's readers
+differ. An id that occurs twice within a run is made unique.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _ROLES = {"developer": "system"}
 
 @dataclass(slots=True)
 class Events:
-    """The messages of a run; `answers` is at which of them the model spoke in each step.
+    """The messages of a run.
 
-    `names` are the ids under which calls were written.
+    `answers` has the position of the model's answer in each step. `names` are the ids under which calls were written.
     """
 
     messages: list[dict[str, Payload]] = field(default_factory=list)
@@ -58,7 +58,7 @@ class Events:
         return events
 
     def answer(self, answered: AnsweredTurn) -> None:
-        """Add what the model said, and the results of its tools that no request has."""
+        """Add the answer of the model, and the results of its tools that no request has."""
         agent, message = agent_key(answered.interaction), answer_of(answered.response)
         if answered.step is not None:
             self.answers.setdefault(number_or_text(answered.step.step_number), len(self.messages))
@@ -140,7 +140,10 @@ def _besides(message: Message) -> dict[str, Payload]:
 
 
 def _content(message: Message) -> tuple[Payload, list[Payload]]:
-    """A message's content, and the parts that have no place in it, which are named there by a text."""
+    """Return a message's content, and the parts for which the format has no place.
+
+    A text in the content names these parts.
+    """
     parts = parts_of(message)
     if not parts:
         return (None if message.tool_calls else ""), []
@@ -150,7 +153,10 @@ def _content(message: Message) -> tuple[Payload, list[Payload]]:
 
 
 def _has_place(part: Part) -> bool:
-    """Texts have one, and images that are included: the Explorer only shows data URIs."""
+    """Whether the format has a place for a part.
+
+    It has one for texts and for included images: the Explorer shows only data URIs.
+    """
     return isinstance(part, Text) or (isinstance(part, Image) and part.url is None)
 
 

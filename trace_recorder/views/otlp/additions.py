@@ -1,8 +1,8 @@
-"""What was said of a run after the span that has it was delivered: rewards and annotations, each as a span of its own.
+"""Rewards and annotations that were added after their span was delivered, each as a separate span.
 
-A span that was delivered cannot be changed. A reward is in the span of its step or of the run as long as that is not
-delivered; afterwards it is a span `evaluate NAME` inside it, with the same event. An annotation is a span `annotate
-KEY`. The id of each says which reward or annotation it is, so that it is known whether it was delivered, either way.
+A delivered span cannot be changed. Until then, a reward is an event in the span of its step or run. Afterwards it is a
+span `evaluate NAME` inside that span, with the same event. An annotation is a span `annotate KEY`. The id of each span
+identifies the reward or annotation, so it is known whether it was delivered in either form.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trace_recorder.views.otlp.tree import SpanTree, annotation_id, reward_id
 
 
 def plan_additions(tree: SpanTree, maker: SpanMaker) -> Iterator[PlannedSpan]:
-    """Yield a span for each reward and, with contents, for each annotation. Those that were delivered are left out."""
+    """Yield a span for each reward and, with contents, for each annotation. Delivered ones are left out."""
     for number, (reward, span) in enumerate(zip(tree.trajectory.rewards, tree.spans_of_rewards(), strict=True)):
         identity = reward_id(tree.ids, number, reward)
         yield PlannedSpan(identity, "addition", True, partial(maker.reward, identity, span, reward))

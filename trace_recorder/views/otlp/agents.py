@@ -1,4 +1,4 @@
-"""The agents of a run that another one started: their first record, and when they began and ended."""
+"""The agents of a run that another agent started: their first record, and when they began and ended."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trace_recorder.views.otlp.span import after, nanoseconds
 
 @dataclass(slots=True)
 class AgentRecords:
-    """An agent with a name: its first call or step, its first and last moment, the tool it was started in."""
+    """An agent with a name: its first call or step, when it began and ended, and the tool in which it was started."""
 
     key: str
     first: LLMInteraction | AgentStep
@@ -32,7 +32,7 @@ class AgentRecords:
 
 @dataclass(slots=True)
 class Agents:
-    """The agents with a name, by what identifies them, in the order in which they were first seen."""
+    """The agents with a name, by their keys, in the order of their first records."""
 
     found: dict[str, AgentRecords] = field(default_factory=dict)
 

@@ -1,4 +1,4 @@
-"""The attributes of spans as Langfuse has them: inputs and outputs as chat messages, tokens apart from cached ones.
+"""The attributes of spans in Langfuse's form: inputs and outputs as chat messages, tokens without cached ones.
 
 https://langfuse.com/integrations/native/opentelemetry. Messages are OpenAI's, which Langfuse and LangSmith both show.
 LangSmith's runs are made of these spans too (`exporters/langsmith.py`).
@@ -26,13 +26,13 @@ from trace_recorder.views.otlp.span import Value, after, iso, nanoseconds
 _OF = "langfuse.observation."
 INPUT, OUTPUT, TYPE, USAGE = f"{_OF}input", f"{_OF}output", f"{_OF}type", f"{_OF}usage_details"
 NOTHING_TAKEN = {"input": 0, "output": 0, "total": 0}
-"""The tokens of a call that was not made. The services estimate tokens and a cost where none are stated."""
+"""The tokens of a call that was not made. The services would estimate tokens and a cost if none were stated."""
 MODEL, PARAMETERS, TOOLS = f"{_OF}model.name", f"{_OF}model.parameters", f"{_OF}metadata.tools"
 
 
 @dataclass(slots=True)
 class ChatAttributes:
-    """Writes the attributes; without `content`, nothing that anyone said or that a tool gave."""
+    """Writes the attributes. Without `content`, prompts, answers, arguments and results are left out."""
 
     content: bool = True
 
@@ -89,7 +89,7 @@ class ChatAttributes:
 
 
 def usage_of(call: LLMInteraction) -> dict[str, int] | None:
-    """Return a call's tokens, of which none is in two counts."""
+    """Return a call's tokens. No token is in two counts."""
     counts = counts_of(call)
     if counts is None:
         return None
@@ -106,12 +106,12 @@ def usage_of(call: LLMInteraction) -> dict[str, int] | None:
 
 
 def chat_messages(messages: Sequence[Message]) -> list[Payload]:
-    """Return messages as OpenAI's chat API has them."""
+    """Return messages in the form of OpenAI's chat API."""
     return [*map(chat_message, messages)]
 
 
 def chat_message(message: Message) -> dict[str, Payload]:
-    """Return a message as OpenAI's chat API has it; thoughts are a member next to its content."""
+    """Return a message in the form of OpenAI's chat API. Thoughts are a member next to its content."""
     parts = parts_of(message)
     texts = [part.text for part in parts if isinstance(part, Text)]
     content: Payload = [*map(_part, parts)]

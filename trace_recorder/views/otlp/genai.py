@@ -1,8 +1,8 @@
 """The attributes of spans by OpenTelemetry's semantic conventions for generative AI.
 
-https://github.com/open-telemetry/semantic-conventions-genai, as of November 2026. What the conventions have no
-attribute for is under `trace_recorder.`. Tokens that were written to a cache are stated under their name of today and
-under the one before (`cache_creation`), which most readers know.
+https://github.com/open-telemetry/semantic-conventions-genai, as of November 2026. Facts without an attribute in the
+conventions are under `trace_recorder.`. Tokens that were written to a cache are stated under their current name and
+under the earlier one (`cache_creation`), which most readers know.
 
 With `is_0_1`, attributes are those of version 0.1. Internal `invoke_agent` spans have no provider, `gen_ai.agent.id` is
 for agents that are hosted, and instructions are texts. An answer has no `finish_reason` of its own, and tokens that
@@ -49,12 +49,12 @@ _NESTED = ("generationConfig", "options")
 
 
 def provider_of(provider: str | None) -> str:
-    """Return the conventions' name of a provider, which is required: `unknown` where it is not known."""
+    """Return the conventions' name of a provider. The attribute is required, so an unknown provider is `unknown`."""
     return _PROVIDERS.get(provider or "", provider or "unknown")
 
 
 def operation_of(one: LLMInteraction) -> str:
-    """Return the conventions' name of what a call does."""
+    """Return the conventions' name for the operation of a call."""
     dialect = dialect_of(one.api)
     return dialect.operation if dialect else "chat"
 
@@ -66,7 +66,7 @@ def parameter(parameters: Mapping[str, Payload], *names: str) -> Payload:
 
 
 def known(**members: Value | None) -> dict[str, Value]:
-    """Return attributes by their names, with dots in place of double underscores; unknown ones are left out."""
+    """Return attributes by their names, with dots in place of double underscores. Unknown values are left out."""
     return {
         name.replace("__", "."): encodable(value) if isinstance(value, str) else value
         for name, value in members.items()
@@ -76,7 +76,7 @@ def known(**members: Value | None) -> dict[str, Value]:
 
 @dataclass(slots=True)
 class GenAI:
-    """Writes attributes by the conventions; without `content`, nothing that anyone said or that a tool gave."""
+    """Writes attributes by the conventions. Without `content`, prompts, answers, arguments and results are left out."""
 
     content: bool = True
     is_0_1: bool = False
@@ -93,7 +93,7 @@ class GenAI:
         return made | (dict(self._said(trajectory.task, trajectory.final_result)) if self.content else {})
 
     def _said(self, task: str | None, result: Payload) -> Iterator[tuple[str, Value]]:
-        """Yield the task as what the agent was asked, and the final result as its answer."""
+        """Yield the task as the agent's input, and the final result as its output."""
         if task is not None:
             part = {"type": "text", "content": text_of_value(task)}
             yield "gen_ai.input.messages", json_of([{"role": "user", "parts": [part]}])
@@ -114,7 +114,7 @@ class GenAI:
         )
 
     def _agent_id(self, agent_id: str | None) -> dict[str, Value | None]:
-        """Return the id of an agent, which is one of this run, and no hosted agent's."""
+        """Return the id of an agent within this run. It is not the id of a hosted agent."""
         return {("trace_recorder__agent__id" if self.is_0_1 else "gen_ai__agent__id"): agent_id}
 
     @staticmethod
@@ -177,12 +177,12 @@ class GenAI:
 
 
 def text_of_value(value: Payload) -> str:
-    """Return a text as it is, and any other value as JSON."""
+    """Return a text unchanged, and any other value as JSON."""
     return encodable(value) if isinstance(value, str) else json_of(value)
 
 
 def _parameters(parameters: Mapping[str, Payload]) -> Iterator[tuple[str, Value]]:
-    """Yield what a request asks of the model."""
+    """Yield the parameters of a request."""
     for name, names in _NUMBERS.items():
         number = as_number(parameter(parameters, *names))
         if number is not None:
@@ -205,7 +205,7 @@ def _parameters(parameters: Mapping[str, Payload]) -> Iterator[tuple[str, Value]
 
 
 def _usage(call: LLMInteraction) -> dict[str, Value]:
-    """Return the tokens: of the prompt with those from a cache, of the answer with those of its reasoning."""
+    """Return the tokens. Those of the prompt include cached tokens, those of the answer include reasoning."""
     counts = counts_of(call)
     if counts is None:
         return {}

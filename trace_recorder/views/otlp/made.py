@@ -1,4 +1,4 @@
-"""Makes spans: names, times, attributes by one convention or both, events, and how each ended."""
+"""Makes spans: names, times, attributes by one or both conventions, events, and the status."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ class Writer(Protocol):
     """Writes the attributes of spans by one convention."""
 
     def agent(self, trajectory: Trajectory, /) -> dict[str, Value]:
-        """Return those of the run's own span."""
+        """Return the attributes of the run's own span."""
 
     def sub_agent(self, one: LLMInteraction | AgentStep, trajectory: Trajectory, /) -> dict[str, Value]:
-        """Return those of the span of an agent that another one started."""
+        """Return the attributes of the span of an agent that another one started."""
 
     def step(self, step: AgentStep, /) -> dict[str, Value]:
-        """Return those of a step."""
+        """Return the attributes of a step."""
 
     def call(self, one: LLMInteraction, prompt: Prompt, /) -> dict[str, Value]:
-        """Return those of a call to a model."""
+        """Return the attributes of a call to a model."""
 
     def tool(self, call: ToolCall | None, result: ToolResult | None, /) -> dict[str, Value]:
-        """Return those of a tool's execution."""
+        """Return the attributes of a tool's execution."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpanMaker:
-    """Makes the spans of one run by the conventions that were asked for."""
+    """Makes the spans of one run by the requested conventions."""
 
     writers: tuple[Writer, ...]
     content: bool
@@ -210,7 +210,7 @@ class SpanMaker:
         )
 
     def _rewards(self, end: int, step: int | None) -> Iterator[SpanEvent]:
-        """Yield the rewards of the run or of a step; those of steps without a span are with the run."""
+        """Yield the rewards of the run or of a step. Rewards of steps without a span belong to the run."""
         spans = {number_or_text(one.step_number) for one in self.trajectory.agent_steps if not one.derived}
         for reward in self.trajectory.rewards:
             of_step = number_or_text(reward.step_number)
@@ -254,7 +254,7 @@ def _merged(attributes: Iterable[dict[str, Value]]) -> dict[str, Value]:
 
 
 def _number(value: Payload) -> float | None:
-    """Return a number; a file may have something else in its place."""
+    """Return a number, or None: a file may have any value here."""
     number = as_number(value)
     return None if number is None else float(number)
 

@@ -1,4 +1,4 @@
-"""Messages as the GenAI conventions have them: JSON texts of `gen_ai.input.messages` and its relatives.
+"""Messages in the form of the GenAI conventions: JSON texts of `gen_ai.input.messages` and related attributes.
 
 The schemas are those of the conventions (gen-ai-input-messages.json, gen-ai-output-messages.json,
 gen-ai-system-instructions.json, gen-ai-tool-definitions.json). A message that many calls repeat is encoded once.
@@ -26,25 +26,25 @@ _FINISH_REASONS: dict[Ending | None, str] = {
 }
 
 _PARTS = frozenset({"text", "reasoning", "tool_call", "tool_call_response", "blob", "uri", "file"})
-"""The conventions' own types of parts; a provider's part of one of these names has other members."""
+"""The conventions' own types of parts. A provider's part with one of these names has other members."""
 
 
 def json_of(value: Payload) -> str:
-    """Return a value as JSON text that UTF-8 can hold."""
+    """Return a value as JSON text that UTF-8 can encode."""
     return encodable(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
 def encodable(text: str) -> str:
-    """Return a text that UTF-8 can hold: half of a surrogate pair that is alone becomes its escape."""
+    """Return a text that UTF-8 can encode: a lone surrogate becomes its escape."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 MAX_KEPT_CHARACTERS = 16 * 1024 * 1024
-"""How many characters of messages are kept for the calls that repeat them."""
+"""How many characters of encoded messages are kept for calls that repeat them."""
 
 
 class MessageTexts:
-    """The JSON texts of messages, each made once for all calls that share it, as far as they are kept."""
+    """The JSON texts of messages. A message that several calls share is encoded once, as long as its text is kept."""
 
     def __init__(self, max_characters: int = MAX_KEPT_CHARACTERS) -> None:
         self._texts = MadeOnce.by(self._text)
@@ -73,7 +73,7 @@ class MessageTexts:
 
 
 def split_instructions(call: LLMInteraction, messages: Sequence[Message]) -> int:
-    """Return how many of the first messages are instructions that were sent apart from the conversation."""
+    """Return how many of the first messages are instructions that were sent separately from the conversation."""
     dialect = dialect_of(call.api)
     if dialect is None or not dialect.instructions_apart:
         return min(call.source.request_without_messages().instructions, len(messages))
@@ -82,7 +82,7 @@ def split_instructions(call: LLMInteraction, messages: Sequence[Message]) -> int
 
 
 def instructions_text(messages: Iterable[Message], *, as_texts: bool = False) -> str:
-    """Return instructions as the parts that they are made of; `as_texts` makes texts of parts that are not text."""
+    """Return the parts of instructions. With `as_texts`, parts that are not text become texts."""
     parts = [part for message in messages for part in _content_parts(message)]
     return json_of([_as_text(part) for part in parts] if as_texts else parts)
 
@@ -103,7 +103,7 @@ def message_of(message: Message) -> dict[str, Payload]:
 
 
 def outputs_of(response: LLMResponse, *, with_reasons: bool = True) -> list[dict[str, Payload]]:
-    """Return the answers of a response: one message a choice, with its parts in their order, and why it ended."""
+    """Return the answers of a response: a message for each choice, with its parts in order and its finish reason."""
     several: Sequence[Choice | LLMResponse] = response.choices if len(response.choices) > 1 else [response]
     return [
         {
@@ -116,7 +116,7 @@ def outputs_of(response: LLMResponse, *, with_reasons: bool = True) -> list[dict
 
 
 def finish_reason_of(stated: str | None) -> str | None:
-    """Return the conventions' word for why a model stopped; another reason keeps the provider's word."""
+    """Return the conventions' word for why a model stopped. Any other reason keeps the provider's word."""
     return _FINISH_REASONS.get(ending_of(stated), stated)
 
 
@@ -126,7 +126,7 @@ def call_part(call: ToolCall) -> dict[str, Payload]:
 
 
 def definition_of(tool: Tool) -> Payload:
-    """Return the definition of a tool; one that is built in at a provider, as it was sent."""
+    """Return the definition of a tool. A provider's built-in tool is unchanged."""
     if isinstance(tool.parameters, dict) or not isinstance(tool.raw, dict):
         described = without_none(description=tool.description, parameters=tool.parameters)
         return {"type": "function", "name": tool.name, **described}
@@ -144,7 +144,7 @@ def _answer_parts(answer: Choice | LLMResponse) -> Iterator[dict[str, Payload]]:
 
 
 def _block_part(block: Block, calls: list[ToolCall]) -> dict[str, Payload] | None:
-    """Return the part of a block. A call is taken out of those that are left."""
+    """Return the part of a block. A tool call is removed from the remaining calls."""
     if block.type == "reasoning":
         return _reasoning(block.text or "")
     if block.type == "text":

@@ -1,7 +1,7 @@
 """The attributes of spans by OpenInference's conventions, which Phoenix and others read.
 
-https://arize-ai.github.io/openinference/spec/semantic_conventions.html. Messages are flat: an attribute for each of
-their members, with its place in the name.
+https://arize-ai.github.io/openinference/spec/semantic_conventions.html. Messages are flat: each of their members is an
+attribute, whose name has its position.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Attribute = tuple[str, Value]
 
 @dataclass(slots=True)
 class OpenInference:
-    """Writes attributes by the conventions; without `content`, nothing that anyone said or that a tool gave."""
+    """Writes attributes by the conventions. Without `content`, prompts, answers, arguments and results are left out."""
 
     content: bool = True
 
@@ -68,7 +68,7 @@ class OpenInference:
         return made | dict(self._values(arguments, said))
 
     def _values(self, arguments: Payload, gave: Payload) -> Iterator[Attribute]:
-        """Yield what went into an operation, and what came out of it."""
+        """Yield the input and the output of an operation."""
         for name, value in (("input", arguments), ("output", gave)):
             if self.content and value is not None:
                 yield f"{name}.value", text_of_value(value)

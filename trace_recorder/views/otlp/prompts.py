@@ -1,4 +1,4 @@
-"""What a span shows of a call's prompt: all of it, or what is new since the agent's call before it."""
+"""The part of a call's prompt that its span shows: all of it, or the new messages since the agent's previous call."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ class Prompt:
 
 
 def prompt_of(call: LLMInteraction, before: LLMInteraction | None, messages: EqualMessages) -> Prompt:
-    """Return the prompt of a call; with the agent's call `before` it, what is new since that.
+    """Return the prompt of a call.
 
-    `messages` numbers the messages of the run. Where a history was changed, the prompt is complete.
+    If `before`, the agent's previous call, is given, only the new messages are returned. `messages` gives numbers to
+    the messages of the run. If the history was changed, the prompt is complete.
     """
     if not call.source.has_request():
         return Prompt(is_known=False)

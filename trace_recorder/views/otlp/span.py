@@ -1,7 +1,7 @@
 """A span as a value, without any OpenTelemetry library: its ids, its times, its attributes.
 
-Ids are derived from the run and from what a span stands for, so that the same run has the same spans whenever they are
-made, and a span that is sent twice is one span. Times are integers of nanoseconds since 1970.
+Ids are derived from the run and from what a span represents. So the same run always has the same spans, and a span that
+is sent twice is one span. Times are integers of nanoseconds since 1970.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from trace_recorder.values.trajectory import Trajectory
 
 Kind = Literal["internal", "client"]
 Value = str | bool | int | float | list[str]
-"""The value of an attribute. A value with a structure is JSON text."""
+"""The value of an attribute. A structured value is JSON text."""
 Attributes = Mapping[str, Value]
 
 PARENT_CONTEXT = "traceparent"
@@ -40,7 +40,10 @@ class SpanEvent:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One operation. `error` is what its status says where it failed: None is no failure, and "" one without words."""
+    """One operation.
+
+    `error` is the message of its status if it failed. None means no failure, and "" a failure without a message.
+    """
 
     trace_id: str
     span_id: str
@@ -64,7 +67,7 @@ class SpanIds:
 
     @classmethod
     def of(cls, trajectory: Trajectory) -> SpanIds:
-        """Return the ids of a run; of one that has no id, by its task and its start."""
+        """Return the ids of a run. If the run has no id, they are derived from its task and start."""
         run = trajectory.trajectory_id or f"{trajectory.task} {trajectory.start_time}"
         stated = trajectory.annotations.get(PARENT_CONTEXT)
         parent = _PARENT.fullmatch(stated) if isinstance(stated, str) else None
@@ -74,7 +77,7 @@ class SpanIds:
         return cls(run, run if is_usable else _digest(run, 16))
 
     def span_id(self, kind: str, *identity: str) -> str:
-        """Return the id of a span by what it stands for."""
+        """Return the id of a span from what it represents."""
         return _digest("\0".join((self.run, kind, *identity)), 8)
 
 
@@ -83,7 +86,7 @@ def _digest(text: str, size: int) -> str:
 
 
 def nanoseconds(timestamp: str | None) -> int | None:
-    """Return a time in nanoseconds since 1970, exact to the microsecond; None where it cannot be read."""
+    """Return a time in nanoseconds since 1970, exact to the microsecond, or None if it cannot be read."""
     time = parse_time(timestamp)
     if time is None:
         return None
@@ -97,5 +100,5 @@ def iso(time: int) -> str:
 
 
 def after(start: int, seconds: float | None) -> int:
-    """Return the time so many seconds later."""
+    """Return the time this many seconds later."""
     return start + round((seconds or 0.0) * 1_000_000) * 1_000

@@ -1,8 +1,8 @@
 """A run as spans: one for the run's agent, and under it its steps, calls, tools and sub-agents.
 
-`plan_spans` says which spans a run has, how they are nested, and which of them will not change any more while the run
-goes on; it reads no message. `PlannedSpan.make` makes one. So a run is exported span by span, each as large as its own
-prompt, and a run that goes on is sent as far as it has come.
+`plan_spans` returns which spans a run has, how they are nested, and which of them can no longer change. It reads no
+message. `PlannedSpan.make` makes a span. So a run is exported span by span, each as large as its own prompt, and a run
+that is still being recorded is sent up to now.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def to_spans(
 ) -> Iterator[Span]:
     """Yield the spans of a run: its agents, its steps, its calls, its tools.
 
-    `conventions` are those of OpenTelemetry, of OpenInference, or both. Without `content` there is nothing in them that
-    anyone said or that a tool gave. Each call has its whole prompt, as the conventions want it, which makes more text
-    the longer a run is; with `new_messages` it has what is new since the call before.
+    `conventions` are those of OpenTelemetry, of OpenInference, or both. Without `content`, prompts, answers, arguments
+    and results are left out. Each call has its whole prompt, as the conventions require, so the size grows with the
+    square of the calls. With `new_messages` it has only the messages that are new since the previous call.
     """
     if content:
         count_unsupported_contents(turns_of(trajectory), left_out, _SUPPORTED)
@@ -57,9 +57,10 @@ def to_spans(
 
 @dataclass(frozen=True, slots=True)
 class PlannedSpan:
-    """A span that can be made. `is_final` is whether it will be the same however the run goes on.
+    """A span that can be made.
 
-    `said` are the ids of the rewards and annotations that are in it (`additions.py`).
+    `is_final` is True if later records cannot change it. `said` has the ids of the rewards and annotations in it
+    (`additions.py`).
     """
 
     span_id: str
@@ -70,7 +71,7 @@ class PlannedSpan:
 
 
 def plan_spans(trajectory: Trajectory, maker: SpanMaker, *, new_messages: bool = False) -> list[PlannedSpan]:
-    """Return the spans of a run as far as it has come. None is made yet.
+    """Plan the spans of a run up to now, without making them.
 
     A `maker` that made spans of an earlier state of the run encodes no message again.
     """
@@ -81,7 +82,7 @@ def plan_spans(trajectory: Trajectory, maker: SpanMaker, *, new_messages: bool =
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Which spans are final, and how each is made."""
+    """Decides which spans are final, and how each is made."""
 
     tree: SpanTree
     maker: SpanMaker
@@ -93,7 +94,7 @@ class _Plan:
         return self.tree.trajectory.status not in {"running", "unknown"}
 
     def spans(self) -> Iterator[PlannedSpan]:
-        """Yield the run's own span, those of its agents, of its steps, and of what happened in them."""
+        """Yield the spans of the run, of its agents and steps, and of the calls and tools in them."""
         tree = self.tree
         yield PlannedSpan(
             tree.root, "agent", self._has_ended, partial(self.maker.run, tree.root), (*self.said[tree.root],)
@@ -125,9 +126,10 @@ class _Plan:
         return self.maker.step(span, self.tree.agent_span(agent_key(step)), step)
 
     def _calls(self) -> Iterator[PlannedSpan]:
-        """Yield the calls. One that failed is final when its agent went on: until then it may be tried again.
+        """Yield the calls.
 
-        One that is answered in the background is final when the answer is.
+        A failed call is final when its agent has made another call, because until then it may be retried. A call that
+        is answered in the background is final when its answer is.
         """
         latest: dict[str | None, LLMInteraction] = {agent_key(call): call for call in self.tree.calls}
         before: dict[str | None, LLMInteraction] = {}

@@ -1,7 +1,7 @@
 """The executions of tools: which call each was for, and when it ran.
 
-When a tool ran is known where the agent recorded it. Of a result that only the next request shows, the span begins when
-the model had asked for it, has no length, and says that its time is inferred.
+The time of a tool is known if the agent recorded it. If only the next request shows the result, the span begins after
+the model's answer, has no duration, and is marked as inferred.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trace_recorder.views.otlp.span import after, nanoseconds
 
 @dataclass(frozen=True, slots=True)
 class ToolRun:
-    """A tool's execution with a result; its call is None where it is not in the same step."""
+    """A tool's execution with a result. Its call is None if the call is not in the same step."""
 
     step: AgentStep
     call: ToolCall | None
@@ -28,18 +28,18 @@ class ToolRun:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What tells it from every other of the run: its step, its call, and which of several with one id it is."""
+        """What identifies it within the run: its step, its call, and its number among those with one id."""
         step = self.step
         own = step.interaction.interaction_id if step.derived and step.interaction else step.timestamp
         return own, agent_key(step) or "", self.result.call_id, str(self.occurrence)
 
     @property
     def execution_id(self) -> str | None:
-        """The id by which a sub-agent refers to it."""
+        """The id that a sub-agent uses to refer to it."""
         return self.result.execution_id
 
     def times(self) -> tuple[int, int, bool]:
-        """Return when it began, when it ended, and whether that is inferred. A tool that did not run took no time."""
+        """Return when it began, when it ended, and whether these are inferred. A tool that did not run took no time."""
         start = nanoseconds(self.result.timestamp)
         if start is not None:
             return start, after(start, self.seconds), False
@@ -49,7 +49,7 @@ class ToolRun:
 
     @property
     def seconds(self) -> float | None:
-        """How long it ran; None if that is unknown, or if a recording gave the result."""
+        """How long it ran, or None if that is unknown or a recording gave the result."""
         return None if self.result.replayed else self.result.duration_seconds
 
 

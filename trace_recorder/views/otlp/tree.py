@@ -1,4 +1,4 @@
-"""How the agents, steps, calls and tools of a run are nested: the ids of their spans, and what each is in."""
+"""How the agents, steps, calls and tools of a run are nested: the ids of their spans and of their parents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from trace_recorder.views.otlp.tools import ToolRun, tool_runs
 
 @dataclass(frozen=True, slots=True)
 class SpanTree:
-    """What a run consists of. `steps` are those that the agent recorded; `calls` are made of them if there are none."""
+    """The contents of a run.
+
+    `steps` are those that the agent recorded. `calls` are made from the steps if no calls were recorded.
+    """
 
     trajectory: Trajectory
     ids: SpanIds
@@ -68,7 +71,7 @@ class SpanTree:
         return self.ids.span_id("tool", *tool.identity)
 
     def parent_of_agent(self, agent: AgentRecords) -> str:
-        """Return the tool that an agent was started in, or else the step, or else the agent that started it."""
+        """Return the tool in which an agent was started, or else the step, or else the agent that started it."""
         tool = self._executions.get(agent.execution_id or "")
         if tool is not None:
             return self.tool_span(tool)
@@ -85,7 +88,7 @@ class SpanTree:
         return self.step_span(step) if step and is_inside else self.agent_span(agent_key(one))
 
     def parent_of_tool(self, tool: ToolRun) -> str:
-        """Return the step in which a tool ran, or its agent where the agent records no steps."""
+        """Return the step in which a tool ran, or its agent if the agent records no steps."""
         return self.agent_span(agent_key(tool.step)) if tool.step.derived else self.step_span(tool.step)
 
     def spans_of_rewards(self) -> list[str]:
@@ -94,7 +97,7 @@ class SpanTree:
         return [steps.get(number_or_text(reward.step_number), self.root) for reward in self.trajectory.rewards]
 
     def said(self) -> dict[str, list[str]]:
-        """Return the ids of the rewards that are said in each span, and of the annotations, which are in the run's."""
+        """Return the ids of the rewards in each span, and of the annotations, which are in the run's span."""
         run = self.trajectory
         found = {self.root: [annotation_id(self.ids, key, value) for key, value in run.annotations.items()]}
         for number, (reward, span) in enumerate(zip(run.rewards, self.spans_of_rewards(), strict=True)):
@@ -103,12 +106,15 @@ class SpanTree:
 
 
 def reward_id(ids: SpanIds, number: int, reward: Reward) -> str:
-    """Return the id of a reward by its place among the rewards of its run, to which others are only added."""
+    """Return the id of a reward by its position in the run.
+
+    Rewards are only ever appended, so positions do not change.
+    """
     return ids.span_id("reward", str(number), str(reward.name))
 
 
 def annotation_id(ids: SpanIds, key: str, value: Payload) -> str:
-    """Return the id of an annotation: with another value it is another one."""
+    """Return the id of an annotation. An annotation with another value has another id."""
     return ids.span_id("annotation", key, to_json(value))
 
 

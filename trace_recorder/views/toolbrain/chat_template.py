@@ -1,8 +1,8 @@
-"""A chat template: messages → the very string that an open model is given.
+"""A chat template: messages → the exact string that an open model gets.
 
 `ChatTemplate` renders a template's Jinja source as `transformers` (5.23) does: the same environment, the same names in
-it, sandboxed, since templates come from strangers. It has the one method that a Hugging Face tokenizer has too,
-`apply_chat_template`; views ask for nothing else. jinja2 is an extra: `pip install trace-recorder[templates]`.
+it, sandboxed, since templates come from strangers. Its only method is `apply_chat_template`, which Hugging Face
+tokenizers have too. Views use nothing else. jinja2 is an extra: `pip install trace-recorder[templates]`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ ChatMessage = dict[str, Payload]
 """A message in the form that chat templates know: OpenAI's, with arguments as objects."""
 
 _REASONING = ("reasoning_content", "thinking", "reasoning")
-"""The names under which templates look for thinking; the first is the usual one, the second gpt-oss's."""
+"""The names under which templates look for thinking. The first is the usual one, the second is that of gpt-oss."""
 
 
 class Renderer(Protocol):
-    """What renders a conversation: a Hugging Face tokenizer, or a `ChatTemplate`."""
+    """An object that renders a conversation: a Hugging Face tokenizer, or a `ChatTemplate`."""
 
     def apply_chat_template(
         self,
@@ -35,7 +35,7 @@ class Renderer(Protocol):
         tokenize: bool = False,
         **variables: Payload,
     ) -> Any:
-        """Return the text of a conversation, on request with the prompt for the model's next answer."""
+        """Return the text of a conversation, optionally with the prompt for the model's next answer."""
 
 
 class ChatTemplate:
@@ -55,9 +55,9 @@ class ChatTemplate:
         at: datetime | None = None,
         **variables: Payload,
     ) -> str:
-        """Return the text of a conversation. `at` is the time for templates that ask for the date."""
+        """Return the text of a conversation. `at` is the time for templates that write the date."""
         if tokenize:
-            raise ValueError("A ChatTemplate gives text: it has no tokens. Leave tokenize=False.")
+            raise ValueError("A ChatTemplate returns text and has no tokens. Leave tokenize=False.")
         clock = {} if at is None else {"strftime_now": at.strftime}
         text: str = self._template.render(
             messages=[_with_reasoning(message) for message in conversation],
@@ -71,7 +71,7 @@ class ChatTemplate:
 
 
 def _with_reasoning(message: ChatMessage) -> ChatMessage:
-    """Return thinking under every name that templates know, as transformers does."""
+    """Return a message with its thinking under every name that templates know, as transformers does."""
     said = next((message[name] for name in _REASONING if message.get(name) is not None), None)
     return message if said is None else {"thinking": said, **message, "reasoning_content": said}
 
@@ -115,7 +115,7 @@ def _raiser(jinja: Any) -> Any:
 
 
 class _Dict:
-    """`dict` for templates: no more of it than they need."""
+    """`dict` for templates, with only the methods that they need."""
 
     def __call__(self, *pairs: Payload, **members: Payload) -> dict[Payload, Payload]:
         return dict(*pairs, **members)
@@ -125,7 +125,10 @@ class _Dict:
 
 
 def _namespace(jinja: Any) -> Any:
-    """`namespace` for templates: no names that begin with an underscore, which would lead into Python."""
+    """`namespace` for templates.
+
+    Names that begin with an underscore are refused, because they would give access to Python.
+    """
     plain = jinja.utils.Namespace
 
     def refuse(name: Payload) -> None:
@@ -147,7 +150,7 @@ def _namespace(jinja: Any) -> Any:
 
 
 def _generation(jinja: Any, ext: Any) -> Any:
-    """The extension for `{% generation %}`: what the model says is set between these marks, which show nothing."""
+    """The extension for `{% generation %}`: templates put answers between these marks, which print nothing."""
 
     def parse(itself: Any, parser: Any) -> Any:
         line = next(parser.stream).lineno

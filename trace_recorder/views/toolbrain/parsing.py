@@ -1,8 +1,9 @@
 """Parsers: what a model said → thought, tool code, final answer, as in ToolBrain's `ParsedCompletion`.
 
-One parser a kind of agent: `parse_tool_calls` for models that call tools, `parse_code` for those that write code,
+Each kind of agent has a parser: `parse_tool_calls` for models that call tools, `parse_code` for those that write code,
 `parse_react` for those that write `Action:` and `Action Input:`. Any function from an `LLMResponse` to a
-`ParsedCompletion` can replace them. What a parser does not recognise is the final answer, as no tool acts on it.
+`ParsedCompletion` can replace them. Text that a parser does not recognise is the final answer, because no tool acts on
+it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from trace_recorder.values.messages import LLMResponse, Payload, ToolCall
 
 
 class ParsedCompletion(TypedDict):
-    """What was made of a completion; None for what it has not."""
+    """The parsed parts of a completion. A missing part is None."""
 
     thought: str | None
     tool_code: str | None
@@ -29,7 +30,7 @@ Parser = Callable[[LLMResponse], ParsedCompletion]
 _CODE = re.compile(
     r"<code>\s*(?P<tagged>.*?)\s*(?:</code>|\Z)"
     r"|```(?:python|py)?[ \t]*\n(?P<fenced>.*?)\s*(?:```|<end_code>|\Z)"
-    r"|```\w+[ \t]*\n.*?(?:```|\Z)"  # in another language, which nobody runs
+    r"|```\w+[ \t]*\n.*?(?:```|\Z)"  # in another language, which no agent runs
     r"|^[ \t]*Code:[ \t]*(?P<labelled>(?!```|<code>)\S.*?)\s*(?=^[ \t]*Final Answer:|\Z)",
     re.DOTALL | re.MULTILINE | re.IGNORECASE,
 )
@@ -47,9 +48,10 @@ _BLOB = re.compile(r"^[ \t]*Action:\s*(?:```(?:json)?\s*)?(?P<blob>\{.*\})\s*(?:
 
 
 def parse_tool_calls(response: LLMResponse) -> ParsedCompletion:
-    """Read a model that calls tools: its calls are the code; without any, its words are the answer.
+    """Parse the answer of a model that calls tools.
 
-    Words next to calls are part of the thought. A single call of `final_answer` is the answer.
+    Its calls are the code. Without calls, its text is the answer. Text next to calls is part of the thought. A single
+    call of `final_answer` is the answer.
     """
     calls = response.tool_calls
     if not calls:
@@ -61,7 +63,9 @@ def parse_tool_calls(response: LLMResponse) -> ParsedCompletion:
 
 
 def parse_code(response: LLMResponse) -> ParsedCompletion:
-    """Read a code agent: `Thought: …`, then code in `<code>`, in a fence, or behind `Code:`; or `Final Answer: …`.
+    """Parse the answer of a code agent:
+
+    `Thought: …`, then code in `<code>`, in a fence, or after `Code:`; or `Final Answer: …`.
 
     The thought is the text before the code. Several pieces of code are run as one. Code that consists only of
     `final_answer(…)` is the answer. Tags that a stop sequence cut off may be missing.
@@ -77,10 +81,10 @@ def parse_code(response: LLMResponse) -> ParsedCompletion:
 
 
 def parse_react(response: LLMResponse) -> ParsedCompletion:
-    """Read a ReAct agent: `Thought:`, then `Action:` with `Action Input:`, or `Final Answer:`.
+    """Parse the answer of a ReAct agent:
 
-    `Action: tool[input]` and a JSON object with `action` and `action_input` are read too. What a model makes up behind
-    `Observation:` is left out.
+    `Thought:`, then `Action:` with `Action Input:`, or `Final Answer:`. `Action: tool[input]` and a JSON object with
+    `action` and `action_input` are read too. Text that a model makes up after `Observation:` is left out.
     """
     text = _OBSERVED.sub("", response.content or "")
     code, begin = _action(text)
@@ -108,7 +112,7 @@ def _call(name: str, arguments: Payload) -> str:
 
 
 def _action(text: str) -> tuple[str | None, int]:
-    """The action of a text as Python, and where it begins; one behind a final answer is none."""
+    """Return the action of a text as Python, and where it begins. An action after a final answer does not count."""
     blob = _BLOB.search(text)
     if blob is not None:
         said = as_dict(json_value(blob["blob"]))
@@ -123,7 +127,7 @@ def _action(text: str) -> tuple[str | None, int]:
 
 
 def _read(arguments: Payload) -> Payload:
-    """An action's input: the object that its text is, else the text."""
+    """Return an action's input: the JSON object in its text, else the text."""
     if not isinstance(arguments, str):
         return arguments
     value = json_value(arguments)
@@ -131,7 +135,7 @@ def _read(arguments: Payload) -> Payload:
 
 
 def _parse_words(response: LLMResponse, text: str) -> ParsedCompletion:
-    """Read a completion that does nothing: an answer behind its label, else all that it says."""
+    """Parse a completion without an action: the answer is the text after its label, or else all text."""
     blob = _BLOB.search(text)
     said: Mapping[str, Payload] = as_dict(json_value(blob["blob"])) if blob else {}
     if blob and said.get("action") == "Final Answer":
@@ -147,7 +151,7 @@ def _thought(text: str) -> str | None:
 
 
 def _final_answer(code: str) -> str | None:
-    """What code gives as the answer, where it does nothing else."""
+    """Return the final answer of code that does nothing else."""
     try:
         [statement] = ast.parse(code).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):

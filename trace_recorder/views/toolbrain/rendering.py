@@ -1,7 +1,7 @@
-"""Rendering: a turn's messages → the string that the model was given, and the string that it gave.
+"""Rendering: a turn's messages → the string that the model got, and the string that it returned.
 
-For an open model that string is what its chat template makes of the messages (`chat_template.py`, or a tokenizer). Of a
-model behind an API it is not known; `PlainText` writes everything that was sent, in a form of its own, always the same.
+For an open model, its chat template makes that string from the messages (`chat_template.py`, or a tokenizer). For a
+model behind an API, the string is unknown. `PlainText` then writes everything that was sent, always in the same form.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from trace_recorder.views.conversations.call_chains import Turn
 from trace_recorder.views.toolbrain.chat_template import ChatMessage, ChatTemplate, Renderer
 
 _SENTINEL = "\ue000"
-"""A placeholder for an answer, to find what a template writes after it."""
+"""A placeholder for an answer. The text after it is what a template writes after answers."""
 
 
 class PlainText:
-    """Writes a conversation as `<|ROLE|>` and what was said, with thinking, calls and tools as they were sent.
+    """Writes a conversation as `<|ROLE|>` and the content, with thinking, calls and tools as they were sent.
 
-    It writes each message once, as conversations repeat the same ones.
+    Each message is written once, because conversations repeat them.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class PlainText:
         return f"<|{_heading(chat)}|>{self.words_of(chat)}\n"
 
     def words_of(self, message: ChatMessage) -> str:
-        """Write what a message says, without its role."""
+        """Write the content of a message, without its role."""
         content = message.get("content") or []
         parts = content if isinstance(content, list) else [content]
         said = [_part(part) for part in parts]
@@ -78,7 +78,7 @@ def _json(value: Payload) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """Renders what one turn's model saw and said.
+    """Renders the prompt and the answer of one turn.
 
     `parameters` are those of the request, some of which are for the template; `interaction` has the texts of tool
     calls' arguments as they were sent; `variables` go to the template as they are.
@@ -103,21 +103,21 @@ class Rendering:
         return cls(renderer, call, time, messages, schemas, request.parameters, variables)
 
     def prompt(self) -> str:
-        """The string that the model was given."""
+        """The string that the model got."""
         names = ("add_generation_prompt", "continue_final_message", "documents")
         wishes = {name: self.parameters[name] for name in names if self.parameters.get(name) is not None}
         return self._render(**({"add_generation_prompt": True} | wishes))
 
     def conversation(self, answer: Message, after: Sequence[Message]) -> str | None:
-        """The conversation with the model's answer, and what came back to it; None where the template refuses it."""
+        """Return the conversation with the model's answer and its results, or None if the template refuses it."""
         return self._accepted(answer, *after)
 
     def completion(self, prompt: str, answer: Message) -> str:
-        """The string that the model gave.
+        """The string that the model returned.
 
-        If it gave only a text, this is the string. If a server found thinking or tool calls in that string, it has
-        split it: the template that puts such a message into a prompt joins it again. If it cannot, the plain form is
-        used.
+        If the answer is only text, that is the string. If a server found thinking or tool calls in the string, it has
+        split it. The template joins the parts again when it puts the message into a prompt. If it cannot, the plain
+        form is used.
         """
         if not (answer.reasoning or answer.tool_calls):
             return text_of(answer)
@@ -131,7 +131,7 @@ class Rendering:
         return whole[len(prompt) :].removesuffix(probe.rpartition(_SENTINEL)[2])
 
     def _accepted(self, *more: Message) -> str | None:
-        """Render the prompt with messages that were in no prompt; None if the template accepts only another form."""
+        """Render the prompt followed by these messages, or return None if the template does not accept them."""
         try:
             return self._render(*more)
         except RenderingError:
@@ -149,18 +149,18 @@ class Rendering:
         apply = partial(self.renderer.apply_chat_template, tools=self.tools or None, tokenize=False, **variables)
         failures: list[Exception] = []
         text = try_call(partial(apply, messages), failures.append)
-        if text is None:  # some templates, DeepSeek's among them, are written for arguments that are text
+        if text is None:  # some templates, such as DeepSeek's, expect arguments as text
             text = try_call(partial(apply, _with_texts(messages, _sent_arguments(self.interaction))), failures.append)
         if text is not None:
             return str(text)
         raise RenderingError(
             f"The chat template refused the messages of {self.interaction.interaction_id}: "
-            f"{type(failures[0]).__name__}: {failures[0]} Give the template of the model that was asked, or none."
+            f"{type(failures[0]).__name__}: {failures[0]} Pass the template of the model that was called, or none."
         ) from failures[0]
 
 
 def _with_texts(messages: list[ChatMessage], sent: Mapping[str, str]) -> list[ChatMessage]:
-    """Write arguments as the text that was sent, or, where that is not known, as JSON."""
+    """Write arguments as the text that was sent, or as JSON if that is unknown."""
 
     def call_of(call: Payload) -> Payload:
         given = call["function"]["arguments"]
@@ -176,7 +176,7 @@ def _with_texts(messages: list[ChatMessage], sent: Mapping[str, str]) -> list[Ch
 
 
 def _sent_arguments(interaction: LLMInteraction) -> dict[str, str]:
-    """The texts of the arguments in a request, by the ids of the calls; only OpenAI's chat dialect has them."""
+    """Return the texts of the arguments in a request, by the ids of the calls. Only OpenAI's chat dialect has them."""
     body = interaction.raw_request if interaction.api == openai_chat.DIALECT.name else None
     messages = as_list(as_dict(body).get("messages"))
     calls = [as_dict(call) for message in messages for call in as_list(as_dict(message).get("tool_calls"))]
@@ -185,10 +185,10 @@ def _sent_arguments(interaction: LLMInteraction) -> dict[str, str]:
 
 
 def chat_messages(messages: Sequence[Message]) -> list[ChatMessage]:
-    """Write messages in the form that chat templates know.
+    """Write messages in the form that chat templates know, as servers do before they render.
 
-    As servers do before they render: arguments are objects, no content is an empty text, texts alone are one text,
-    a line apart. Images remain parts, in the form of OpenAI.
+    Arguments become objects, missing content an empty text, and several texts one text with line breaks. Images remain
+    parts, in the form of OpenAI.
     """
     return [_chat_message(message) for message in messages]
 
@@ -213,7 +213,7 @@ def _content(message: Message) -> Payload:
 
 
 def tool_schemas(tools: Sequence[Tool]) -> list[Payload]:
-    """Write tools as chat templates know them; one that was sent in that form stays as it was."""
+    """Write tools in the form that chat templates know. A tool that was sent in that form is unchanged."""
     return [_schema(tool) for tool in tools]
 
 

@@ -1,8 +1,8 @@
 """ToolBrain: a run as its `Trace`, a list of `Turn`s (`toolbrain.core_types`, 0.1.4); rewards are functions of it.
 
-A turn is one call in which the model said something. What cannot be known is None, or the turn is left out where the
-format has no None: a call that failed, one in flight, one with a damaged request. `docs/views/toolbrain.md` says what
-the format has no place for.
+A turn is one call in which the model said something. Unknown members are None. If the format does not allow None, the
+turn is left out: a call that failed, is in flight, or has a damaged request. `docs/views/toolbrain.md` says what the
+format has no place for.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from trace_recorder.views.toolbrain.rendering import PlainText, Rendering
 from trace_recorder.views.view import LeftOut, view
 
 _IN_PLAIN_TEXT: FormatSupport = dict.fromkeys(SIDES, ContentSupport.of(THOUGHTS, NAMES, locations=("part", "images")))
-"""The plain form writes every part as JSON; what a template makes of those that are no text is not known."""
+"""The plain form writes every part as JSON. What a template makes of parts that are not text is unknown."""
 _IN_A_TEMPLATE: FormatSupport = dict.fromkeys(SIDES, ContentSupport.of(THOUGHTS))
 
 
 _LOOKED_AT = 8
-"""To show the end of a text on one line, so many times its characters are looked at first: the rest may be spaces."""
+"""To show the end of a text on one line, this many times its width is read first, because much may be white space."""
 
 
 class ToolBrainTurn(TypedDict):
-    """One call to a model, with what came of it. All six members are always there."""
+    """One call to a model with its results. It always has all six members."""
 
     prompt_for_model: str
     model_completion: str
@@ -70,11 +70,11 @@ def to_turns(  # noqa: PLR0913 - each of its keywords stands by itself
     """Return a run as a ToolBrain trace.
 
     `chat_template` is the Jinja source of the model's template, or anything with `apply_chat_template`, such as its
-    Hugging Face tokenizer: then prompts are the very strings. Without it they are everything that was sent, in a plain
+    Hugging Face tokenizer: then prompts are the exact strings. Without it they are everything that was sent, in a plain
     form. `agent` selects the turns of one agent, by its name or its id. `action_output` is the object that a tool
-    returned where the agent recorded it, a list of them for several calls; "text" writes it as text, as toolbrain's
-    own type has it. Calls whose answers a replay or a fork gave are in the prompts of later turns only, and side calls
-    in none; with `include_replayed` both are turns too. Raises RenderingError where the template does not take the
+    returned, if the agent recorded it, or a list of objects for several calls. "text" writes it as text, as toolbrain's
+    own type requires. Calls whose answers a replay or a fork gave are in the prompts of later turns only, and side
+    calls in none; with `include_replayed` both are turns too. Raises RenderingError if the template refuses the
     messages.
     """
     chosen = _Chosen(agent, include_replayed=include_replayed)
@@ -86,13 +86,16 @@ def to_turns(  # noqa: PLR0913 - each of its keywords stands by itself
 def turns_one_by_one(
     left_out: LeftOut, trajectory: Trajectory, parser: Parser = parse_tool_calls, *, include_replayed: bool = False
 ) -> Sequence[ToolBrainTurn]:
-    """Return the same as a lazy sequence: each turn is made when it is read, since its prompt is the whole history."""
+    """Return the same as a lazy sequence.
+
+    Each turn is made when it is read, because its prompt is the whole history.
+    """
     return _turns(left_out, trajectory, parser, None, _Chosen(include_replayed=include_replayed), None)
 
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """Which calls are turns: those of one agent, by its name or its id, or of all; those that were made, or all."""
+    """Select the calls that are turns: of one agent, by name or id, or of all; calls that were made, or all."""
 
     agent: str | None = None
     include_replayed: bool = False
@@ -176,14 +179,14 @@ def _turn(
 
 
 def _after(one: AnsweredTurn, parsed: ParsedCompletion) -> list[Message]:
-    """What the model saw of its tools' results; for a text agent it is the next message."""
+    """Return the tool results as the model saw them. For a text agent, they are the next message."""
     if parsed["tool_code"] and not one.response.tool_calls and one.next_messages:
         return list(one.next_messages)
     return one.tool_messages()
 
 
 def _output(answered: AnsweredTurn, after: Sequence[Message]) -> str | None:
-    """The result as text; a text agent's without the label before it, which its loop adds."""
+    """Return the result as text. For a text agent, the label that its loop adds is removed."""
     if not after:
         return None
     text = "\n".join(map(text_of_message, after))
@@ -191,7 +194,7 @@ def _output(answered: AnsweredTurn, after: Sequence[Message]) -> str | None:
 
 
 def _returned(answered: AnsweredTurn) -> Payload:
-    """The object that the tool returned, a list of them for several; None where the agent recorded none."""
+    """Return the object that the tool returned, or a list for several tools, or None if the agent recorded none."""
     calls = answered.response.tool_calls
     results = [answered.result_of(call.call_id) for call in calls] if calls else list(answered.results)
     if not any(results):
@@ -203,14 +206,14 @@ def _returned(answered: AnsweredTurn) -> Payload:
 
 
 def _texted(turn: ToolBrainTurn) -> ToolBrainTurn:
-    """The same turn, with the object as text, as toolbrain's own type has it."""
+    """Return the same turn with the object as text, as toolbrain's own type requires."""
     held = turn["action_output"]
     text = held if held is None or isinstance(held, str) else json.dumps(held, ensure_ascii=False)
     return {**turn, "action_output": text}
 
 
 def format_turns(trace: Sequence[ToolBrainTurn], width: int = 100) -> Iterator[str]:
-    """Iterate over a trace: what the model saw and said, the results, and a warning wherever something is odd."""
+    """Yield lines that describe a trace: the end of each prompt, the answer, the results, and warnings."""
     yield f"Trace of {len(trace)} turn{'s' * (len(trace) > 1)}" if trace else "WARNING: the trace is empty"
     for number, turn in enumerate(trace, start=1):
         yield f"=== Turn {number} ==="
@@ -219,7 +222,7 @@ def format_turns(trace: Sequence[ToolBrainTurn], width: int = 100) -> Iterator[s
 
 
 def _shown(turn: ToolBrainTurn, width: int) -> Iterator[str]:
-    """Yield a turn's members, a line each; of the prompt its end, which was new to the model."""
+    """Yield a turn's members, one line each. Only the end of the prompt is shown, which was new to the model."""
     parsed = turn["parsed_completion"]
     output = turn["action_output"] if turn["action_output"] is not None else turn["tool_output"]
     rows = {
@@ -237,7 +240,7 @@ def _shown(turn: ToolBrainTurn, width: int) -> Iterator[str]:
 
 
 def _end_in_one_line(text: str, width: int) -> str:
-    """Return a text on one line, or its end where it is longer; of a long text only the end is looked at."""
+    """Return a text on one line, or its end if it is longer. Only the end of a long text is read."""
     end = _in_one_line(text[-_LOOKED_AT * width :]) if len(text) > _LOOKED_AT * width else ""
     line = end if len(end) > width else _in_one_line(text)
     return line if len(line) <= width else f"...{line[3 - width :]}"

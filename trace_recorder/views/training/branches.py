@@ -1,12 +1,11 @@
 """Branches: which turns one row of training data covers.
 
-If each call extends the one before, the last call's messages and its answer hold every turn: that call is a leaf,
-and one row for the leaf covers all. If a history was rewritten, or was continued twice from one place, there are
-several leaves. A turn that two leaves hold is new in the first of them only, so that nothing is trained twice.
-
-An answer that is incomplete, was cut off, or is empty is not learnt from (`content/finish_reasons.py`), nor is one that
-a replay or a fork was given: another run has learnt it. Such an answer is part of a row if the agent continued from
-it, and then it is context. Nor are side calls learnt from, such as those for a title.
+If each call extends the one before, the last call's messages and its answer hold every turn: that call is a leaf, and
+one row for the leaf covers all. If a history was rewritten, or was continued twice from one place, there are several
+leaves. A turn that two leaves share is new only in the first of them, so nothing is trained twice. Some answers must
+not be trained on: answers that are incomplete, cut off or empty (`content/finish_reasons.py`), answers that a replay or
+a fork gave, because the original run trains on them, and answers of side calls, such as those for a title. Such an
+answer is context in a row if the agent continued from it.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ from trace_recorder.views.conversations.side_calls import side_calls
 from trace_recorder.views.left_out import CHOICES, EMBEDDINGS, REPLAYED, SIDE_CALLS, UNREQUESTED_TOOLS, count
 from trace_recorder.views.view import LeftOut
 
-NOT_WHOLE = "calls that failed, or whose answer or prompt is not whole"
+NOT_WHOLE = "calls that failed, or whose answer or prompt is incomplete"
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One message of a branch. `turn` is the one in which the model said it; None for what others said.
+    """One message of a branch.
 
-    `new` is whether it is to be learnt from: the model said it in this run, it is a target, and no earlier branch has
-    it. `target` is whether it is an answer to learn from, in whichever branch.
+    `turn` is the turn whose answer it is, or None for any other message. `target` is True for an answer that a model
+    may be trained on, in any branch. `new` is True for a target of this run that no earlier branch has.
     """
 
     message: Message
@@ -47,7 +46,7 @@ class Line:
 class Branch:
     """The turns from the beginning of a conversation to a leaf.
 
-    `targets` are those to learn from, `new` those of them that no earlier branch has.
+    `targets` are those to train on, `new` those of them that no earlier branch has.
     """
 
     turns: tuple[Turn, ...]
@@ -60,7 +59,7 @@ class Branch:
         return self.turns[-1]
 
     def lines(self) -> list[Line]:
-        """Return the conversation, message by message, with thoughts where they were sent back or were recorded."""
+        """Return the conversation, message by message, with thoughts that were sent back or recorded."""
         messages = self.leaf.messages()
         spans = [(one.begin, one.end) for one in MessageNormalizer().normalize(messages)]
         lines = [Line(message) for message in messages]
@@ -73,20 +72,21 @@ class Branch:
         return [*lines, self._line(self.leaf, self.leaf.answer(), self.leaf.answer())]
 
     def _line(self, turn: Turn, message: Message, answer: Message) -> Line:
-        """A message in which the agent sent back what the model had said, with the thoughts that it left out."""
+        """Return the message in which the agent sent back an answer, with the thoughts that the agent left out."""
         if message.reasoning is None and answer.reasoning is not None:
             message = replace(message, reasoning=answer.reasoning, given=None)
         return Line(message, turn, turn in self.new, turn in self.targets)
 
     def tools(self) -> list[Tool]:
-        """The tools that were offered in it, by name; of those with one name the last declaration counts."""
+        """The tools that were offered in it, by name. Of several tools with one name, the last declaration counts."""
         return [*{tool.name: tool for turn in self.turns for tool in turn.tools}.values()]
 
 
 def branches(trajectory: Trajectory, turns: Sequence[Turn], *, include_incomplete: bool = False) -> list[Branch]:
-    """Return the branches that the turns of a run make.
+    """Return the branches of a run's turns.
 
-    With `include_incomplete`, every answer to a known prompt is a target if the call was made, also of a side call.
+    With `include_incomplete`, every answer to a known prompt is a target if the call was made, including answers of
+    side calls.
     """
     is_target = _is_known if include_incomplete else _is_faultless
     beside = frozenset[Turn]() if include_incomplete else side_calls(trajectory, turns)
@@ -102,7 +102,7 @@ def branches(trajectory: Trajectory, turns: Sequence[Turn], *, include_incomplet
 
 
 def _leaves(turns: Sequence[Turn]) -> list[Turn]:
-    """Return the turns from which no other of these goes on."""
+    """Return the turns that no other of these turns continues."""
     went_on = {before for turn in turns for before in _ancestors(turn)[1:]}
     return [turn for turn in turns if turn not in went_on]
 
@@ -116,9 +116,9 @@ def _is_faultless(turn: Turn, choice: int = 0) -> bool:
 
 
 def fault_of_turn(turn: Turn, choice: int = 0) -> str | None:
-    """Return why the answer of a turn is not to be learnt from, as it is counted in reports; None if it is.
+    """Return why the answer of a turn must not be trained on, as reports count it, or None if it may be.
 
-    `choice` is the number of the answer that was taken.
+    `choice` is the number of the answer that the agent used.
     """
     if not turn.was_made:
         return REPLAYED
@@ -134,7 +134,7 @@ def _ancestors(turn: Turn) -> list[Turn]:
 
 
 def tools_of(branch: Branch, left_out: LeftOut) -> list[dict[str, Payload]] | None:
-    """Return the tools of a branch as OpenAI's functions; those that are built in at a provider are left out."""
+    """Return the tools of a branch as OpenAI's functions. A provider's built-in tools are left out."""
     tools = branch.tools()
     left_out.add("tools without a schema", sum(not is_function(tool) for tool in tools))
     return [function_of(tool) for tool in tools if is_function(tool)] or None
@@ -143,13 +143,13 @@ def tools_of(branch: Branch, left_out: LeftOut) -> list[dict[str, Payload]] | No
 def count_unlearned(
     trajectory: Trajectory, turns: Sequence[Turn], branches: Sequence[Branch], left_out: LeftOut
 ) -> None:
-    """Count what no row of training data learns from: calls, by what is wrong with their answers, and other choices."""
+    """Count the answers that no row trains on: calls by the fault of their answer, and further choices."""
     held = frozenset[Turn]().union(*(branch.new for branch in branches))
     beside = side_calls(trajectory, turns)
     for turn in turns:
         if turn not in held:
             why = fault_of_turn(turn) or (SIDE_CALLS if turn in beside else None)
-            left_out.add(why or CUT_OFF)  # whole, except for the choice that was taken
+            left_out.add(why or CUT_OFF)  # the reading covers all choices but the one that was used
         else:
             left_out.add(CHOICES, max(0, len(turn.interaction.response.choices) - 1))
     count(trajectory, left_out, EMBEDDINGS, UNREQUESTED_TOOLS)

@@ -1,8 +1,8 @@
 """OpenAI's fine-tuning rows (https://platform.openai.com/docs/guides/supervised-fine-tuning): one row a branch.
 
-A row has `messages`, and `tools` and `parallel_tool_calls` where there were any, and nothing else. Each assistant
-message has a `weight`: 1 for what the model said in this run, 0 for what it was made to have said, what did not come
-whole, and what an earlier row has.
+A row has `messages`, `tools` and `parallel_tool_calls` if there were any, and nothing else. Each assistant message has
+a `weight`. It is 1 for an answer of this run, and 0 for a message that the agent wrote, for an incomplete answer, and
+for an answer that an earlier row has.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _SUPPORTED: FormatSupport = {
 def to_openai_finetuning(
     left_out: LeftOut, trajectory: Trajectory, *, include_incomplete: bool = False
 ) -> list[dict[str, Payload]]:
-    """Return the rows of a run, ready to be written as JSONL; none where there is nothing to learn from.
+    """Return the rows of a run for a JSONL file.
 
-    Answers that were cut off, are incomplete or say nothing weigh 0, and no row ends with one, unless
-    `include_incomplete`.
+    A run without an answer to train on has no rows. Answers that were cut off, are incomplete or are empty have the
+    weight 0, and no row ends with one, unless `include_incomplete` is set.
     """
     turns = turns_of(trajectory)
     found = branches(trajectory, turns, include_incomplete=include_incomplete)
@@ -81,7 +81,7 @@ def _assistant(line: Line) -> dict[str, Payload]:
 
 
 def _user_content(message: Message) -> str | list[Payload]:
-    """A user's content: a text, or parts where there are images, which have to be addresses or data URIs."""
+    """Return a user's content: a text, or parts if there are images, which must be addresses or data URIs."""
     parts = parts_of(message)
     if not any(isinstance(part, Image) for part in parts):
         return text_of(message)

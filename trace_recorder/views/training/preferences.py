@@ -1,9 +1,9 @@
-"""Preference pairs from scored runs of one task: what the better run did is chosen, what the worse did is rejected.
+"""Preference pairs from scored runs of one task: the better run is chosen, the worse one is rejected.
 
-Runs are compared if the model got the same request: the same messages and tools at the
-beginning. Of each such group the best run is paired with every one that is worse. A run with a rewritten history
-cannot be one answer to one prompt, nor one in which an answer was cut off, is incomplete or is empty: both are left
-out and counted. Answers that a fork was given are part of its prompt, so that forks at one call are compared.
+Runs are compared if they began with the same request, that is, the same messages and tools. In each such group, the
+best run is paired with every worse one. A run with a rewritten history is not one answer to one prompt, and neither is
+a run with an answer that was cut off, incomplete or empty. Both are left out and counted. Answers that a fork got from
+its recording are part of its prompt, so forks at one call are compared.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def preference_pairs(
 ) -> Iterator[Row]:
     """Return pairs in TRL's form: `prompt`, `chosen`, `rejected`, `tools`, and the scores and ids of both runs.
 
-    `reward` is the name of a reward that the runs have, or a function that scores one; a run without is left out.
-    One with an answer that was cut off, is incomplete or says nothing is, too, unless `include_incomplete`.
+    `reward` is the name of a recorded reward, or a function that scores a run. A run without the reward is left out. So
+    is a run with an answer that was cut off, incomplete or empty, unless `include_incomplete` is set.
     """
     groups: dict[str, tuple[Row, list[_Scored]]] = {}
     for trajectory in trajectories:
@@ -59,7 +59,7 @@ def preference_pairs(
             left_out.add("runs with a replayed answer after one of their own")
             continue
         if faults and not include_incomplete:
-            left_out.add("runs with an answer that was cut off, is incomplete or says nothing")
+            left_out.add("runs with an answer that was cut off, incomplete or empty")
             continue
         count_unsupported_contents(turns, left_out, SUPPORTED)
         asked, answer = _cut(branch, left_out)
@@ -89,11 +89,11 @@ def _pairs(asked: Row, runs: list[_Scored]) -> Iterator[Row]:
 
 def _why_no_branch(turns: Sequence[Turn]) -> str:
     is_replay = turns and not any(turn.was_made for turn in turns)
-    return "runs whose answers are all replayed" if is_replay else "runs that are no one answer to one prompt"
+    return "runs whose answers are all replayed" if is_replay else "runs that are not one answer to one prompt"
 
 
 def _faults(turns: Iterable[Turn], branch: Branch) -> set[str]:
-    """Return the faults of answers that the agent of a branch got, from the first answer that its own run gave."""
+    """Return the faults of the answers in a branch, from the first answer that was made in this run."""
     agent = agent_key(branch.leaf.interaction)
     own = (turn for turn in turns if turn.answered and agent_key(turn.interaction) == agent)
     answers = (turn for turn in dropwhile(lambda turn: not turn.was_made, own) if turn not in branch.targets)
@@ -101,7 +101,7 @@ def _faults(turns: Iterable[Turn], branch: Branch) -> set[str]:
 
 
 def _only_branch(trajectory: Trajectory, turns: Sequence[Turn], *, include_incomplete: bool) -> Branch | None:
-    """Return the branch of the agent that the run began with, if it has exactly one, other than separate calls."""
+    """Return the branch of the agent with which the run began, if it has exactly one. Separate calls do not count."""
     found = branches(trajectory, turns, include_incomplete=include_incomplete)
     if not found:
         return None

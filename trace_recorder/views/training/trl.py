@@ -1,13 +1,13 @@
 """Rows for TRL and the Hugging Face trainers (https://huggingface.co/docs/trl/dataset_formats): one row a branch.
 
-Three forms. "messages" is the conversation, up to the first answer that is none to learn from: it has no weights.
-"prompt_completion" cuts it before each answer to learn from that is new and behind something else, so that of a turn
-that an earlier row has nothing is learnt again. "tokens" is what was sampled itself, if the server gave
-the ids: text is never tokenised again, as that may give other ids than those that were sampled.
+There are three forms. "messages" is the conversation up to the first answer that must not be trained on, because the
+form has no weights. "prompt_completion" cuts the conversation before each new answer to train on, so no answer of an
+earlier row is trained on again. "tokens" has the sampled ids, if the server sent them. Text is never tokenised again,
+because that may give other ids than those that were sampled.
 
 Rows go into a dataset with `Dataset.from_list(rows, on_mixed_types="use_json")` (datasets 4.7 or newer): without it,
-objects that differ, such as arguments, are padded with nulls. It takes its columns from the first row, so that all rows
-have all of them.
+objects that differ, such as arguments, are padded with nulls. The dataset takes its columns from the first row, so all
+rows have all columns.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from trace_recorder.views.view import LeftOut, view
 Form = Literal["messages", "prompt_completion", "tokens"]
 Row = dict[str, Payload]
 
-BEHIND = "answers behind one that is none to learn from, which this form cannot mask"
+BEHIND = "answers that follow an answer that must not be trained on; this form cannot mask them"
 _SHOWN = ContentSupport.of(IMAGES, IMAGES_BY_ADDRESS)
 SUPPORTED: FormatSupport = {"instructions": _SHOWN, "questions": _SHOWN, "answers": ContentSupport.of(THOUGHTS)}
-"""What messages carry; the form "tokens" has what the model saw itself, so nothing counts as left out."""
+"""What messages support. The form "tokens" has the exact prompt, so nothing counts as left out."""
 
 
 @view
@@ -55,9 +55,10 @@ def to_trl(
     *,
     include_incomplete: bool = False,
 ) -> list[Row]:
-    """Return the rows of a run in one of the forms; none where there is nothing to learn from, or no token is recorded.
+    """Return the rows of a run in one of the forms.
 
-    Answers that were cut off, are incomplete or say nothing are not learnt from, unless `include_incomplete`.
+    There are none if no answer may be trained on, or no token is recorded. Answers that were cut off, are incomplete or
+    are empty are not trained on, unless `include_incomplete` is set.
 
     In addition to TRL's own columns there are `trajectory_id`, `rewards` (of the run), and, of messages, `turns`: for
     each answer its interaction, its finish reason, whether it is new, and its token ids and log-probabilities where
@@ -77,13 +78,13 @@ def to_trl(
 
 
 def rewards_of(trajectory: Trajectory) -> dict[str, float]:
-    """Return the rewards of a run as a whole, by name; of those with one name the last counts."""
+    """Return the rewards of a run as a whole, by name. Of several with one name, the last one counts."""
     stated = [one for one in trajectory.rewards if one.step_number is None and isinstance(one.name, str)]
     return {one.name: one.value for one in stated if isinstance(one.value, int | float)}
 
 
 def messages_of(lines: Sequence[Line], left_out: LeftOut) -> list[Row]:
-    """Write messages as chat templates take them: arguments are objects, a tool's answer has the tool's name."""
+    """Write messages in the form for chat templates: arguments are objects, and a tool message has the tool's name."""
     names: dict[str, str] = {}
     written = []
     for line in lines:
@@ -112,7 +113,10 @@ def _messages(branch: Branch, left_out: LeftOut) -> list[Row]:
 
 
 def _is_faulty(line: Line) -> bool:
-    """Whether it is the model's, and not to be learnt from: every message of a model in a row is learnt."""
+    """Whether it is a message of the model that must not be trained on.
+
+    This form trains on every message of the model.
+    """
     message = line.message
     if message.role != "assistant":
         return False
@@ -120,12 +124,12 @@ def _is_faulty(line: Line) -> bool:
 
 
 def _end_of_answers(lines: Sequence[Line]) -> int:
-    """Return where the last answer ends: the messages after it ask for another."""
+    """Return where the last answer ends. The messages after it ask for another answer."""
     return max((place for place, line in enumerate(lines, start=1) if line.message.role == "assistant"), default=0)
 
 
 def _prompt_completion(branch: Branch, left_out: LeftOut) -> list[Row]:
-    """Yield one row as long as answers are new and to be learnt from; after any other, another row."""
+    """Yield rows. A row ends before an answer that is not new or must not be trained on, and another row follows."""
     lines = branch.lines()
     messages, tools = messages_of(lines, left_out), tools_of(branch, left_out)
     rows: list[Row] = []
@@ -140,7 +144,7 @@ def _prompt_completion(branch: Branch, left_out: LeftOut) -> list[Row]:
 
 
 def _completions(lines: Sequence[Line]) -> Iterator[tuple[int, int]]:
-    """Where each stretch of answers to learn from begins and ends."""
+    """Yield where each stretch of answers to train on begins and ends."""
     begin: int | None = None
     end = 0
     for place, line in enumerate(lines):
@@ -155,7 +159,10 @@ def _completions(lines: Sequence[Line]) -> Iterator[tuple[int, int]]:
 
 
 def _tokens(branch: Branch, left_out: LeftOut) -> list[Row]:
-    """One row as long as each prompt begins, id for id, with all that came before; where one does not, another."""
+    """Yield rows of token ids.
+
+    A row continues as long as each prompt begins with exactly the ids so far. Otherwise another row begins.
+    """
     rows: list[Row] = []
     for turn in branch.turns:
         tokens = tokens_of(turn.interaction)
@@ -203,7 +210,7 @@ def _message(message: Message, names: dict[str, str], left_out: LeftOut) -> Row:
 
 
 def _content(message: Message) -> str | list[Row]:
-    """Return the text of a message; its parts if it has images."""
+    """Return the text of a message, or its parts if it has images."""
     parts = parts_of(message)
     if not any(isinstance(part, Image) for part in parts):
         return text_of(message)
@@ -227,7 +234,7 @@ def _call(call: ToolCall, left_out: LeftOut) -> Row:
 
 def _turn(place: int, line: Line) -> Row:
     turn = line.turn
-    assert turn is not None  # noqa: S101 - only those lines are given here
+    assert turn is not None  # noqa: S101 - callers pass only such lines
     one, tokens = turn.interaction, tokens_of(turn.interaction)
     return {"message": place, "interaction_id": one.interaction_id, "new": line.new} | without_none(
         model=one.response.model or one.model,
