@@ -23,9 +23,9 @@ class Unrecorded:
 
     title = "unrecorded"
     packages: tuple[str, ...] = ()
-    """What has to be installed, with its version in the table; if there is any, it runs with the peers."""
+    """What must be installed, with its version in the table; if there is any, it runs with the peers."""
     needs: tuple[str, ...] = ()
-    """What else has to be installed for these to work."""
+    """What else must be installed for these to work."""
     heavy = False
     """Whether it takes so long, as by writing everything again with every call, that one lap has to do."""
     uploads = False

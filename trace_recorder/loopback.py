@@ -1,7 +1,7 @@
 """Which requests a server on the loopback interface answers: those at its own address, of programs and of its own page.
 
-Every web page that is open in a browser can send requests to this machine. So `Host` has to be the server's own,
-against names that are made to lead here (DNS rebinding), and a request that a browser sends for a page has to be of the
+Every web page that is open in a browser can send requests to this machine. So `Host` must be the server's own,
+against names that are made to lead here (DNS rebinding), and a request that a browser sends for a page must be of the
 server's own page. Programs send neither `Origin` nor `Sec-Fetch-Site`.
 """
 

@@ -233,7 +233,7 @@ def test_a_directory_as_path_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "value"), [("history", "all"), ("durability", "tape")])
 def test_unknown_settings_are_refused(name: str, value: str) -> None:
     """A setting of another value raises, and names those that there are."""
-    with pytest.raises(ValueError, match=f"{name} is '{value}', and has to be one of"):
+    with pytest.raises(ValueError, match=f"{name} is '{value}', and must be one of"):
         TrajectoryRecorder(**{name: value})  # type: ignore[arg-type]
 
 

@@ -26,15 +26,15 @@ from trace_recorder.views import to_atif, to_trl
 from trace_recorder.views.inspect.log import to_inspect
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "path": ({"trajectory_path": 5}, "trajectory_path is 5, and has to be a path"),
-    "directory": ({"directory": None}, "directory is None, and has to be a path"),
-    "a text to mask": ({"redact": "hunter2"}, "redact is 'hunter2', and has to be a function"),
-    "texts to mask": ({"redact": ["hunter2"]}, r"redact is \['hunter2'\], and has to be a function"),
-    "a word for a bool": ({"strict": "yes"}, "strict is 'yes', and has to be True or False"),
-    "one exporter": ({"exporters": otlp("http://localhost:1")}, "has to be a list of exporters"),
+    "path": ({"trajectory_path": 5}, "trajectory_path is 5, and must be a path"),
+    "directory": ({"directory": None}, "directory is None, and must be a path"),
+    "a text to mask": ({"redact": "hunter2"}, "redact is 'hunter2', and must be a function"),
+    "texts to mask": ({"redact": ["hunter2"]}, r"redact is \['hunter2'\], and must be a function"),
+    "a word for a bool": ({"strict": "yes"}, "strict is 'yes', and must be True or False"),
+    "one exporter": ({"exporters": otlp("http://localhost:1")}, "must be a list of exporters"),
     "an address": (
         {"exporters": ["http://localhost:1"]},
-        r"has to be a list of exporters, such as \[otlp\(endpoint\)\]",
+        r"must be a list of exporters, such as \[otlp\(endpoint\)\]",
     ),
 }
 
@@ -79,9 +79,9 @@ def test_a_replay_of_a_file_that_is_not_there_says_so() -> None:
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: http_client(provider=5), "provider is 5, and has to be the name of a provider"),  # type: ignore[call-overload]
-        (lambda: http_client(recorder=5), "recorder is 5, and has to be a TrajectoryRecorder"),  # type: ignore[call-overload]
-        (lambda: instrument(recorder="run.json"), "recorder is 'run.json', and has to be a TrajectoryRecorder"),  # type: ignore[arg-type]
+        (lambda: http_client(provider=5), "provider is 5, and must be the name of a provider"),  # type: ignore[call-overload]
+        (lambda: http_client(recorder=5), "recorder is 5, and must be a TrajectoryRecorder"),  # type: ignore[call-overload]
+        (lambda: instrument(recorder="run.json"), "recorder is 'run.json', and must be a TrajectoryRecorder"),  # type: ignore[arg-type]
         (lambda: display("run.json"), r"takes a run, and was given 'run.json'. Write display\(load\(path\)\)"),  # type: ignore[arg-type]
     ],
 )

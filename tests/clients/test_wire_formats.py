@@ -246,7 +246,7 @@ def positional(at: int, /) -> None:
 @pytest.mark.parametrize("tool", [positional, 3, "look"])
 def test_what_cannot_be_a_tool_is_refused(tool):
     """A function that no model can call by name, and what is no tool, are errors that say so."""
-    with pytest.raises(MessageFormatError, match=r"positional-only|Give a function"):
+    with pytest.raises(MessageFormatError, match=r"positional-only|Pass a function"):
         to_tools([tool])
 
 

@@ -325,7 +325,7 @@ DOCUMENTS = [
     (lambda one: one["agent_steps"].pop(), "it is not what the journal says: agent_steps"),
     (
         lambda one: one["rewards"][0].update(name=7),
-        "it is a damaged trajectory document: TypeError: name is int, and has to be str",
+        "it is a damaged trajectory document: TypeError: name is int, and must be str",
     ),
 ]
 

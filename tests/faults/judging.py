@@ -1,4 +1,4 @@
-"""Judging what a dead agent left: whatever the way of dying, this is what has to be so.
+"""Judging what a dead agent left: whatever the way of dying, this is what must be so.
 
 Every call that was reported is in the journal with its answer; every call that the model was asked is there; nothing
 there is wrong; every document is JSON; the run is seen to have been interrupted; the journal is whole but for a torn
@@ -22,7 +22,7 @@ from trace_recorder.storage.redaction.partial_secrets import unfinished
 
 EXIT = {"SIGKILL": -9, "SIGTERM": -15, "exception": 1, "exception in a block": 1}
 STREAM_DELAY = 1.5
-"""What came of a stream earlier than this many seconds before a kill has to be on file; the contract says one."""
+"""What came of a stream earlier than this many seconds before a kill must be on file; the contract says one."""
 DOCUMENT_DELAY = 3.0
 """The document shows a call a fifth of a second later, or when twenty times the cost of the next write has passed. For
 a small one that is within half a second, on a busy machine within some."""
@@ -50,7 +50,7 @@ class Verdict:
 
     @property
     def problems(self) -> list[str]:
-        """Everything that is not as it has to be."""
+        """Everything that is not as it must be."""
         return [f"lost: {one}" for one in self.lost] + [f"no JSON: {one}" for one in self.unparsable] + self.others
 
 
@@ -143,7 +143,7 @@ def _lost_steps(death: Death, trajectory: Trajectory) -> list[str]:
 
 
 def _lost_in(document: Any, death: Death) -> list[str]:
-    """What is missing in a document that is small: what was reported a moment before has to be there."""
+    """What is missing in a document that is small: what was reported a moment before must be there."""
     if document is None:
         return ["the document"] if death.reports else []
     there = {

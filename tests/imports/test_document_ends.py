@@ -58,7 +58,7 @@ def test_of_a_running_run_the_ends_say_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("indent", [None, 2])
 def test_a_document_in_another_form_has_no_ends(indent: int | None, tmp_path: Path) -> None:
-    """It has to be read as a whole."""
+    """It must be read as a whole."""
     path = written(tmp_path / "run.json")
     path.write_text(json.dumps(json.loads(path.read_bytes()), indent=indent), encoding="utf-8")
 

@@ -87,7 +87,7 @@ def refused_at_most() -> Iterator[None]:
     try:
         yield
     except TypeError as error:
-        if "has to be" not in str(error):
+        if "must be" not in str(error):
             raise
 
 

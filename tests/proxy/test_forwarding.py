@@ -293,7 +293,7 @@ def test_a_call_whose_session_cannot_be_recorded_is_in_no_other_run(server: Serv
 
 
 def test_a_failure_of_recording_fails_no_call(server: Server, tmp_path: Path) -> None:
-    """A file is where the directory of the runs has to be."""
+    """A file is where the directory of the runs must be."""
     (tmp_path / "runs").write_text("")
     with proxying(tmp_path / "runs", {"openai": server.url}) as proxy:
         response = httpx.post(proxy.url + PATH, content=BODY)

@@ -33,7 +33,7 @@ CONVERSATION = ("messages", "prompt", "completion", "chosen", "rejected")
 
 
 def tokenizer() -> PreTrainedTokenizerFast:
-    """A tokenizer of our own: no model has to be fetched to render text."""
+    """A tokenizer of our own: no model must be fetched to render text."""
     made = Tokenizer(models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
     made.pre_tokenizer = pre_tokenizers.Whitespace()
     return PreTrainedTokenizerFast(tokenizer_object=made, unk_token="[UNK]", chat_template=TEMPLATE)

@@ -58,7 +58,7 @@ class Body:
 
 
 def expected(value: object) -> str:
-    """Return the JSON that has to be on file for a list."""
+    """Return the JSON that must be on file for a list."""
     return to_json(objects_to_jsonable(copy.deepcopy(value)))
 
 

@@ -158,7 +158,7 @@ def test_what_may_differ_is_named_by_the_marker(project: Project) -> None:
         ("bad=1", "*arguments that it does not take*trajectory(name=None*"),
         ('"a", "b"', "*arguments that it does not take*"),
         ('ignore="temperature"', "*ignore is a list of paths*"),
-        ('mode="twice"', "*mode is 'twice', and has to be one of 'once', 'none'*"),
+        ('mode="twice"', "*mode is 'twice', and must be one of 'once', 'none'*"),
         ('tools="no"', "*tools is 'no'*"),
     ],
 )

@@ -117,7 +117,7 @@ def problems(
 def problems_at_every_record(schedule: Schedule, directory: Path) -> list[str]:
     """Do what a schedule says, and look at the document after each record; return what was wrong with it.
 
-    It has to be the document of a part of the journal that is there, valid, and never one of fewer records than before.
+    It must be the document of a part of the journal that is there, valid, and never one of fewer records than before.
     The thread waits for nothing, so that it writes at any moment.
     """
     looked = EveryRecord(directory / "run.json")

@@ -62,7 +62,7 @@ class Driver(Protocol):
         """Give the HTTP client that an SDK client holds."""
 
     def clients(self) -> list[Any]:
-        """Give what has to be closed: objects with a `close` method, async where the driver is."""
+        """Give what must be closed: objects with a `close` method, async where the driver is."""
 
 
 def make(driver: Driver, exchange: Exchange, url: str) -> Outcome:

@@ -1,1 +1,1 @@
-"""Attaching: what a user calls: the recorder, the current one, the whole process, other processes."""
+"""The functions and classes that users call: the recorder, the current recorder, the whole process, other processes."""

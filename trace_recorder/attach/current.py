@@ -20,7 +20,7 @@ from trace_recorder.recording import context as steps
 from trace_recorder.recording import tools
 from trace_recorder.recording.run import Run
 
-if TYPE_CHECKING:  # neither library is imported before it is needed
+if TYPE_CHECKING:  # each library is imported when it is needed
     import httpx
     import httpx2
 
@@ -28,26 +28,29 @@ Client = TypeVar("Client")
 
 
 class FollowingTarget:
-    """The target of calls that are recorded by the recorder that is active where they are made."""
+    """The target of calls that go to the recorder that is active in their context."""
 
     def open_run(self) -> Run | None:
-        """Return the current recorder's run; in a thread without its context, that of the only running recorder."""
+        """Return the current recorder's run.
+
+        In a thread without a context, return that of the only running recorder.
+        """
         recorder = _following("an LLM call")
         return recorder._lifecycle.open_run("a wrapped client") if recorder else None
 
     def run_of_tool(self) -> Run | None:
-        """Return the run of a tool's execution, by the same rule."""
+        """Return the run of a tool's execution by the same rule."""
         recorder = _following("a tool call")
         return recorder._lifecycle.open_run("a tool") if recorder else None
 
     def run_in_progress(self) -> Run | None:
-        """Return the open run by the same rule; none is begun, and nothing is said if several could be meant."""
+        """Return the open run by the same rule. It begins no run, and logs nothing if several runs are possible."""
         innermost = active()
         candidates = [one for one in running if one._lifecycle.is_running()] if innermost is None else [innermost]
         return candidates[0]._lifecycle.run_in_progress() if len(candidates) == 1 else None
 
     def is_running(self) -> bool:
-        """Return False: this target is not bound to one run."""
+        """Return False, because this target is not bound to one run."""
         return False
 
 
@@ -55,7 +58,7 @@ following = FollowingTarget()
 
 
 def wrap(client: Client, provider: str | None = None) -> Client:
-    """Record every LLM call of a client, to the recorder that is active where the call is made; return the client.
+    """Record every LLM call of a client to the recorder that is active where the call is made. Return the client.
 
     Raises UnsupportedClientError and BoundClientError.
     """
@@ -73,7 +76,7 @@ def tool(*, name: str | None = None) -> Callable[[tools.Tool], tools.Tool]: ...
 def tool(function: Callable[..., object] | None = None, /, *, name: str | None = None) -> object:
     """Record the calls of a function as executions of a tool, to the recorder that is active where it is called.
 
-    A decorator, with or without a name; see `TrajectoryRecorder.tool`.
+    It is a decorator, with or without a name; see `TrajectoryRecorder.tool`.
     """
     return tools.make_tool(following.run_of_tool, function, name)
 
@@ -81,7 +84,7 @@ def tool(function: Callable[..., object] | None = None, /, *, name: str | None =
 def step(step_number: int | None = None) -> steps.Step:
     """Begin a step of the recorder that is active here, as `TrajectoryRecorder.step` does.
 
-    If none is active, the block runs without being recorded, with the given number, or 1.
+    If no recorder is active, the block is not recorded, and the step has the given number, or 1.
     """
     recorder = _active("a step")
     return recorder.step(step_number) if recorder else steps.Step(None, 1 if step_number is None else step_number)
@@ -122,18 +125,18 @@ def reward(
 
 
 def current_recorder() -> TrajectoryRecorder | None:
-    """Return the recorder that is active in this context; None if there is none."""
+    """Return the recorder that is active in this context, or None."""
     return active()
 
 
 def _active(what: str) -> TrajectoryRecorder | None:
-    """Return the recorder that is to record `what`; None if there is none, or if it has no open run."""
+    """Return the recorder for `what`, or None if there is no recorder or it has no open run."""
     recorder = _following(what)
     return recorder if recorder is not None and recorder._lifecycle.open_run(what) is not None else None
 
 
 def _following(what: str) -> TrajectoryRecorder | None:
-    """Return the current recorder; in a thread without its context, the only running one."""
+    """Return the current recorder, or in a thread without a context the only running recorder."""
     with guard.protect(f"find the run of {what}"):
         return active() or _only_running(what)
     return None
@@ -147,16 +150,16 @@ def _only_running(what: str) -> TrajectoryRecorder | None:
 
 
 def _note_ambiguity(recorders: Sequence[TrajectoryRecorder], what: str) -> None:
-    why = f"{len(recorders)} recorders are running, and the context of the call names none of them"
+    why = f"{len(recorders)} recorders are running, and the call has the context of no recorder"
     logger.warning("%s goes unrecorded: %s. Copy the context into the thread, or bind the client", what, why)
     for recorder in recorders:
         recorder._lifecycle.guard.queue_failure(f"record {what}", why)
 
 
 def unwrap(client: Client) -> Client:
-    """Restore what a client had before `wrap`; return the same client. A client that is not wrapped is not changed.
+    """Restore what a client had before `wrap`, and return the same client.
 
-    Raises UnsupportedClientError for what is no client.
+    A client that is not wrapped is unchanged. Raises UnsupportedClientError if the argument is not a client.
     """
     return clients.unwrap(client)
 
@@ -184,10 +187,11 @@ def http_client(
     library: Library | None = None,
     **arguments: Any,
 ) -> object:
-    """Make an HTTP client that records, for an SDK or a framework that takes one: `OpenAI(http_client=…)`.
+    """Make an HTTP client that records, for an SDK or a framework that accepts one:
 
-    Bound to `recorder`, or following the context. `library` is "httpx2" where that is installed (openai ≥ 3,
-    anthropic ≥ 1 and google-genai ≥ 3 take it), else "httpx"; `arguments` are those of the library's Client.
+    `OpenAI(http_client=…)`. It is bound to `recorder`, or follows the context. The default of `library` is "httpx2" if
+    that is installed (openai ≥ 3, anthropic ≥ 1 and google-genai ≥ 3 accept it), else "httpx". `arguments` are those of
+    the library's Client.
     """
     made = import_module(library or newest_library()).Client(**{"follow_redirects": True, **arguments})
     return clients.wrap(made, _target(recorder), provider)
@@ -227,6 +231,6 @@ def _target(recorder: TrajectoryRecorder | None) -> Target:
 
 
 def check_recorder(recorder: object) -> None:
-    """Raise TypeError where an argument is neither a recorder nor None."""
+    """Raise TypeError if an argument is neither a recorder nor None."""
     if recorder is not None and not isinstance(recorder, TrajectoryRecorder):
-        raise TypeError(f"recorder is {recorder!r}, and has to be a TrajectoryRecorder, or None.")
+        raise TypeError(f"recorder is {recorder!r}, and must be a TrajectoryRecorder or None.")

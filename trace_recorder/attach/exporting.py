@@ -1,7 +1,8 @@
-"""The exporters of a recorder: each run is sent on while it goes on, from its journal, by threads of their own.
+"""The exporters of a recorder.
 
-Nothing here is called for a record. A run begins with one annotation, where the application has a trace of its own, and
-its end waits for a bounded time. What the exporters do is guarded: no failure of theirs reaches the agent.
+Their own threads send each run from its journal while it is recorded. No record calls anything here. If the application
+has its own trace, a run begins with one annotation. The end of a run waits for a bounded time. Exporters run inside the
+guard, so their failures do not reach the agent.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from trace_recorder.views.otlp.span import PARENT_CONTEXT
 __records__ = True  # `guard.is_recording` looks for this name
 
 UNDELIVERED = "undelivered_spans"
-"""The annotation of a run that ended before everything had arrived: how many spans were missing, by endpoint."""
+"""The annotation of a run that ended before all spans had arrived: the number of missing spans by endpoint."""
 
 
 class Export(Protocol):
@@ -28,18 +29,18 @@ class Export(Protocol):
     name: str
 
     def flush(self, seconds: float) -> int:
-        """Send what is on file, waiting so long at most; return how much is missing."""
+        """Send what is on file. Wait at most this long, and return how many spans are missing."""
 
     def close(self, seconds: float) -> int:
-        """Send the end of the run, waiting so long at most, and stop; return how much is missing."""
+        """Send the end of the run and stop. Wait at most this long, and return how many spans are missing."""
 
 
 class Exporter(Protocol):
-    """Where runs are sent. `trace_recorder.otlp(...)` is one."""
+    """A place to which runs are sent, such as `trace_recorder.otlp(...)`."""
 
     @property
     def flush_seconds(self) -> float:
-        """How long the end of a run may wait for it."""
+        """How long the end of a run may wait for the export."""
 
     def start(self, journal: Path) -> Export:
         """Begin to send the run of a journal."""
@@ -67,7 +68,7 @@ class Exporting:
                 self._exports.append((exporter, exporter.start(journal)))
 
     def flush(self, run: Run) -> None:
-        """Send what is on file before the run ends; what is missing then is an annotation of the run."""
+        """Send what is on file before the run ends. An annotation of the run states what is missing then."""
         missing = {}
         for exporter, export in self._exports:
             with self._guard.protect("export the run", costs_record=False):

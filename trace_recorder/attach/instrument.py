@@ -1,7 +1,7 @@
-"""`instrument()`: records every LLM call of the process, without a client being wrapped.
+"""`instrument()`: records every LLM call of the process without wrapping a client.
 
-A call is recorded to the recorder that is active where it is made, and a wrapped client's call to its own. The HTTP
-libraries are patched by `capture/all_clients.py`.
+A call goes to the recorder that is active where it is made. A call of a wrapped client goes to the client's recorder.
+The HTTP libraries are patched by `capture/all_clients.py`.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from trace_recorder.recording.run import Run
 
 
 class DefaultTarget:
-    """The target of calls that are recorded by the current recorder, or else by a given one."""
+    """The target of calls that go to the current recorder, or else to a given one."""
 
     def __init__(self, recorder: Callable[[], TrajectoryRecorder]) -> None:
         self._recorder = recorder
 
     def open_run(self) -> Run | None:
-        """Return the run of the current recorder; else that of the given one, started if necessary."""
+        """Return the run of the current recorder, or else that of the given one, which is started if necessary."""
         recorder: TrajectoryRecorder | None = None
         with guard.protect("find the run of a call"):
             recorder = self._chosen()
         return recorder._lifecycle.open_run("a wrapped client") if recorder else None
 
     def run_in_progress(self) -> Run | None:
-        """Return the open run of the current recorder, or of the only one that runs; none is begun."""
+        """Return the open run of the current recorder, or of the only running one. It begins no run."""
         return following.run_in_progress()
 
     def is_running(self) -> bool:
-        """Return False: this target is not bound to one run."""
+        """Return False, because this target is not bound to one run."""
         return False
 
     def _chosen(self) -> TrajectoryRecorder:
@@ -44,15 +44,15 @@ class DefaultTarget:
 def instrument(*, recorder: TrajectoryRecorder | None = None) -> None:
     """Record every LLM call of this process, by new and existing clients of the libraries in docs/attach.md.
 
-    A call is recorded to the recorder that is active where it is made; else to `recorder`, with a run that begins with
-    the first such call; else to the only running recorder. A call of a wrapped client is recorded once, to its own
-    recorder. Calling this again only changes `recorder`. Raises UnsupportedClientError, with nothing changed, if a
-    library has an unknown structure.
+    A call goes to the recorder that is active where it is made. Otherwise it goes to `recorder`, whose run begins with
+    the first such call. Otherwise it goes to the only running recorder. A call of a wrapped client is recorded once, by
+    its own recorder. A second call of this function only changes `recorder`. Raises UnsupportedClientError, with
+    nothing changed, if a library has an unknown structure.
     """
     check_recorder(recorder)
     client_patch.install(DefaultTarget(lambda: recorder) if recorder is not None else following)
 
 
 def uninstrument() -> None:
-    """Undo `instrument`. Wrapped clients stay wrapped, and calls that have begun are recorded to their end."""
+    """Undo `instrument`. Wrapped clients stay wrapped, and open calls are recorded to their end."""
     client_patch.remove()

@@ -1,8 +1,8 @@
 """The runs of one recorder, one after another: when each begins and ends, across forks and the interpreter's exit.
 
-At most one run is open at a time. It belongs to one process: a forked child that records gets a file of its own,
-linked to its parent's. Nothing that was recorded is wiped, whatever the order of the calls. What is recorded, and
-which recorder is the current one, is for `recorder.py`.
+At most one run is open at a time. It belongs to one process: a forked child that records gets its own file, which is
+linked to its parent's. No order of calls deletes recorded facts. `recorder.py` has the recording methods and the
+current recorder.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ __records__ = True  # `guard.is_recording` looks for this name
 
 
 def is_disabled(environment: Mapping[str, str]) -> bool:
-    """Whether an environment has nothing recorded."""
+    """Whether the environment turns recording off."""
     return environment.get("TRACE_RECORDER_DISABLED", "").lower() not in ("", "0", "false", "no")
 
 
 class Lifecycle:
     """Begins and ends the runs of one recorder.
 
-    `about` and `metadata` are what the next run's first record says of it. Hold `lock` around several calls that
-    belong together. It is taken before the locks of the run; see "Locks and their order" in docs/architecture.md.
+    The first record of the next run states `about` and `metadata`. Hold `lock` around several calls that belong
+    together. It is taken before the locks of the run; see "Locks and their order" in docs/architecture.md.
     """
 
     def __init__(  # noqa: PLR0913 - a recorder's settings
@@ -79,7 +79,10 @@ class Lifecycle:
         process.observers.add(self)
 
     def __reduce__(self) -> NoReturn:
-        """Raise TypeError: a recorder, and what holds one, such as an agent, stays in its process."""
+        """Raise TypeError, because a recorder cannot leave its process.
+
+        The same applies to an object that holds one, such as an agent.
+        """
         raise TypeError(NOT_PICKLED)
 
     def has_open_run(self) -> bool:
@@ -87,7 +90,7 @@ class Lifecycle:
         return self.run is not None and not self.run.closed
 
     def begin(self) -> None:
-        """Begin a run in a new file; none where the environment refuses the file. Raises TrajectoryPathError."""
+        """Begin a run in a new file. If the environment refuses the file, no run begins. Raises TrajectoryPathError."""
         self.ended = False
         self._last_step = 0
         if self._disabled:
@@ -99,7 +102,9 @@ class Lifecycle:
             return
         redaction = Redaction(self._redact)
         run = Run(journal, document, redaction, self.guard, history=self._history, limits=self._limits)
-        self._finalizer = weakref.finalize(self, _interrupt, run)  # first: a fork or a signal may come at any point
+        self._finalizer = weakref.finalize(
+            self, _interrupt, run
+        )  # set first, because a fork or a signal may come at any point
         self._finalizer.atexit = False
         self.run, self._path = run, document
         unseen_clients.watch(run.trajectory_id)
@@ -118,9 +123,9 @@ class Lifecycle:
         process.run_began(run.trajectory_id, document)
 
     def _go_on_without_files(self, error: TrajectoryPathError) -> None:
-        """Have the agent run unrecorded until a file can be created, and log why, once.
+        """Let the agent run unrecorded until a file can be created, and log the reason once.
 
-        Raises the error if `strict`, or if the argument is wrong.
+        Raises the error if `strict` is set or the argument is wrong.
         """
         if self.guard.strict or is_wrong_argument(error):
             raise error
@@ -132,16 +137,19 @@ class Lifecycle:
             try_call(lambda: logger.error(message, error), lambda _: None)
 
     def fork_from(self, origin: ForkedFrom) -> None:
-        """Have the next run be one that continues another from one of its calls. Raises RecorderStateError in a run."""
+        """Mark the next run as continuing another run from one of its calls.
+
+        Raises RecorderStateError if a run is open.
+        """
         if self.has_open_run():
             raise RecorderStateError(
-                f"fork() was given a recorder that has begun {self._path}. Give one that has not been started: its "
+                f"fork() was given a recorder that has begun {self._path}. Pass a recorder that has not been started: its "
                 "first record names the run that it continues."
             )
         self._forked_from = origin
 
     def end(self, ending: FinalStatus, final_result: object = None) -> None:
-        """End the run. Everything is on file on return."""
+        """End the run. Everything is on file when this returns."""
         self.ended = True
         if self.run is not None:
             self._report_unseen_clients(self.run)
@@ -149,20 +157,23 @@ class Lifecycle:
             self._exporting.flush(self.run)
             self.run.finish(ending, final_result)
             self._exporting.end()
-            self._finalizer.detach()  # it holds the run for as long as this lives, which may begin others
+            self._finalizer.detach()  # it would keep the run alive as long as this recorder, which may begin other runs
 
     def end_locked(self, ending: FinalStatus) -> None:
-        """End the run, in a thread that holds no lock yet."""
+        """End the run in a thread that holds no lock yet."""
         with self.lock:
             self.end(ending)
 
     def _report_unseen_clients(self, run: Run) -> None:
-        """Warn if a run lacks calls: a model was reached by a client that is not recorded, and nothing by hand."""
+        """Warn if a client that is not recorded reached a model, and no call was recorded by hand."""
         if not run.has_calls_by_hand and self._path is not None:
             unseen_clients.report(self._path, run.trajectory_id if run.has_calls else None)
 
     def run_for(self, what: str) -> Run | None:
-        """Return the run for a call of a recorder's method; start one if none is open. Raises AlreadyFinalizedError."""
+        """Return the run for a call of a recorder's method, and start one if none is open.
+
+        Raises AlreadyFinalizedError.
+        """
         if self.ended:
             raise AlreadyFinalizedError(
                 f"{what}: this run has been finalized, its file is {self._path}. Call start() to begin a new run."
@@ -174,7 +185,7 @@ class Lifecycle:
         return self.run
 
     def open_run(self, who: str) -> Run | None:
-        """Return the run that a captured call made now belongs to; None, with one warning, if the run has ended."""
+        """Return the run of a captured call that begins now, or None, with one warning, if the run has ended."""
         if self.ended and not self._warned:
             self._warned = True
             logger.warning("%s goes on unrecorded: its recorder has ended (%s)", who, self._path)
@@ -185,21 +196,21 @@ class Lifecycle:
         return None
 
     def run_in_progress(self) -> Run | None:
-        """Return the run if it is open; none is begun."""
+        """Return the run if it is open. It begins no run."""
         return self.run if self.run is not None and not self.run.closed else None
 
     def is_running(self) -> bool:
-        """Whether a run is open, or will begin with the next record in this forked child."""
+        """Whether a run is open, or begins with the next record in this forked child."""
         return not self.run.closed if self.run else self._parent is not None and not self.ended
 
     def number_step(self, number: object) -> int:
-        """Return the number of a new step: the given one, or the one after the last."""
+        """Return the number of a new step: the given number, or the one after the last step's."""
         with self.lock:
             self._last_step = number if isinstance(number, int) else self._last_step + 1
             return self._last_step
 
     def document(self) -> Path:
-        """Return the path of the run's document; of the next run's, which this reserves, if none is open."""
+        """Return the path of the run's document. If no run is open, reserve the path of the next one."""
         if self.run is not None and self._path is not None:
             return self._path
         if self._disabled:
@@ -212,8 +223,8 @@ class Lifecycle:
                 return self._files.disabled_path()
 
     def after_fork(self) -> None:
-        """Called in the child after a fork: leave the open run to the parent; records go to a new file."""
-        self.lock = threading.RLock()  # a thread of the parent's may hold the old one for good
+        """Leave the open run to the parent after a fork. Records of this child go to a new file."""
+        self.lock = threading.RLock()  # a thread of the parent may have held the old lock, and does not exist here
         self.guard.discard_failures()
         if self.run is not None and not self.run.closed:
             self._parent = self.run.trajectory_id
@@ -223,7 +234,7 @@ class Lifecycle:
         self._files.release_after_fork()
 
     def at_exit(self) -> None:
-        """Write everything that is not on file yet, when the interpreter exits."""
+        """Write everything that is not on file yet. Runs when the interpreter exits."""
         if self.run is not None:
             if not self.run.closed:
                 self._report_unseen_clients(self.run)
@@ -236,7 +247,10 @@ class Lifecycle:
 
 
 class Nested(Protocol):
-    """A recorder, as far as its calls and `not_ended` need it: `_outer` is the one that was active where it began."""
+    """The part of a recorder that calls and `not_ended` need.
+
+    `_outer` is the recorder that was active where this one began.
+    """
 
     _lifecycle: Lifecycle
     _outer: weakref.ref[Any] | None
@@ -246,9 +260,10 @@ Recorder = TypeVar("Recorder", bound=Nested)
 
 
 def not_ended(recorder: Recorder | None) -> Recorder | None:
-    """Return a recorder, or the nearest one around it, whose run has not ended; None if there is none.
+    """Return a recorder, or the nearest one around it, whose run has not ended, or None.
 
-    A context may still know a recorder that has ended, as that of an async generator which another task has closed.
+    A context may still have a recorder that has ended, such as the context of an async generator that another task has
+    closed.
     """
     passed: list[Recorder] = []
     while recorder is not None and recorder._lifecycle.ended and recorder not in passed:
@@ -259,35 +274,38 @@ def not_ended(recorder: Recorder | None) -> Recorder | None:
 
 @dataclass(frozen=True, slots=True)
 class RecorderTarget:
-    """Gives captured calls to one recorder, and keeps it for as long as its client; equal where the recorder is."""
+    """Gives captured calls to one recorder, and keeps it alive as long as its client.
+
+    Two targets are equal if they have the same recorder.
+    """
 
     recorder: Nested
 
     def open_run(self) -> Run | None:
-        """Return the recorder's run; None, with one warning, if it has ended."""
+        """Return the recorder's run, or None, with one warning, if it has ended."""
         return self.recorder._lifecycle.open_run("a wrapped client")
 
     def run_of_tool(self) -> Run | None:
-        """Return the same for the call of a tool."""
+        """Return the recorder's run for the call of a tool."""
         return self.recorder._lifecycle.open_run("a tool")
 
     def run_in_progress(self) -> Run | None:
-        """Return the recorder's run if it is open; none is begun."""
+        """Return the recorder's run if it is open. It begins no run."""
         return self.recorder._lifecycle.run_in_progress()
 
     def is_running(self) -> bool:
-        """Whether its run is open."""
+        """Whether the recorder's run is open."""
         return self.recorder._lifecycle.is_running()
 
 
 def _stop_watching(run: Run) -> None:
-    """Undo what is set in the process while a run is open."""
+    """Undo the changes to the process that apply while a run is open."""
     process.run_ended(run.trajectory_id)
     unseen_clients.unwatch(run.trajectory_id)
 
 
 def _interrupt(run: Run) -> None:
-    """Close a run after its recorder was freed without finalize."""
+    """Close a run whose recorder was freed without `finalize`."""
     if not run.closed and run.pid == os.getpid():
         _stop_watching(run)
         run.finish(FinalStatus("interrupted"))

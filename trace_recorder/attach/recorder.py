@@ -1,8 +1,8 @@
-"""`TrajectoryRecorder`, the public class: start, manual records, finalize; and which recorder is the current one.
+"""`TrajectoryRecorder`, the public class: start, manual records, finalize, and the current recorder.
 
-Invariants: misuse raises at once and says what to do; a failure of recording never raises; nothing that was recorded
-is ever deleted, whatever the order of the calls. A run belongs to one process: a forked child that records gets its own
-file, linked to its parent's. `lifecycle.py` begins and ends runs, and `recording/run.py` writes their records.
+Invariants: misuse raises at once and says what to do. A failure of recording never raises. No order of calls deletes
+recorded facts. A run belongs to one process: a forked child that records gets its own file, which is linked to its
+parent's. `lifecycle.py` begins and ends runs, and `recording/run.py` writes their records.
 """
 
 from __future__ import annotations
@@ -46,24 +46,24 @@ running: WeakRegistry[TrajectoryRecorder] = WeakRegistry()
 
 
 def active() -> TrajectoryRecorder | None:
-    """Return the innermost recorder of this context that has not ended; else the one that was innermost."""
+    """Return the innermost recorder of this context that has not ended, or else the innermost one."""
     return not_ended(current.get()) or current.get()
 
 
 class TrajectoryRecorder:
     """Records one run of an agent at a time into `<path>.json` and its journal `<path>.jsonl`.
 
-    `trajectory_path` is used as it is; without one, the file is `directory`/trajectory_YYYYMMDD_HHMMSS.json (the
-    environment's TRACE_RECORDER_DIR takes the place of the default directory). `history` is how the document shows
-    what each call saw: "inline", "delta", or "auto", inline up to 16 MB of prompts. `redact` masks secrets: a function
-    of a text, several of them, or None for no masking at all. `durability="disk"` adds an fsync to each record.
-    `strict=True` raises what goes wrong in recording instead of logging it, also where the files cannot be created.
-    With TRACE_RECORDER_DISABLED set, nothing is recorded. `exporters`, such as `otlp(endpoint)`, send each run on.
+    `trajectory_path` is the path of the document. Without it, the file is `directory`/trajectory_YYYYMMDD_HHMMSS.json
+    (the environment's TRACE_RECORDER_DIR replaces the default directory). `history` is how the document shows prompts:
+    "inline", "delta", or "auto", which is inline up to 16 MB of prompts. `redact` masks secrets: a function of a text,
+    several functions, or None for no masking. `durability="disk"` adds an fsync to each record. `strict=True` raises
+    failures of recording instead of logging them, also if the files cannot be created. If TRACE_RECORDER_DISABLED is
+    set, nothing is recorded. `exporters`, such as `otlp(endpoint)`, send each run to other tools.
 
-    Every method may be called from any thread, and from async code; on return, what was recorded survives the
-    process. As a context manager, sync or async, it starts the run and ends it: "completed", also by `sys.exit(0)`;
-    "interrupted" by Ctrl-C, by a cancelled task and where a generator is closed; else "failed" with the exception. What
-    ends it passes on.
+    Every method may be called from any thread and from async code. When it returns, its records survive the process. As
+    a context manager, sync or async, it starts and ends the run. The status is "completed" after a normal end or
+    `sys.exit(0)`, "interrupted" after Ctrl-C, a cancelled task or a closed generator, else "failed" with the exception.
+    The exception passes on.
     """
 
     _limits: ClassVar[Limits] = Limits()
@@ -91,7 +91,7 @@ class TrajectoryRecorder:
         check_path("directory", directory)
         check_redactors(redact)
         if task is None and looks_like_sentence(trajectory_path):
-            why = f"This path reads like a task; give task={trajectory_path!r}, or a path that ends in .json"
+            why = f"This path reads like a task: pass task={trajectory_path!r}, or a path that ends in .json"
             raise TrajectoryPathError(errno.EINVAL, why, str(trajectory_path))
         self._lifecycle = Lifecycle(
             RunPaths(trajectory_path, directory, sync=durability == "disk"),
@@ -118,11 +118,11 @@ class TrajectoryRecorder:
         *,
         metadata: Mapping[str, object] | None = None,
     ) -> str:
-        """Begin a run in a new file, and make this the current recorder; return the document's path.
+        """Begin a run in a new file, make this the current recorder, and return the document's path.
 
-        A run that is still open is closed as "interrupted", with a warning. What is not given here is as it was given
-        to the recorder; `metadata` is added to what it has. Raises TrajectoryPathError where the path cannot be one of
-        a run. Where the environment refuses the file, such as a full disk, an error is logged, and nothing recorded.
+        A run that is still open is closed as "interrupted", with a warning. The recorder's own arguments are the
+        defaults; `metadata` is added to the recorder's. Raises TrajectoryPathError if the path cannot be that of a run.
+        If the environment refuses the file, such as on a full disk, an error is logged and nothing is recorded.
         """
         facts = without_none(**manual_records.about_run("start()", task, provider, model, max_steps))
         added = manual_records.metadata_of(metadata)
@@ -143,10 +143,11 @@ class TrajectoryRecorder:
     start_recording = start
 
     def finalize(self, success: bool | None = None, final_result: object = None) -> None:
-        """End the run: whether the task succeeded, and its result. Everything is on file on return.
+        """End the run, with its success and its result.
 
-        `success` is True, False, 0 or 1 of any numeric class; None is unknown. Raises AlreadyFinalizedError if the run
-        has ended already, and TypeError for any other `success`, once the run has ended.
+        Everything is on file when this returns. `success` is True, False, 0 or 1 of any numeric class, or None for
+        unknown. Raises AlreadyFinalizedError if the run has ended already. Raises TypeError for any other `success`,
+        after the run has ended.
         """
         numbers = ArgumentReader("finalize()")
         with self._lifecycle.lock:
@@ -210,10 +211,10 @@ class TrajectoryRecorder:
     def record_llm_interaction(
         self, messages: object, response: object, provider: str, model: str, tools: object = None
     ) -> None:
-        """Record a call to a model that is not captured: what it saw, what it said, the tools that it had.
+        """Record a call to a model that is not captured: its prompt, its answer, and its tools.
 
         Messages, response and tools may be dicts, objects with attributes, pydantic models, dataclasses, or an SDK's
-        own. They are copied at once. An exception as `response` records a call that failed.
+        own objects. They are copied at once. An exception as `response` records a failed call.
         """
         record = partial(
             manual_records.interaction,
@@ -236,12 +237,12 @@ class TrajectoryRecorder:
         reflection: str | None = None,
         error: object = None,
     ) -> None:
-        """Record one step of the agent, under the number that it has there.
+        """Record one step of the agent under the agent's number.
 
-        `state` is "thinking", "calling_tool", "reflecting", "completed" or "error", or an Enum of these. The rest
-        may be of any of the forms that `record_llm_interaction` takes. Inside the block of the `step()` of this
-        number, the record is about that step, and its values replace those collected from the block. Raises TypeError
-        if `step_number` is not a number, once the rest is on file.
+        `state` is "thinking", "calling_tool", "reflecting", "completed" or "error", or an Enum of these. The other
+        arguments may have any form that `record_llm_interaction` accepts. Inside the block of the `step()` with this
+        number, the record describes that step, and its values replace those collected from the block. Raises TypeError
+        if `step_number` is not a number, after the rest is on file.
         """
         numbers = ArgumentReader("record_agent_step()")
         number = numbers.integer("step_number", step_number)
@@ -268,10 +269,10 @@ class TrajectoryRecorder:
         step_number: int | None = None,
         explanation: str | None = None,
     ) -> None:
-        """Record a reward of the run, or of one of its steps.
+        """Record a reward of the run or of one of its steps.
 
-        Its value and its weight are numbers of any class; a bool is 0 or 1. Raises TypeError where they are anything
-        else, once that is on file as what it is.
+        Its value and its weight are numbers of any class; a bool is 0 or 1. Raises TypeError if they are not numbers,
+        after the values are on file.
         """
         numbers = ArgumentReader("reward()")
         counts = {"value": numbers.number("value", value), "weight": numbers.number("weight", weight)}
@@ -281,11 +282,11 @@ class TrajectoryRecorder:
         numbers.raise_if_refused()
 
     def annotate(self, key: str, value: object) -> None:
-        """Record something that is known of the run; a later value for the same key takes its place in the document."""
+        """Record a fact about the run. In the document, a later value for the same key replaces it."""
         self._record("annotate()", "record an annotation", partial(manual_records.annotation, key=key, value=value))
 
     def update_lakeview(self, step_number: int, lakeview_summary: object) -> None:
-        """Add a summary to a step that was recorded, as Trae Agent does."""
+        """Add a summary to a recorded step, as Trae Agent does."""
         numbers = ArgumentReader("update_lakeview()")
         record = partial(
             manual_records.summary, number=numbers.integer("step_number", step_number), said=lakeview_summary
@@ -300,7 +301,10 @@ class TrajectoryRecorder:
                 record(run)
 
     def save_trajectory(self) -> None:
-        """Write the document now. It is written by itself; this is for callers who want to be sure of a large one."""
+        """Write the document now.
+
+        Usually this is not needed, but the document of a long run may be behind its journal.
+        """
         run = self._lifecycle.run
         if run is not None and not run.closed:
             run.save()
@@ -308,11 +312,11 @@ class TrajectoryRecorder:
     # ── the agent's loop ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def step(self, step_number: int | None = None) -> steps.Step:
-        """Begin a step, as a context manager, sync or async: the LLM calls and tools in its block are of it.
+        """Begin a step, as a context manager, sync or async.
 
-        It is numbered from the last number in this run, whichever agent's that was, or as `step_number` says.
-        `state`, `reflection` and `error` of what this gives may be set. An exception that leaves it passes on. Raises
-        TypeError where the number is none.
+        The LLM calls and tools in its block belong to it. Its number follows the last step number of the run, of any
+        agent, or is `step_number`. The returned step's `state`, `reflection` and `error` may be set. An exception
+        passes on. Raises TypeError if `step_number` is not a number.
         """
         numbers = ArgumentReader("step()")
         number = None if step_number is None else numbers.integer("step_number", step_number)
@@ -321,9 +325,10 @@ class TrajectoryRecorder:
         return steps.Step(run, self._lifecycle.number_step(number))
 
     def agent(self, name: str) -> steps.Agent:
-        """Mark a sub-agent, as a context manager, sync or async: what is recorded in its block is of it.
+        """Mark a sub-agent, as a context manager, sync or async.
 
-        It follows the context: through tasks, and threads that are started with a copied context. Blocks may nest.
+        Records in its block belong to it. The mark follows the context: through tasks, and through threads that are
+        started with a copied context. Blocks may nest.
         """
         return steps.Agent(self._lifecycle.run_for("agent()"), name)
 
@@ -336,22 +341,25 @@ class TrajectoryRecorder:
     def tool(self, function: Callable[..., object] | None = None, /, *, name: str | None = None) -> object:
         """Record the calls of a function as executions of a tool: arguments, result or exception, and duration.
 
-        A decorator, `@recorder.tool` or `@recorder.tool(name="bash")`, for functions, coroutines, generators, async
-        generators and methods; it works above and below @staticmethod and @classmethod. The function behaves as
-        before, and keeps its type.
+        It is a decorator, `@recorder.tool` or `@recorder.tool(name="bash")`, for functions, coroutines, generators,
+        async generators and methods. It works above and below @staticmethod and @classmethod. The function behaves as
+        before and keeps its type.
         """
         return tools.make_tool(RecorderTarget(self).run_of_tool, function, name)
 
     def tool_call(self, name: str, arguments: object = None, call_id: str | None = None) -> tools.AnnouncedExecution:
-        """Record a tool's execution that no decorator sees, as a context manager; `call_id` is the model's."""
+        """Record a tool's execution that has no decorator, as a context manager.
+
+        `call_id` is the model's id of the call.
+        """
         return tools.AnnouncedExecution(self._lifecycle.run_for("tool_call()"), name, arguments, call_id)
 
     # ── capture ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def wrap(self, client: Client, provider: str | None = None) -> Client:
-        """Record every LLM call of a client here; return the same client.
+        """Record every LLM call of a client in this recorder, and return the same client.
 
-        `provider` says who serves it where the host does not. Raises UnsupportedClientError and BoundClientError.
+        `provider` names the provider if the host does not. Raises UnsupportedClientError and BoundClientError.
         """
         return clients.wrap(client, RecorderTarget(self), provider)
 
@@ -359,33 +367,33 @@ class TrajectoryRecorder:
 
     @property
     def trajectory_path(self) -> Path:
-        """Where the document of the run is, or of the next one: asking before the start reserves the name."""
+        """The path of the run's document. Before the start, it is the path of the next one, which is then reserved."""
         return self._lifecycle.document()
 
     @property
     def trajectory_data(self) -> dict[str, Payload]:
-        """The document so far, as Trae Agent's recorder has it; to change it changes nothing on file."""
+        """The document so far, like the attribute of Trae Agent's recorder. Changes to it do not change the file."""
         trajectory = Fold().trajectory("unknown") if self._lifecycle.run is None else load(self.trajectory_path)
         return trajectory.to_document("inline")
 
     def get_trajectory_path(self) -> str:
-        """Where the document is, as a string."""
+        """Return the path of the document as a string."""
         return str(self.trajectory_path)
 
     def child_environment(self) -> dict[str, str]:
-        """Return the environment for a program that this run starts, so that the program's runs are linked to it.
+        """Return the environment for a program that this run starts, so that the program's runs are linked to this run.
 
-        Needed only while several runs are open: a single open run is named in the process's own environment.
+        This is needed only while several runs are open. A single open run is in the process's own environment.
         """
         run = self._lifecycle.run_for("child_environment()")
         return {**os.environ, **({process.PARENT_VARIABLE: run.trajectory_id} if run else {})}
 
     def __bool__(self) -> bool:
-        """A recorder is always true, so that `if self.trajectory_recorder:` asks whether there is one."""
+        """Return True, so that `if self.trajectory_recorder:` tests whether there is a recorder."""
         return True
 
     def __deepcopy__(self, _: object = None) -> Self:
-        """Return the recorder itself: a copied agent records to the same run."""
+        """Return the recorder itself, because a copied agent records to the same run."""
         return self
 
     __copy__ = __deepcopy__

@@ -1,6 +1,7 @@
-"""Checks of the settings that a recorder is made with: a wrong one is misuse, and raises before anything is recorded.
+"""Checks the settings of a recorder.
 
-A wrong redactor or exporter would fail later, with each record or run, and the agent would not notice.
+A wrong setting is misuse, and raises before anything is recorded. A wrong redactor or exporter would fail later, with
+each record or run, and nobody would notice.
 """
 
 from __future__ import annotations
@@ -12,37 +13,37 @@ from trace_recorder.attach.exporting import Exporter
 
 
 def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    """Raise ValueError where a setting is none of its words."""
+    """Raise ValueError if a setting is not one of its words."""
     if value not in allowed:
-        raise ValueError(f"{name} is {value!r}, and has to be one of {', '.join(map(repr, allowed))}")
+        raise ValueError(f"{name} is {value!r}, and must be one of {', '.join(map(repr, allowed))}")
 
 
 def check_bool(name: str, value: object) -> None:
-    """Raise TypeError where a setting is no bool."""
+    """Raise TypeError if a setting is not a bool."""
     if not isinstance(value, bool):
-        raise TypeError(f"{name} is {value!r}, and has to be True or False.")
+        raise TypeError(f"{name} is {value!r}, and must be True or False.")
 
 
 def check_path(name: str, value: object) -> None:
-    """Raise TypeError where a setting is no path."""
+    """Raise TypeError if a setting is not a path."""
     if not isinstance(value, str | os.PathLike):
-        raise TypeError(f"{name} is {value!r}, and has to be a path, as a str or a pathlib.Path.")
+        raise TypeError(f"{name} is {value!r}, and must be a path, as a str or a pathlib.Path.")
 
 
 def check_redactors(redact: object) -> None:
-    """Raise TypeError where a redactor is no function."""
+    """Raise TypeError if a redactor is not a function."""
     if redact is None or callable(redact):
         return
     if isinstance(redact, str) or not isinstance(redact, Sequence) or not all(map(callable, redact)):
         raise TypeError(
-            f"redact is {redact!r}, and has to be a function that takes a text and returns it masked, a list of such "
+            f"redact is {redact!r}, and must be a function that takes a text and returns it masked, a list of such "
             "functions, or None for no masking."
         )
 
 
 def exporters_of(exporters: Sequence[Exporter]) -> tuple[Exporter, ...]:
-    """Return the exporters. Raises TypeError where they are no list of exporters."""
+    """Return the exporters. Raises TypeError if they are not a list of exporters."""
     listed = tuple(exporters) if isinstance(exporters, list | tuple) else ()
     if not isinstance(exporters, list | tuple) or not all(hasattr(one, "start") for one in listed):
-        raise TypeError(f"exporters is {exporters!r}, and has to be a list of exporters, such as [otlp(endpoint)].")
+        raise TypeError(f"exporters is {exporters!r}, and must be a list of exporters, such as [otlp(endpoint)].")
     return listed

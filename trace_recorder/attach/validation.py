@@ -1,4 +1,4 @@
-"""Validation for users: the schemas, and pydantic with them, are imported by the first call and not before."""
+"""Validation for users. The first call imports the schemas, and pydantic with them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 def validate(path: str | Path) -> Report:
-    """Check that the files of a run are whole, of the right shape, and agree with each other; `path` is either file.
+    """Check that the files of a run are complete, have the right form, and agree with each other.
 
-    Nothing is written. The report has `ok`, and `findings`, each with `severity`, `where` and `what`. Raises OSError
-    where the file cannot be read; whatever is wrong with its content is a finding.
+    `path` is either file. Nothing is written. The report has `ok`, and `findings`, each with `severity`, `where` and
+    `what`. Raises OSError if the file cannot be read. Every fault of its content is a finding.
     """
     from trace_recorder.derive import validate as validation  # noqa: PLC0415 - it imports pydantic
 

@@ -165,7 +165,7 @@ class Exchange(ResponseParts):
     def chunk(self, data: bytes) -> None:
         """Take the next bytes of the response, as they came over the wire.
 
-        The caller waits for each chunk. Unless it has to be decoded, or to be watched, nothing here can fail or lock.
+        The caller waits for each chunk. Unless it must be decoded, or to be watched, nothing here can fail or lock.
         If a part is due then, the caller has it written (`write_due`).
         """
         if self._done or self.run.abandoned:

@@ -42,7 +42,7 @@ def wrap(client: Client, target: Target, provider: str | None = None) -> Client:
     TypeError if `provider` is no name.
     """
     if provider is not None and not isinstance(provider, str):
-        raise TypeError(f"provider is {provider!r}, and has to be the name of a provider, such as 'vllm', or None.")
+        raise TypeError(f"provider is {provider!r}, and must be the name of a provider, such as 'vllm', or None.")
     prepare()
     slots = _slots_in(client)
     _check_bindings(slots, client, target)

@@ -17,7 +17,7 @@ from trace_recorder.storage.run_files import runs_in_directory
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A run: whether it matches, or None if it has to be read for that; and what the index keeps of one that does."""
+    """A run: whether it matches, or None if it must be read for that; and what the index keeps of one that does."""
 
     path: Path
     matches: bool | None = None

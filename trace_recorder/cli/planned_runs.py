@@ -42,7 +42,7 @@ def results(
 ) -> Iterator[R]:
     """Yield a result for each run that may match, in their order.
 
-    `work` is called with the path of each run that has to be read, in several processes if that is worth it. `known`
+    `work` is called with the path of each run that must be read, in several processes if that is worth it. `known`
     is called with what the index keeps of each other run.
     """
     unread = [run.path for run in planned if run.matches is None]

@@ -25,7 +25,7 @@ _SECONDS_BETWEEN = 0.1
 class Progress:
     """Counts files that are done; a context manager, which removes the bar at its end.
 
-    Without a `total`, the bar shows only how many are done. `hide` has to be called before anything is printed.
+    Without a `total`, the bar shows only how many are done. `hide` must be called before anything is printed.
     """
 
     def __init__(

@@ -10,12 +10,12 @@ from trace_recorder.clients.openai import StainlessClient
 from trace_recorder.clients.wire_formats import anthropic_messages
 from trace_recorder.errors import MissingKeyError
 
-if TYPE_CHECKING:  # no SDK is imported before a client of it is made
+if TYPE_CHECKING:  # an SDK is imported when a client of it is made
     from anthropic import Anthropic, AsyncAnthropic  # noqa: F401 - the bases name it
 
 
 class AnthropicClient(StainlessClient["Anthropic", "AsyncAnthropic"]):
-    """Anthropic: ANTHROPIC_API_KEY, or whatever else the SDK finds credentials in; ANTHROPIC_BASE_URL."""
+    """Anthropic: ANTHROPIC_API_KEY, or other credentials that the SDK finds; ANTHROPIC_BASE_URL."""
 
     provider = "anthropic"
     sdk_name = "anthropic"
@@ -28,7 +28,7 @@ class AnthropicClient(StainlessClient["Anthropic", "AsyncAnthropic"]):
         sdk = made(**{"max_retries": 0, **self._options})
         if not any(getattr(sdk, name, None) for name in ("api_key", "auth_token", "credentials")):
             raise MissingKeyError(
-                "AnthropicClient has no key: set ANTHROPIC_API_KEY in the environment, or give api_key=…"
+                "AnthropicClient has no key: set ANTHROPIC_API_KEY in the environment, or pass api_key=…"
             )
         return sdk
 

@@ -37,6 +37,6 @@ class AzureClient(OpenAICompatibleClient):
         value = self._options.get(option) or next(filter(None, map(os.environ.get, names)), None)
         if value is None:
             raise ClientError(
-                f"AzureClient has no {option}: set {' or '.join(names)} in the environment, or give {option}=…"
+                f"AzureClient has no {option}: set {' or '.join(names)} in the environment, or pass {option}=…"
             )
         return {option: value}

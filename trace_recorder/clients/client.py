@@ -1,9 +1,9 @@
-"""The client that all clients are: one conversation in, one response out, in four forms that differ by an `await`.
+"""The base of all clients: one conversation in, one response out, in four forms that differ by an `await`.
 
 A subclass names its provider, makes the SDK's clients and points at their methods. Its wire format builds the requests,
-and the reader of the same dialect reads the responses. Calls are recorded on the wire, as those of any wrapped client
-are: by the given recorder, else by the current one. No feature of the SDK is hidden: `sdk` and `async_sdk` are its
-clients, and every parameter goes to the method that is called.
+and the reader of the same dialect reads the responses. Calls are recorded on the wire like those of any wrapped client:
+by the given recorder, else by the current one. No feature of the SDK is hidden: `sdk` and `async_sdk` are its clients,
+and every parameter is passed to its method.
 """
 
 from __future__ import annotations
@@ -41,22 +41,23 @@ else:
 
 Side = Literal["sync", "async"]
 LEFT_OUT = "reasoning_left_out"
-"""The key of the annotation with the number of messages that had to be sent without their reasoning."""
+"""The key of the annotation that counts messages that were sent without their reasoning."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedCall:
-    """A call that is ready: the arguments of the SDK's method, and how its answer reads."""
+    """A prepared call: the arguments of the SDK's method, and the reader of its answer."""
 
     request: JsonObject
     read: Callable[[Payload], LLMResponse]
 
 
 class Client(Generic[Sdk, AsyncSdk]):
-    """A thin client of one provider; see `docs/clients.md`. A `with` block, sync or async, closes what it made.
+    """A thin client of one provider; see `docs/clients.md`.
 
-    `model` is asked where a call names none. Calls are recorded by `recorder`, else by the current one. A call that
-    fails is tried again up to `retries` times, by the table in `retries.py`. `options` go to the SDK's clients.
+    A `with` block, sync or async, closes the clients that it made. `model` is the default model of calls. Calls are
+    recorded by `recorder`, else by the current one. A failed call is retried up to `retries` times, by the table in
+    `retries.py`. `options` are passed to the SDK's clients.
     """
 
     provider: ClassVar[str]
@@ -85,7 +86,10 @@ class Client(Generic[Sdk, AsyncSdk]):
     # ── the four forms of a call ─────────────────────────────────────────────────────────────────────────────────
 
     def chat(self, messages: MessagesInput, tools: Iterable[ToolInput] | None = None, **params: Any) -> LLMResponse:
-        """Ask, and wait for the response. Raises what the SDK raises, and ClientError for what cannot be sent."""
+        """Send the messages and wait for the response.
+
+        Raises the SDK's errors, and ClientError if the messages cannot be sent.
+        """
         asked = self._prepare(messages, tools, params)
         return asked.read(self._retrying.call(lambda attempt: self._body_of(self._send("sync", asked, attempt))))
 
@@ -103,19 +107,19 @@ class Client(Generic[Sdk, AsyncSdk]):
     def stream(
         self, messages: MessagesInput, tools: Iterable[ToolInput] | None = None, **params: Any
     ) -> ResponseStream:
-        """Ask, and iterate over the response as it comes; the request is sent with the first step."""
+        """Return the response as a stream of events. The first step of the iteration sends the request."""
         return ResponseStream(self._source("sync", messages, tools, params))
 
     def astream(
         self, messages: MessagesInput, tools: Iterable[ToolInput] | None = None, **params: Any
     ) -> AsyncResponseStream:
-        """The same for `async for`."""
+        """Return the response as a stream of events, for `async for`."""
         return AsyncResponseStream(self._source("async", messages, tools, params))
 
     # ── recorder and SDK ─────────────────────────────────────────────────────────────────────────────────────────
 
     def set_trajectory_recorder(self, recorder: TrajectoryRecorder | None) -> None:
-        """Record calls by this recorder from now on; None follows the current one again."""
+        """Record later calls by this recorder. None follows the current recorder again."""
         self._recorder = recorder
         for sdk in self._made.values():
             self._bound(unwrap(sdk))
@@ -128,7 +132,7 @@ class Client(Generic[Sdk, AsyncSdk]):
 
     @property
     def async_sdk(self) -> AsyncSdk:
-        """The SDK's async client, recorded; made when it is first asked for."""
+        """The SDK's async client, recorded. It is made at the first access."""
         if "async" not in self._made:
             self._made["async"] = self._bound(self._make("async"))
         sdk: AsyncSdk = self._made["async"]
@@ -164,19 +168,19 @@ class Client(Generic[Sdk, AsyncSdk]):
     # ── what a provider's client says ────────────────────────────────────────────────────────────────────────────
 
     def _make(self, side: Side) -> Any:
-        """Make the SDK's client, with its own retries off."""
+        """Make the SDK's client, without its own retries."""
         raise NotImplementedError
 
     def _method(self, side: Side, *, streams: bool) -> Callable[..., Any]:
-        """The SDK's method that a call goes to."""
+        """Return the SDK's method for a call."""
         raise NotImplementedError
 
     def _plain(self, answer: Any) -> JsonObject:
-        """The JSON of an answer, or of an event of a stream."""
+        """Return the JSON of an answer, or of an event of a stream."""
         raise NotImplementedError
 
     def _for_attempt(self, request: JsonObject, attempt: int) -> JsonObject:  # noqa: ARG002 - for subclasses
-        """The arguments of one attempt, where the SDK can say which it is."""
+        """Return the arguments of one attempt. Some SDKs state the number of the attempt."""
         return request
 
     # ── what is the same for all ─────────────────────────────────────────────────────────────────────────────────
@@ -186,7 +190,7 @@ class Client(Generic[Sdk, AsyncSdk]):
         if left_out:
             self._annotate_left_out(left_out)
         if "model" not in params and self.model is None:
-            raise ClientError(f"Which model? {type(self).__name__}(model=…), or model=… with the call.")
+            raise ClientError(f"No model: pass it to {type(self).__name__}(model=…), or to the call as model=….")
         request = self.wire_format.build_request(prepared, to_tools(tools), {"model": self.model, **params})
         return PreparedCall(request, lambda body: self._read(body, count_made_up_ids(prepared)))
 
@@ -228,7 +232,7 @@ class Client(Generic[Sdk, AsyncSdk]):
         return wrap(sdk, self.provider) if self._recorder is None else self._recorder.wrap(sdk, self.provider)
 
     def _annotate_left_out(self, left_out: int) -> None:
-        """Record, once for each number, that reasoning could not be sent; a failure never affects the agent."""
+        """Record that reasoning could not be sent, once for each number. A failure never affects the agent."""
         recorder = self._recorder or current_recorder()
         if recorder is None or self._noted == (recorder, left_out):
             return
@@ -241,16 +245,19 @@ class Client(Generic[Sdk, AsyncSdk]):
             return import_module(self.sdk_name)
         except ModuleNotFoundError as error:
             raise MissingExtraError(
-                f"{type(self).__name__} needs the package of its SDK, which is not installed: "
+                f"{type(self).__name__} needs its SDK, which is not installed: "
                 f"pip install 'trace-recorder[clients,{self.extra}]'"
             ) from error
 
     def _key(self, *others: str) -> str | None:
-        """The key: the option `api_key`, else the first variable that is set; `others` are options in its place."""
+        """Return the key: the option `api_key`, else the first variable that is set.
+
+        `others` are options that replace the key.
+        """
         key = self._options.get("api_key") or next(filter(None, map(os.environ.get, self.key_names)), None)
         if key is None and not any(self._options.get(name) for name in others):
             raise MissingKeyError(
                 f"{type(self).__name__} has no key: set {' or '.join(self.key_names)} in the environment, "
-                "or give api_key=…"
+                "or pass api_key=…"
             )
         return key

@@ -10,7 +10,7 @@ from trace_recorder.clients.client import Client, Side
 from trace_recorder.clients.wire_formats import google_generate
 from trace_recorder.clients.wire_formats.wire_format import JsonObject
 
-if TYPE_CHECKING:  # no SDK is imported before a client of it is made
+if TYPE_CHECKING:  # an SDK is imported when a client of it is made
     from google import genai  # noqa: F401 - the bases name it
     from google.genai.client import AsyncClient  # noqa: F401 - the bases name it
 

@@ -9,7 +9,7 @@ from trace_recorder.clients.client import Client, Side
 from trace_recorder.clients.wire_formats import ollama_chat
 from trace_recorder.clients.wire_formats.wire_format import JsonObject
 
-if TYPE_CHECKING:  # no SDK is imported before a client of it is made
+if TYPE_CHECKING:  # an SDK is imported when a client of it is made
     import ollama  # noqa: F401 - the bases name it
 
 

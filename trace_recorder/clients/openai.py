@@ -11,7 +11,7 @@ from trace_recorder.clients.client import AsyncSdk, Client, Sdk, Side
 from trace_recorder.clients.wire_formats import openai_chat, openai_responses
 from trace_recorder.clients.wire_formats.wire_format import JsonObject
 
-if TYPE_CHECKING:  # no SDK is imported before a client of it is made
+if TYPE_CHECKING:  # an SDK is imported when a client of it is made
     from openai import AsyncOpenAI, OpenAI  # noqa: F401 - the bases name it
 
 ATTEMPT_HEADER = "x-stainless-retry-count"
@@ -19,7 +19,10 @@ ATTEMPT_HEADER = "x-stainless-retry-count"
 
 
 class StainlessClient(Client[Sdk, AsyncSdk]):
-    """A client of an SDK that Stainless generates: its answers become JSON, and attempts are stated, in one way."""
+    """A client of an SDK that Stainless generates.
+
+    These SDKs share how answers become JSON and how attempts are stated.
+    """
 
     def _plain(self, answer: Any) -> JsonObject:
         body: JsonObject = answer.to_dict(mode="json", warnings=False)
@@ -35,8 +38,8 @@ class StainlessClient(Client[Sdk, AsyncSdk]):
 class OpenAICompatibleClient(StainlessClient["OpenAI", "AsyncOpenAI"]):
     """A client of a server that speaks OpenAI's chat completions (`api="chat"`) or Responses (`api="responses"`).
 
-    `reasoning_fields` names the members of an assistant's message in which the provider accepts its earlier reasoning;
-    the first that is present is sent. See `Client` for the rest.
+    `reasoning_fields` names the members of an assistant's message in which the provider accepts its earlier reasoning.
+    The first one that is present is sent. `Client` describes the other arguments.
     """
 
     sdk_name = "openai"
@@ -57,7 +60,7 @@ class OpenAICompatibleClient(StainlessClient["OpenAI", "AsyncOpenAI"]):
         **options: Any,
     ) -> None:
         if api not in ("chat", "responses"):
-            raise ValueError(f"api is {api!r}, and has to be 'chat' or 'responses'")
+            raise ValueError(f"api is {api!r}, and must be 'chat' or 'responses'")
         self.reasoning_fields = self.reasoning_fields if reasoning_fields is None else reasoning_fields
         self.wire_format = (
             openai_chat.wire_format(self.reasoning_fields) if api == "chat" else openai_responses.WIRE_FORMAT

@@ -8,7 +8,7 @@ from trace_recorder.clients.openai import OpenAICompatibleClient
 class OpenRouterClient(OpenAICompatibleClient):
     """OpenRouter: OPENROUTER_API_KEY; another address by OPENROUTER_BASE_URL.
 
-    Reasoning goes back as `reasoning_details`, signatures included, or as text where there are none.
+    Reasoning is sent back as `reasoning_details` with signatures, or as text if there are no details.
     """
 
     provider = "openrouter"

@@ -1,8 +1,8 @@
 """Retries: for which errors, and how long to wait.
 
-`RETRY_RULES` is the one place that says which. An error has several signs, from the most particular to the least; the
-first that is in the table decides, and an error with none is not retried. The SDKs' own retries are off: tenacity
-does it, so that all clients wait in the same way, and each attempt is sent, and recorded, by itself.
+Only `RETRY_RULES` says which errors are retried. An error has several signs, from the most specific to the least
+specific. The first sign in the table decides. An error without such a sign is not retried. The SDKs' own retries are
+off and tenacity retries instead. So all clients wait in the same way, and each attempt is sent and recorded separately.
 """
 
 from __future__ import annotations
@@ -24,37 +24,40 @@ Answer = TypeVar("Answer")
 RETRY_RULES: dict[str, tuple[bool, str]] = {
     "x-should-retry: true": (True, "the server says so (OpenAI, Anthropic)"),
     "x-should-retry: false": (False, "the server says so (OpenAI, Anthropic)"),
-    "insufficient_quota": (False, "OpenAI's 429 of an account without money, which does not end by itself"),
+    "insufficient_quota": (False, "OpenAI's 429 for an account without credit, which does not end by itself"),
     "overloaded_error": (True, "Anthropic, as the first event of a stream that began with 200"),
     "rate_limit_error": (True, "Anthropic, likewise"),
     "api_error": (True, "Anthropic, likewise: an error inside its systems"),
     "server_error": (True, "OpenAI, likewise"),
     "408": (True, "the server waited too long for the request"),
-    "409": (True, "a lock that could not be had in time"),
+    "409": (True, "a lock that was not acquired in time"),
     "425": (True, "too early"),
     "429": (True, "a rate limit"),
-    "501": (False, "the server does not do this at all"),
+    "501": (False, "the server does not support this"),
     "505": (False, "likewise"),
     "5xx": (True, "the server failed, or is overloaded (503, Anthropic's 529)"),
-    "openai.APIConnectionError": (True, "no connection, a broken one, or a timeout"),
+    "openai.APIConnectionError": (True, "no connection, a broken connection, or a timeout"),
     "anthropic.APIConnectionError": (True, "likewise"),
     "httpx2.UnsupportedProtocol": (False, "an address that cannot be called"),
     "httpx.UnsupportedProtocol": (False, "likewise"),
-    "httpx2.TransportError": (True, "google-genai: no connection, a broken one, or a timeout"),
-    "httpx.TransportError": (True, "ollama, and older SDKs: likewise"),
+    "httpx2.TransportError": (True, "google-genai: no connection, a broken connection, or a timeout"),
+    "httpx.TransportError": (True, "ollama, and older SDKs: the same"),
     "builtins.ConnectionError": (True, "ollama: no connection"),
     "builtins.TimeoutError": (True, "a timeout"),
 }
-"""Sign of an error → whether it is tried again, and why."""
+"""The sign of an error → whether it is retried, and why."""
 
 FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS = 0.5, 8.0
-"""Seconds; the wait doubles from the first to the longest, and of each wait up to a quarter is taken off at random."""
+"""Seconds.
+
+The wait doubles from the first to the longest. A random part of up to a quarter is subtracted from each wait.
+"""
 MAX_SERVER_WAIT_SECONDS = 120.0
-"""If a server asks to wait for longer, the error is raised at once, and the caller decides."""
+"""If a server requests a longer wait, the error is raised at once, and the caller decides."""
 
 
 class Retrier:
-    """Calls again what failed, up to `retries` times."""
+    """Retries failed calls up to `retries` times."""
 
     def __init__(self, retries: int) -> None:
         try:
@@ -69,13 +72,16 @@ class Retrier:
         }
 
     def call(self, send: Callable[[int], Answer]) -> Answer:
-        """Call with the number of the attempt, from 0, until it succeeds; the last error passes on as it is."""
+        """Call the function with the number of the attempt, from 0, until it succeeds.
+
+        The last error passes unchanged.
+        """
         attempts = count()
         answer: Answer = self._tenacity.Retrying(**self._rules)(lambda: send(next(attempts)))
         return answer
 
     async def acall(self, send: Callable[[int], Awaitable[Answer]]) -> Answer:
-        """The same with a function that is awaited."""
+        """Do the same with a coroutine function."""
         attempts = count()
 
         async def once() -> Answer:
@@ -86,14 +92,14 @@ class Retrier:
 
 
 def is_retried(error: BaseException) -> bool:
-    """Whether an error is worth another attempt, by the table, and by how long the server asks to wait."""
+    """Whether an error is retried: by the table, and by the wait that the server requests."""
     if not isinstance(error, Exception) or (server_wait_seconds(error) or 0.0) > MAX_SERVER_WAIT_SECONDS:
         return False
     return next((RETRY_RULES[sign][0] for sign in _signs(error) if sign in RETRY_RULES), False)
 
 
 def wait_seconds(error: BaseException, attempts: int) -> float:
-    """How long to wait after an attempt (the first is 1): what the server asks, else exponentially with jitter."""
+    """Return the wait after an attempt (the first is 1): as the server requests, else exponential with jitter."""
     asked = server_wait_seconds(error)
     if asked is not None:
         return asked
@@ -102,7 +108,7 @@ def wait_seconds(error: BaseException, attempts: int) -> float:
 
 
 def server_wait_seconds(error: BaseException) -> float | None:
-    """How long a server asks to wait: by header, in milliseconds, seconds or as a date, or in Google's error body."""
+    """Return the wait that a server requests: in a header (milliseconds, seconds or a date), or in Google's error."""
     headers = _headers(error)
     readings = (
         (headers.get("retry-after-ms"), lambda text: float(text) / 1000),
@@ -133,13 +139,13 @@ def _signs(error: Exception) -> Iterator[str]:
 
 
 def _status(error: Exception) -> int | None:
-    """The HTTP status, under the names that the SDKs give it."""
+    """Return the HTTP status, under any of the names that the SDKs use."""
     found = (getattr(error, name, None) for name in ("status_code", "code"))
     return next((status for status in found if isinstance(status, int) and status >= 400), None)
 
 
 def _headers(error: BaseException) -> dict[str, str]:
-    """The response's headers; ollama's error has none itself, but the HTTP library's from which it was made."""
+    """Return the response's headers. Ollama's error has none, but the HTTP library's error that caused it does."""
     response = getattr(error, "response", None) or getattr(error.__context__, "response", None)
     headers = getattr(response, "headers", None) or {}
     return {str(name).lower(): str(value) for name, value in headers.items()}

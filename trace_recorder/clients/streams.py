@@ -1,8 +1,8 @@
-"""Streams: the pieces of an answer as they come, and at the end the same response that `chat` gives.
+"""Streams: the pieces of an answer as they arrive, and at the end the same response that `chat` returns.
 
-The response is not put together from the pieces: the text of the stream is kept, and the dialect's reader joins it,
-as it does for the file. Opening a stream is retried up to its first event; an error after that is raised, as pieces
-have been handed out.
+The response is not assembled from the pieces. The text of the stream is kept, and the dialect's reader joins it, as it
+does for the file. Opening a stream is retried up to its first event. A later error is raised, because the caller
+already has pieces.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from trace_recorder.values.messages import LLMResponse, Payload
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a stream comes from: how it is opened, what an event is as JSON, and what a whole body reads as."""
+    """The source of a stream: how it is opened, how an event becomes JSON, and how a whole body is read."""
 
     wire_format: WireFormat
     retrying: Retrier
@@ -33,7 +33,7 @@ class Source:
 
 
 class StreamState:
-    """What has been received of a stream so far."""
+    """The part of a stream that was received so far."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -43,9 +43,9 @@ class StreamState:
 
     @property
     def response(self) -> LLMResponse:
-        """The whole response, once the stream has been read to its end; StreamNotFinishedError before."""
+        """The whole response, after the stream was read to its end. Raises StreamNotFinishedError before that."""
         if self._response is None:
-            raise StreamNotFinishedError("The response is there once the stream has been read to its end.")
+            raise StreamNotFinishedError("The response is available when the stream has been read to its end.")
         return self._response
 
     def _take(self, event: Any) -> Iterator[StreamEvent]:
@@ -63,7 +63,10 @@ class StreamState:
 
 
 class ResponseStream(StreamState):
-    """The events of one answer, to be iterated over once; the last is `Finished`. Leave a `with` block to close it."""
+    """The events of one answer, which can be iterated over once.
+
+    The last event is `Finished`. A `with` block closes the stream.
+    """
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
@@ -101,7 +104,7 @@ class ResponseStream(StreamState):
 
 
 class AsyncResponseStream(StreamState):
-    """The same for async code: `async for event in client.astream(…)`."""
+    """The events of one answer for async code: `async for event in client.astream(…)`."""
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)

@@ -60,7 +60,7 @@ class Fold:
     - `duplicates`: which interactions were recorded by hand and captured too
     - `unreadable_ids`: the ids of interactions that cannot be read; each has a gap
     - `is_stale`: whether tools were matched before the agent recorded its first step: those that ran earlier are shown
-      elsewhere then. Another fold, whose `tools.has_recorded_steps` is True from the beginning on, has to be made.
+      elsewhere then. Another fold, whose `tools.has_recorded_steps` is True from the beginning on, must be made.
     """
 
     journal: JournalFile | None = None

@@ -2,7 +2,7 @@
 
 Each request repeats the history of its conversation. `RequestReader` takes requests in order and reads only the new
 elements of the history, one by one, as the dialect's own `read_request` does. A request in an unfamiliar form gives
-None and has to be read as a whole.
+None and must be read as a whole.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class RequestReader:
         self.readings: dict[str, ElementReadings] = {} if readings is None else readings
 
     def read(self, dialect: str | None, data: Mapping[str, Payload], history: str = "") -> IncrementalReading | None:
-        """Read a request from the data of its record; None if it has to be read as a whole.
+        """Read a request from the data of its record; None if it must be read as a whole.
 
         `history` is the name of its messages, if it is not the one that requests of this dialect have. Raises KeyError
         if a record that it needs is missing.

@@ -324,5 +324,5 @@ def _end_of_message(counts: Numbers, position: int) -> int:
 
 
 def _lacks_id(message: Message) -> bool:
-    """Whether an id of a message has to be made up."""
+    """Whether an id of a message must be made up."""
     return (message.role == "tool" and not message.call_id) or not all(call.call_id for call in message.tool_calls)

@@ -61,7 +61,7 @@ class Background(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """The form of requests and responses at some addresses. Every member has to be given."""
+    """The form of requests and responses at some addresses. Every member must be given."""
 
     name: str
     """Its name on file, `api`."""

@@ -1,1 +1,1 @@
-"""Runs sent on to where a team looks at them: live, while a run goes on, and afterwards what did not arrive."""
+"""Sends runs to the tools in which a team looks at them: live, and afterwards what did not arrive."""

@@ -16,12 +16,12 @@ from trace_recorder.views.otlp.tree import SpanTree
 
 MAX_SPANS = 256
 MAX_CHARACTERS = 2 * 1024 * 1024
-"""A batch has so many spans and characters at most; a span that has more is a batch of its own."""
+"""The largest number of spans and characters in a batch. A larger span is sent alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """How many spans arrived, and how many did not; and how many scores did not."""
+    """How many spans arrived, how many spans are missing, and how many scores are missing."""
 
     sent: int = 0
     missing: int = 0
@@ -34,10 +34,11 @@ def deliver(
     send: Callable[[Sequence[Span]], bool],
     additions: Iterable[PlannedSpan] = (),
 ) -> Delivery:
-    """Send the spans that were not delivered yet, until a batch is refused. What is missing stays for the next time.
+    """Send the spans that were not delivered yet, until a batch is refused.
 
-    `additions` follow: those that were delivered neither in a span of their own nor as what another one `said`. A span
-    is made when its batch is, so that few are in memory. Raises OSError where what arrived cannot be noted.
+    The next call sends the rest. `additions` follow, unless they were delivered as spans of their own or inside another
+    span (`said`). A span is made together with its batch, so few spans are in memory. Raises OSError if the delivery
+    cannot be noted.
     """
     names = {one.span_id: one.said for one in planned if one.said}
     sent = 0
@@ -71,6 +72,6 @@ def batches(planned: Iterable[PlannedSpan]) -> Iterator[list[Span]]:
 
 
 def additions(trajectory: Trajectory, maker: SpanMaker, conventions: Conventions) -> Iterable[PlannedSpan]:
-    """Return what was said of a run that has ended. Langfuse gets rewards as scores."""
+    """Return the additions of a run that has ended. Langfuse gets rewards as scores."""
     of_run = maker.at(trajectory)
     return () if conventions == "langfuse" else plan_additions(SpanTree.of(trajectory, of_run.ids), of_run)

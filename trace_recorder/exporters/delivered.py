@@ -1,7 +1,7 @@
-"""What of a run was delivered to which place: a small file next to the journal, `<run>.delivered`.
+"""Which spans of a run were delivered to which target: a small file next to the journal, `<run>.delivered`.
 
-Each line is JSON: a target and the ids of the spans that it accepted. Lines are only appended, so that what was
-delivered costs the same to note however long a run is. A line that is damaged is skipped: what it names is sent again.
+Each line is JSON: a target and the ids of the spans that it accepted. Lines are only appended, so noting a delivery
+costs the same however long a run is. A damaged line is skipped, and its spans are sent again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Delivered:
         self.ids: set[str] = set()
 
     def read(self) -> None:
-        """Read what was delivered before. Raises OSError where there is a file that cannot be read."""
+        """Read the ids of delivered spans. Raises OSError if the file exists and cannot be read."""
         try:
             lines = self.path.read_bytes().splitlines()
         except FileNotFoundError:
@@ -34,7 +34,7 @@ class Delivered:
             self.ids.update(_ids_in(line, self._target))
 
     def add(self, ids: Iterable[str]) -> None:
-        """Note what was delivered. Raises OSError."""
+        """Note delivered spans. Raises OSError."""
         new = [*ids]
         self.ids.update(new)
         line = json.dumps({"target": self._target, "ids": new}) + "\n"

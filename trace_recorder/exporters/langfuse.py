@@ -1,6 +1,6 @@
-"""Runs to Langfuse: spans to its OTLP endpoint, which is its ingestion, and rewards as scores by its own client.
+"""Sends runs to Langfuse: spans to its OTLP endpoint, and rewards as scores by Langfuse's own client.
 
-The keys are the environment's LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY; they are in no message.
+The keys are the environment's LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY. No message contains them.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _PUBLIC = "https://cloud.langfuse.com"
 
 @dataclass(frozen=True, slots=True)
 class LangfuseTarget(OtlpTarget):
-    """A project of Langfuse, which its keys belong to."""
+    """A project of Langfuse. The keys belong to it."""
 
     host: str = _PUBLIC
 
     def send_run(self, path: Path, trajectory: Trajectory, sender: OtlpSender, *, resume: bool = False) -> Delivery:
-        """Send a run, and then its rewards as scores; with `resume` what was not delivered yet."""
+        """Send a run, and then its rewards as scores. With `resume`, send only what was not delivered yet."""
         delivery = OtlpTarget.send_run(self, path, trajectory, sender, resume=resume)
         delivered = self.delivered(path)
         delivered.read()
@@ -56,9 +56,10 @@ class LangfuseTarget(OtlpTarget):
 
 
 def langfuse(host: str | None = None, *, content: bool = True) -> LangfuseTarget:
-    """Return an exporter to Langfuse; without a host it is LANGFUSE_HOST's, or the public service.
+    """Return an exporter to Langfuse.
 
-    Raises MissingExtraError where Langfuse's client is not installed, and PushError where there are no keys.
+    Without a host, it is LANGFUSE_HOST's or the public service. Raises MissingExtraError if Langfuse's client is not
+    installed, and PushError if there are no keys.
     """
     place = host or os.environ.get("LANGFUSE_HOST") or os.environ.get("LANGFUSE_BASE_URL") or _PUBLIC
     _client_module()
@@ -66,7 +67,7 @@ def langfuse(host: str | None = None, *, content: bool = True) -> LangfuseTarget
     headers = {"Authorization": f"Basic {keys}", "x-langfuse-ingestion-version": "4"}
     endpoint = endpoint_of(place.rstrip("/") + _PATH)
     target = LangfuseTarget(endpoint, headers, "langfuse", content, host=place.rstrip("/"))
-    target.sender().close()  # which says at once that an extra is missing
+    target.sender().close()  # raises at once if an extra is missing
     return target
 
 
@@ -90,7 +91,7 @@ def _keys() -> tuple[str, str]:
 
 
 def _scores(trajectory: Trajectory, *, with_texts: bool) -> Iterator[dict[str, Payload]]:
-    """Yield the rewards as scores of the trace, or of the step that they are of. Each has an id of its own."""
+    """Yield the rewards as scores of the trace or of their step. Each score has its own id."""
     ids, tree = SpanIds.of(trajectory), SpanTree.of(trajectory)
     steps = {step.step_number: tree.step_span(step) for step in tree.steps}
     for number, reward in enumerate(trajectory.rewards):

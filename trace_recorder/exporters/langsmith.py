@@ -1,7 +1,7 @@
-"""Runs to LangSmith, by its own client and in batches: an LLM run for each call, tool runs, chains, and feedback.
+"""Sends runs to LangSmith by its own client, in batches: an LLM run for each call, tool runs, chains, and feedback.
 
-The key is the environment's LANGSMITH_API_KEY; it is in no message. The client reports no failure of what it sends, so
-the answers of the server are looked at by a hook of its session.
+The key is the environment's LANGSMITH_API_KEY. No message contains it. The client does not report failed requests, so a
+hook of its session reads the server's answers.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ class LangSmithSender:
             self._statuses.append(answer.status_code)
 
     def send(self, spans: Sequence[Span]) -> bool:
-        """Send spans as runs in one request; return whether the server accepted them."""
+        """Send spans as runs in one request, and return whether the server accepted them."""
         self._statuses.clear()
         self.client.batch_ingest_runs(create=[self._run(span) for span in spans])
         return bool(self._statuses) and self._statuses[-1] < 300
 
     def project_id(self) -> str:
-        """Return the id of the project, which feedback refers to. It is there as soon as a run of it is."""
+        """Return the id of the project, to which feedback refers. The project exists as soon as it has a run."""
         if not self._project_id:
             self._project_id = str(self.client.read_project(project_name=self.project).id)
         return self._project_id
@@ -103,7 +103,7 @@ class LangSmithSender:
         }
 
     def _dotted_order(self, span: Span) -> str:
-        """Return the way to a run from the first one: the time and the id of each."""
+        """Return the path from the first run to this one: the time and the id of each run."""
         way: list[str] = []
         span_id, start, parent = span.span_id, span.start, span.parent_id
         while len(way) < 100:
@@ -116,7 +116,7 @@ class LangSmithSender:
 
 
 def run_id(trace_id: str, span_id: str, parent: str | None, places: Mapping[str, tuple[int, str | None]]) -> str:
-    """Return the id of a run; that of the first is the trace's own."""
+    """Return the id of a run. The first run has the id of the trace."""
     if parent is None or parent not in places:
         return str(UUID(trace_id))
     return _made_id(f"{trace_id}{span_id}")
@@ -137,7 +137,7 @@ class LangSmithTarget:
 
     @property
     def name(self) -> str:
-        """What names it in messages."""
+        """The name for messages."""
         return f"{shown(self.endpoint)} {self.project}"
 
     def sender(self) -> LangSmithSender:
@@ -145,13 +145,16 @@ class LangSmithTarget:
         return LangSmithSender.to(self.endpoint, self.key, self.project)
 
     def delivered(self, run: Path) -> Delivered:
-        """Return what the project has of a run."""
+        """Return the record of what the project has of a run."""
         return Delivered(run, f"langsmith {self.name} {'content' if self.content else 'no content'}")
 
     def send_run(
         self, path: Path, trajectory: Trajectory, sender: LangSmithSender, *, resume: bool = False
     ) -> Delivery:
-        """Send a run that was read, and then its rewards; with `resume` what was not delivered yet. Raises OSError."""
+        """Send a loaded run, and then its rewards.
+
+        With `resume`, send only what was not delivered yet. Raises OSError.
+        """
         delivered = self.delivered(path)
         if resume:
             delivered.read()
@@ -168,7 +171,7 @@ class LangSmithTarget:
     def _send_rewards(
         self, trajectory: Trajectory, sender: LangSmithSender, delivered: Delivered, delivery: Delivery
     ) -> Delivery:
-        """Send the rewards that were not delivered yet as feedback, each by itself. Raises OSError."""
+        """Send the rewards that were not delivered yet as feedback, each in its own request. Raises OSError."""
         trace_id = SpanMaker.of("langfuse", content=False).at(trajectory).ids.trace_id
         missing = 0
         for number, reward in enumerate(trajectory.rewards):
@@ -196,15 +199,16 @@ class LangSmithTarget:
 
 
 def langsmith(endpoint: str | None = None, *, project: str | None = None, content: bool = True) -> LangSmithTarget:
-    """Return where runs are sent: a project of LangSmith; the environment's LANGSMITH_ENDPOINT and LANGSMITH_PROJECT.
+    """Return an exporter to a project of LangSmith.
 
-    Raises MissingExtraError where its client is not installed, and PushError where there is no key.
+    The environment's LANGSMITH_ENDPOINT and LANGSMITH_PROJECT name its address and project. Raises MissingExtraError if
+    LangSmith's client is not installed, and PushError if there is no key.
     """
     key = os.environ.get("LANGSMITH_API_KEY", "").strip()
     if not key:
         raise PushError("There is no key for LangSmith: put it into the environment variable LANGSMITH_API_KEY.")
     place = endpoint or os.environ.get("LANGSMITH_ENDPOINT") or _PUBLIC
-    endpoint_of(place)  # which refuses what is no address
+    endpoint_of(place)  # raises ValueError if it is not an address
     target = LangSmithTarget(
         place.rstrip("/"), project or os.environ.get("LANGSMITH_PROJECT") or "default", key, content
     )
@@ -238,7 +242,7 @@ def _outputs(attributes: Mapping[str, Payload]) -> dict[str, Payload]:
 
 
 def _usage(usage: Mapping[str, int]) -> dict[str, Payload]:
-    """Return tokens as LangSmith counts them: the input with those from a cache."""
+    """Return tokens as LangSmith counts them: the input includes cached tokens."""
     read, write = usage.get("cache_read_input_tokens"), usage.get("cache_creation_input_tokens")
     thought = usage.get("output_reasoning_tokens")
     return {

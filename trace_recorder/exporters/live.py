@@ -1,9 +1,9 @@
-"""Sends a run while it goes on: a thread reads the run's own journal as it grows, and sends the spans that are final.
+"""Sends a run while it is being recorded.
 
-The agent's calls do nothing for it. The thread works for a small share of the time, and yields to other threads. While
-an endpoint does not answer, the thread tries again after a pause that grows; nothing waits in memory meanwhile, as the
-journal has it all. The end of a run waits a bounded time for what is left; after that, what did not arrive is named in
-the log, and `trace-recorder export --resume` sends it.
+A thread reads the growing journal and sends the spans that are final. The agent's calls do no work for this. The thread
+works for a small share of the time, and yields to other threads. If an endpoint does not answer, the thread tries again
+after a growing pause. Nothing waits in memory meanwhile, because the journal has everything. The end of a run waits a
+bounded time for the rest. After that, the log names what did not arrive, and `trace-recorder export --resume` sends it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from trace_recorder.views.otlp.span import Span
 from trace_recorder.views.otlp.spans import plan_spans
 
 POLL_SECONDS = 0.5
-"""How long the thread waits between two looks at the journal, at least."""
+"""How long the thread waits at least between two looks at the journal."""
 MAX_SHARE = 0.05
-"""The share of the time that it reads and makes spans."""
+"""The share of the time in which the thread reads and makes spans."""
 MAX_PAUSE_SECONDS = 30.0
 """The longest pause after an endpoint did not answer."""
 
@@ -38,10 +38,10 @@ class Sender(Protocol):
     """Sends spans in one request."""
 
     def send(self, spans: Sequence[Span]) -> bool:
-        """Return whether they were accepted."""
+        """Send spans, and return whether they were accepted."""
 
     def close(self) -> None:
-        """Give up a request that waits to be tried again."""
+        """Give up a request that waits for another attempt."""
 
 
 if TYPE_CHECKING:
@@ -51,11 +51,11 @@ if TYPE_CHECKING:
 
         @property
         def name(self) -> str:
-            """What names it in messages."""
+            """The name for messages."""
 
         @property
         def conventions(self) -> Conventions:
-            """By which conventions spans are made."""
+            """The conventions of the spans."""
 
         @property
         def content(self) -> bool:
@@ -67,17 +67,17 @@ if TYPE_CHECKING:
 
         @property
         def flush_seconds(self) -> float:
-            """How long the end of a run may wait."""
+            """How long the end of a run may wait for the export."""
 
         def sender(self) -> Sender:
             """Return a sender."""
 
         def delivered(self, run: Path) -> Delivered:
-            """Return what it has of a run."""
+            """Return the record of what the target has of a run."""
 
 
 class LiveExport:
-    """The export of one run, in a thread of its own, which ends with the run."""
+    """The export of one run, in its own thread, which ends with the run."""
 
     def __init__(self, journal: Path, target: Target, poll_seconds: float = POLL_SECONDS) -> None:
         self.name = target.name
@@ -97,11 +97,11 @@ class LiveExport:
         start_thread(partial(run_yielding, self._run), "trace_recorder export")
 
     def flush(self, seconds: float) -> int:
-        """Send what is final now, waiting so long at most; return how many spans are missing then.
+        """Send the spans that are final now, and return how many are missing after at most this time.
 
-        It does not wait for an endpoint that did not answer the last time.
+        An endpoint that did not answer the last time is not waited for.
         """
-        if os.getpid() != self._pid:  # a forked child, which has no such thread
+        if os.getpid() != self._pid:  # a forked child does not have the thread
             return 0
         done = Event()
         self._requests.put(done)
@@ -110,7 +110,7 @@ class LiveExport:
         return self._missing if done.is_set() or self._stopped else max(1, self._missing)
 
     def close(self, seconds: float) -> int:
-        """Send the end of the run, waiting so long at most, and stop; return how many spans are missing."""
+        """Send the end of the run and stop. Return how many spans are missing after at most this time."""
         if os.getpid() != self._pid:
             return 0
         missing = self.flush(seconds)
@@ -134,7 +134,7 @@ class LiveExport:
         try:
             try_call(self._send_all, self._give_up)
         finally:
-            self._stopped = True  # before the queue is emptied: whoever asks later sees this, and does not wait
+            self._stopped = True  # set before the queue is emptied, so that later callers do not wait
             for one in (*self._requested, *self._next_requests(0)):
                 one.set()
 
@@ -153,7 +153,7 @@ class LiveExport:
                 self._requested = self._next_requests(self._pause(spent))
 
     def _next_requests(self, seconds: float) -> list[Event]:
-        """Wait so long at most for somebody to ask for what is on file; return all who do."""
+        """Wait at most this long for requests to send what is on file, and return all requests."""
         events = []
         with suppress(Empty):
             events.append(self._requests.get(timeout=seconds))
@@ -174,13 +174,13 @@ class LiveExport:
             one.set()
 
     def _pause(self, spent: float) -> float:
-        """Return how long to wait: so long that the work is a small share, and longer after each failure."""
+        """Return how long to wait, so that the work is a small share of the time. The wait grows with each failure."""
         if self._failures:
             return float(min(MAX_PAUSE_SECONDS, 2.0 ** min(self._failures - 1, 10)))
         return max(self._poll_seconds, spent / MAX_SHARE)
 
     def _send_new(self) -> tuple[Delivery, bool]:
-        """Send the spans that became final; return what came of it, and whether the run has ended."""
+        """Send the spans that became final. Return the delivery, and whether the run has ended."""
         try:
             self._journal.read_more()
         except ReplacedError:

@@ -1,8 +1,8 @@
-"""`otlp(endpoint)`: where a run's spans are sent to, while it goes on and afterwards.
+"""`otlp(endpoint)`: sends a run's spans to an endpoint, during the run and afterwards.
 
-    TrajectoryRecorder(exporters=[otlp("http://localhost:4318")])
+TrajectoryRecorder(exporters=[otlp("http://localhost:4318")])
 
-The journal is the queue: what could not be sent is on file, and is sent when the endpoint answers again, or later by
+The journal is the queue. Spans that could not be sent are sent when the endpoint answers again, or later by
 `trace-recorder export --format otlp --endpoint … --resume`.
 """
 
@@ -26,7 +26,7 @@ from trace_recorder.views.otlp.spans import plan_spans
 
 @dataclass(frozen=True, slots=True)
 class OtlpTarget:
-    """An OTLP endpoint, and what is sent to it. `otlp` makes one, and says what the settings mean."""
+    """An OTLP endpoint and its settings, which `otlp` describes."""
 
     endpoint: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -39,7 +39,7 @@ class OtlpTarget:
 
     @property
     def name(self) -> str:
-        """What names it in messages and annotations."""
+        """The name for messages and annotations."""
         return shown(self.endpoint)
 
     def sender(self) -> OtlpSender:
@@ -52,16 +52,16 @@ class OtlpTarget:
         )
 
     def delivered(self, run: Path) -> Delivered:
-        """Return what this target has of a run: the same spans of another form are others."""
+        """Return the record of what this target has of a run. Each form of the spans has its own record."""
         form = {"conventions": self.conventions, "content": self.content, "new_messages": self.new_messages}
         return Delivered(run, f"{self.name} {json.dumps(form)}")
 
     def start(self, journal: Path) -> LiveExport:
-        """Begin to send the run of a journal, in a thread of its own."""
+        """Begin to send the run of a journal, in its own thread."""
         return LiveExport(journal, self)
 
     def send_run(self, path: Path, trajectory: Trajectory, sender: OtlpSender, *, resume: bool = False) -> Delivery:
-        """Send a run that was read; with `resume` what was not delivered yet. Raises OSError."""
+        """Send a loaded run. With `resume`, send only what was not delivered yet. Raises OSError."""
         delivered = self.delivered(path)
         if resume:
             delivered.read()
@@ -86,12 +86,12 @@ def otlp(  # noqa: PLR0913 - one keyword a setting
 ) -> OtlpTarget:
     """Return an exporter of spans to an OTLP/HTTP endpoint, such as http://localhost:4318.
 
-    Without an endpoint it is that of OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT.
-    `conventions` are those of OpenTelemetry ("genai", or of their version 0.1 alone: "genai-0.1"), of OpenInference, or
-    "both". Without `content` nothing is sent that anyone said or that a tool gave. With `new_messages` each call has
-    only what is new in its prompt. A request may take `timeout_seconds`, and the end of a run waits for `flush_seconds`
-    at most. Raises MissingExtraError where OpenTelemetry's SDK is not installed, and ValueError for an endpoint that is
-    no address.
+    Without an endpoint it is that of OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT. `conventions`
+    are those of OpenTelemetry ("genai", or of their version 0.1 alone: "genai-0.1"), of OpenInference, or "both".
+    Without `content`, prompts, answers, arguments and results are left out. With `new_messages`, each call has only the
+    new messages of its prompt. A request may take `timeout_seconds`, and the end of a run waits for `flush_seconds` at
+    most. Raises MissingExtraError if OpenTelemetry's SDK is not installed, and ValueError if the endpoint is not an
+    address.
     """
     target = OtlpTarget(
         endpoint_of(endpoint or _endpoint_of_environment()),
@@ -103,8 +103,8 @@ def otlp(  # noqa: PLR0913 - one keyword a setting
         timeout_seconds,
         flush_seconds,
     )
-    SpanMaker.of(conventions, content=content)  # which refuses unknown conventions
-    target.sender().close()  # which says at once that an extra is missing
+    SpanMaker.of(conventions, content=content)  # raises ValueError for unknown conventions
+    target.sender().close()  # raises at once if an extra is missing
     return target
 
 

@@ -1,6 +1,7 @@
-"""Sends spans to an OTLP endpoint by OpenTelemetry's own exporter, without a provider: nothing of the process changes.
+"""Sends spans to an OTLP endpoint by OpenTelemetry's own exporter.
 
-`opentelemetry` is imported when a sender is made, and not before: the extra `otel`.
+No provider is set, so the process does not change. `opentelemetry` (the extra `otel`) is imported when a sender is
+made.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class OtlpSender:
         timeout_seconds: float = 10.0,
         service_name: str = "trace_recorder",
     ) -> None:
-        """Make a sender. Raises MissingExtraError where OpenTelemetry's SDK is not installed."""
+        """Make a sender. Raises MissingExtraError if OpenTelemetry's SDK is not installed."""
         self.endpoint = endpoint
         try:
             exporter = import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter")
@@ -48,7 +49,7 @@ class OtlpSender:
         )
 
     def send(self, spans: Sequence[Span]) -> bool:
-        """Send spans in one request; return whether they were accepted. It may take as long as the time limit."""
+        """Send spans in one request, and return whether they were accepted. It takes at most the time limit."""
         context = self._context
         key = getattr(context, "_SUPPRESS_INSTRUMENTATION_KEY", "suppress_instrumentation")
         token = context.attach(context.set_value(key, True))  # the request is not traced itself
@@ -58,7 +59,7 @@ class OtlpSender:
             context.detach(token)
 
     def close(self) -> None:
-        """Stop sending: a request that waits to be tried again is given up."""
+        """Stop sending. A request that waits for another attempt is given up."""
         self._exporter.shutdown()
 
     def _readable(self, span: Span) -> Any:

@@ -1,7 +1,7 @@
-"""The HTTP session of sinks: no redirect is followed, and little of an answer is read.
+"""The HTTP session of sinks.
 
-A redirect is no delivery: what it leads to may be a login page. It counts as refused. `requests`, on which the clients
-of sinks are built, is imported when a session is made.
+It follows no redirects and reads little of an answer. A redirect counts as refused, because it may lead to a login
+page. `requests`, on which the clients of sinks are built, is imported when a session is made.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from trace_recorder.exporters.addresses import shown
 from trace_recorder.guard import logger, try_call
 
 MAX_ANSWER_BYTES = 64 * 1024
-"""How much of an answer is read, as it is sent and as it decompresses."""
+"""How many bytes of an answer are read, both compressed and decompressed."""
 _REFUSED = 400
 
 
@@ -49,7 +49,7 @@ def _adapter_class() -> Any:
                     lambda: logger.warning(message, shown(request.url), response.status_code, shown(target)),
                     lambda _: None,
                 )
-                response.status_code, response.reason = _REFUSED, "a redirect, which is not followed"
+                response.status_code, response.reason = _REFUSED, "a redirect, which was not followed"
             return response
 
     return Adapter

@@ -2,7 +2,7 @@
 
 A document has the facts of its run before its calls and its figures after its steps (`Trajectory.head` and `tail`), and
 each of these members begins a line. So neither calls nor steps are read, and are not checked either. A document in
-another form, such as one that another tool wrote, has to be read as a whole.
+another form, such as one that another tool wrote, must be read as a whole.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class GrowingJournal:
     def _add(self, data: bytes, *, is_final: bool) -> None:
         """Add whole lines; what has no end is added when nobody is there to write it.
 
-        What follows a torn line makes a damaged line of it, which the fold has to be told in the order of the file.
+        What follows a torn line makes a damaged line of it, which the fold must be told in the order of the file.
         """
         if data and self._is_torn:
             raise ReplacedError(str(self.path))

@@ -114,6 +114,6 @@ class RecordOrReplay:
 def _check(mode: str, tools: str) -> None:
     for name, value, allowed in (("mode", mode, MODES), ("tools", tools, get_args(Tools))):
         if value not in allowed:
-            raise ValueError(f"{name} is {value!r}, and has to be one of {', '.join(map(repr, allowed))}")
+            raise ValueError(f"{name} is {value!r}, and must be one of {', '.join(map(repr, allowed))}")
     if is_disabled(os.environ):
         raise RecorderStateError("TRACE_RECORDER_DISABLED is set, so that nothing can be recorded: unset it.")

@@ -52,7 +52,7 @@ class ArgumentReader:
 
     def _refuse(self, name: str, value: object, kind: str) -> None:
         said = describe_value(value)["repr"][:200]
-        self._refused.append(TypeError(f"{self._who}: {name} is {said}, and has to be {kind}."))
+        self._refused.append(TypeError(f"{self._who}: {name} is {said}, and must be {kind}."))
 
 
 def _without_enum(value: object) -> object:

@@ -60,7 +60,7 @@ def check_types(value: Value) -> Value:
     for name, kinds in _checked_fields(kind):
         found = getattr(value, name)
         if not isinstance(found, kinds) and not (name in _DESCRIBED and is_description(found)):
-            raise TypeError(f"{name} is {type(found).__name__}, and has to be {' or '.join(_type_names(kinds))}")
+            raise TypeError(f"{name} is {type(found).__name__}, and must be {' or '.join(_type_names(kinds))}")
         limit = MAX_SECONDS if name.endswith(("_seconds", "_time")) else float_info.max
         if isinstance(found, int | float) and not -limit <= found <= limit:
             is_nan = isinstance(found, float) and math.isnan(found)  # an integer may be too large for a float

@@ -24,7 +24,7 @@ class NotFoundError(Exception):
 def number_in(text: str, name: str) -> int:
     """Return a number that was asked for."""
     if not text.isascii() or not text.isdecimal() or len(text) > MAX_DIGITS:
-        raise BadRequestError(f"{name} has to be a number.")
+        raise BadRequestError(f"{name} must be a number.")
     return int(text)
 
 
@@ -69,9 +69,9 @@ def reward_in(posted: Mapping[str, Payload]) -> dict[str, Payload]:
     if not _is_number(value) or not _is_number(weight):
         raise BadRequestError("the value of a reward, and its weight, have to be finite numbers.")
     if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
-        raise BadRequestError("the number of a step has to be an integer.")
+        raise BadRequestError("the number of a step must be an integer.")
     if explanation is not None and not isinstance(explanation, str):
-        raise BadRequestError("an explanation has to be a text.")
+        raise BadRequestError("an explanation must be a text.")
     return {"name": name, "value": value, "weight": weight, "step_number": number, "explanation": explanation}
 
 

@@ -146,7 +146,7 @@ class RunList:
         self._version = 1 if self._known else 0
 
     def _is_outdated(self, name: str, state: State) -> bool:
-        """Whether a run has to be read: a run without an end may have lost its writer while its files stayed."""
+        """Whether a run must be read: a run without an end may have lost its writer while its files stayed."""
         known = self._known.get(name)
         return known is None or known.state != state or known.row.get("status") == "running"
 

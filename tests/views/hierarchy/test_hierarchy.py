@@ -211,5 +211,5 @@ def test_another_cut_is_refused(trajectories: Trajectories) -> None:
     """Rather than taken for one of the two."""
     cut: Cut = "step"  # type: ignore[assignment]
 
-    with pytest.raises(ValueError, match='has to be "turn" or "message"'):
+    with pytest.raises(ValueError, match='must be "turn" or "message"'):
         to_hierarchy(trajectories["tools"], cut)

@@ -1,1 +1,1 @@
-"""Other processes: an agent that does not use this package, recorded from its start to its end."""
+"""Records other processes: an agent that does not use this package, from its start to its end."""

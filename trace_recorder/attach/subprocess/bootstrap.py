@@ -1,7 +1,7 @@
-"""In a process of the agent's: a recorder that begins with the first LLM call, and ends with the process.
+"""The recorder inside a process of the agent.
 
-A process that makes no call leaves no file. Nothing that goes wrong here reaches the agent. `site/sitecustomize.py`
-calls `begin` when the first HTTP library is imported.
+It begins with the first LLM call and ends with the process. A process without a call leaves no file. No failure here
+reaches the agent. `site/sitecustomize.py` calls `begin` when the first HTTP library is imported.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from trace_recorder.values.origins import ForkedFrom
 
 
 def begin() -> None:
-    """Record this process as the environment orders it; without an order, nothing happens."""
+    """Record this process if the environment requests it."""
     with guard.protect("record this process"):
         handoff = Handoff.from_environment(os.environ)
         if handoff is not None:
@@ -41,17 +41,17 @@ def begin() -> None:
 
 
 class ProcessRecorder:
-    """The recorder of this process, made when it is asked for; its run continues another one where `origin` says so."""
+    """The recorder of this process, which is made when it is needed. With `origin`, its run continues another one."""
 
     def __init__(self, handoff: Handoff, origin: Callable[[], ForkedFrom | None] = lambda: None) -> None:
         self._handoff = handoff
         self._origin = origin
         self._made: dict[str, TrajectoryRecorder] = {}
         self._exit_code = 0
-        """The code with which a worker of multiprocessing ends, if that is known."""
+        """The exit code of a worker of multiprocessing, if that is known."""
 
     def recorder(self) -> TrajectoryRecorder:
-        """The recorder, the same one each time, whichever threads ask first."""
+        """Return the recorder. All threads get the same one."""
         if not self._made:
             made = TrajectoryRecorder(
                 self._handoff.document(),
@@ -73,9 +73,9 @@ class ProcessRecorder:
         _end_with_workers(self)
 
     def end(self) -> None:
-        """End the run as the process ends: by an exception that nobody caught, or as if nothing were wrong.
+        """End the run with the status of the process: failed by an uncaught exception, or completed.
 
-        Its exit code is known to whoever waits for it.
+        Only the parent process knows the exit code.
         """
         with guard.protect("record the end of this process"):
             error = uncaught_exception() or (SystemExit(self._exit_code) if self._exit_code else None)
@@ -83,9 +83,10 @@ class ProcessRecorder:
                 recorder.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
 
     def note_exit_code(self) -> None:
-        """Note how a worker of multiprocessing ends, while it does.
+        """Note the exit code of a worker of multiprocessing while it ends.
 
-        Since Python 3.13 what ended it is gone before `end` is called; its exit code is a variable of its bootstrap.
+        Since Python 3.13, its exception is gone before `end` is called, but the exit code is a variable of its
+        bootstrap function.
         """
         frame: FrameType | None = sys._getframe()
         while frame is not None and frame.f_code.co_name != "_bootstrap":
@@ -106,7 +107,9 @@ def _end_with_workers(recording: ProcessRecorder) -> None:
 
     def finish(recording_process: ProcessRecorder) -> None:
         sys.modules["multiprocessing.util"].Finalize(recording_process, recording_process.end, exitpriority=-100)
-        with suppress(AttributeError, RuntimeError):  # not documented, and refused where the process ends already
+        with suppress(
+            AttributeError, RuntimeError
+        ):  # this function is not documented, and refuses if the process is ending already
             threading._register_atexit(recording_process.note_exit_code)  # type: ignore[attr-defined]
 
     def listen() -> None:
@@ -114,7 +117,7 @@ def _end_with_workers(recording: ProcessRecorder) -> None:
         if util is not None and not listening:
             listening.append(util)
             util.register_after_fork(recording, finish)
-            finish(recording)  # a worker that was spawned is one already; elsewhere, it is as good as `atexit`
+            finish(recording)  # a spawned worker is in this state already; in any other process, it acts like `atexit`
 
     listen()
     if hasattr(os, "register_at_fork"):

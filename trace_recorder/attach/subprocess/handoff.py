@@ -1,7 +1,7 @@
-"""What the process that runs an agent asks of the agent's processes: one environment variable, written and read here.
+"""The order that the process which runs an agent gives to the agent's processes, in one environment variable.
 
-A process that was started without it does nothing. The same order reaches every child, however deep; which of
-them has the file that the user named is settled among them.
+A process without the variable does nothing. The order reaches every descendant. The processes settle among them which
+one gets the file that the user named.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Self
 from trace_recorder.signal_handlers import ours, suppress
 
 VARIABLE = "TRACE_RECORDER_RUN"
-"""The environment variable that holds the order, as JSON."""
+"""The environment variable with the order, as JSON."""
 _FIRST = "first"
 _LIBRARY = "library"
 _RUN = "run-"
@@ -25,13 +25,16 @@ _UNSEEN = "unseen-"
 
 
 def write_report(reports: str, kind: str, text: bytes) -> None:
-    """Write a report of a kind into a new file of the directory; nothing if nobody waits any more."""
+    """Write a report of a kind into a new file of the directory.
+
+    Does nothing if the directory is gone, because nobody waits.
+    """
     with suppress(OSError), tempfile.NamedTemporaryFile(prefix=kind, dir=reports, delete=False) as file:
         file.write(text)
 
 
 def read_reports(reports: str, kind: str) -> list[bytes]:
-    """Return the texts of all reports of a kind in their order, equal ones once."""
+    """Return the texts of all reports of a kind in order, without repetitions."""
     with suppress(OSError):
         files = sorted(Path(reports).glob(f"{kind}*"), key=lambda file: file.stat().st_mtime_ns)
         return [*dict.fromkeys(text for file in files if (text := file.read_bytes()))]
@@ -40,14 +43,16 @@ def read_reports(reports: str, kind: str) -> list[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class Handoff:
-    """To record: where to, what the task is, and where to say which file it became."""
+    """The order to record: the directory, the task, and where to report the name of the file."""
 
     directory: str
     reports: str
-    """A directory, there while the agent is waited for, in which its processes say what they do: a file named by a
-    process id holds the path of the document that is made for that process, each `run-…` that of any document, and
-    `library` is there when one of them has imported an HTTP library that can be recorded, and each `unseen-…` holds a
-    connection to a model that is not recorded."""
+    """A directory in which the processes of the agent report, while somebody waits for the agent.
+
+    A file named by a process id has the path of that process's document. Each `run-…` has the path of a document.
+    `library` exists if a process has imported an HTTP library that can be recorded. Each `unseen-…` has a connection to
+    a model that is not recorded.
+    """
     file: str | None = None
     task: str | None = None
 
@@ -57,14 +62,17 @@ class Handoff:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self | None:
-        """Read the handoff in an environment; None without one. Raises ValueError and TypeError for anything else."""
+        """Read the order in an environment, or return None if there is none.
+
+        Raises ValueError and TypeError for any other content.
+        """
         text = environment.get(VARIABLE)
         return cls(**json.loads(text)) if text else None
 
     def document(self) -> Path | None:
-        """The path for this process: the user's for the first that asks, with the process id for all others.
+        """Return the path for this process, or None if the user named no file.
 
-        None where the user named no file.
+        The first process that asks gets the user's path. All others get the path with their process id.
         """
         if self.file is None:
             return None
@@ -73,23 +81,23 @@ class Handoff:
 
     def _is_first(self) -> bool:
         first = Path(self.reports, _FIRST)
-        with suppress(OSError):  # it is there, or nobody waits any more
+        with suppress(OSError):  # another process has it, or nobody waits any more
             first.symlink_to(str(os.getpid()))
         with suppress(OSError):
             return str(first.readlink()) == str(os.getpid())
         return False
 
     def report_document(self, document: Path) -> None:
-        """Say which file this process writes."""
+        """Report which file this process writes."""
         with suppress(OSError):  # nobody waits any more
             self._of(os.getpid()).write_text(str(document), encoding="utf-8")
 
     def report_run(self, document: Path) -> None:
-        """Say that a run has begun, whoever records it."""
+        """Report that a run has begun, by any recorder."""
         write_report(self.reports, _RUN, os.fsencode(document))
 
     def reported_runs(self) -> list[Path]:
-        """The documents of all runs that have begun, in that order."""
+        """Return the documents of all runs in the order in which they began."""
         return [Path(os.fsdecode(path)) for path in read_reports(self.reports, _RUN)]
 
     def report_unseen(self, connection: object) -> None:
@@ -97,20 +105,20 @@ class Handoff:
         write_report(self.reports, _UNSEEN, str(connection).encode())
 
     def unseen(self) -> list[str]:
-        """Return the connections that were reported, in their order, equal ones once."""
+        """Return the reported connections in order, without repetitions."""
         return [connection.decode() for connection in read_reports(self.reports, _UNSEEN)]
 
     def report_library(self) -> None:
-        """Say that a process has imported an HTTP library."""
+        """Report that a process has imported an HTTP library."""
         with suppress(OSError):
             Path(self.reports, _LIBRARY).touch()
 
     def has_library(self) -> bool:
-        """Whether any process has."""
+        """Whether any process has imported an HTTP library."""
         return Path(self.reports, _LIBRARY).exists()
 
     def document_of(self, pid: int) -> Path | None:
-        """Which file a process has written; None where it has said nothing."""
+        """Return the file that a process has written, or None if it has not reported one."""
         try:
             return Path(self._of(pid).read_text(encoding="utf-8"))
         except ours(FileNotFoundError):

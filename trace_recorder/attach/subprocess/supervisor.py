@@ -1,7 +1,7 @@
-"""The process that runs an agent: starts it, passes signals on, waits, and has on file how it ended.
+"""Runs an agent in a child process: starts it, forwards signals, waits for it, and records its exit code.
 
-Standard streams, other open files, the working directory and the process group are the agent's as they were ours.
-What is recorded is recorded in the agent's own processes (`bootstrap.py`).
+The agent inherits the standard streams, other open files, the working directory and the process group. The agent's own
+processes record (`bootstrap.py`).
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from trace_recorder.values.final_status import status_from_exit_code
 SITE = Path(__file__).parent / "site"
 FORWARDED_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 KEYBOARD_SIGNALS = ("SIGINT", "SIGQUIT")
-"""Those that a terminal sends to all processes before it."""
+"""The signals that a terminal sends to all of its foreground processes."""
 _guard = Guard()
 
 
 class CommandError(Exception):
-    """A command cannot be started; `exit_code` is what a shell would exit with."""
+    """A command cannot be started. `exit_code` is the code with which a shell would exit."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
@@ -44,11 +44,11 @@ class CommandError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """How a command ended: its exit code, or -n where signal n ended it; and what was recorded of it.
+    """How a command ended, and what was recorded of it.
 
-    `imported_http_library` is whether one of its processes imported an HTTP library that can be recorded. `unseen` are
-    the connections of those processes to models that are not recorded. `has_recorder` is whether the first of them had
-    a call to record.
+    `exit_code` is -n if signal n ended it. `imported_http_library` is True if one of its processes imported an HTTP
+    library that can be recorded. `unseen` are connections of its processes to models that are not recorded.
+    `has_recorder` is True if its first process had a call to record.
     """
 
     code: int
@@ -60,9 +60,9 @@ class CommandResult:
 
 
 def run(command: Sequence[str], directory: Path, file: Path | None, task: str | None) -> CommandResult:
-    """Run a command, have its Python processes recorded, and return how it ended.
+    """Run a command, record its Python processes, and return how it ended.
 
-    Without a `task`, the command is put down as that. Raises CommandError where it cannot be started.
+    If no `task` is given, the command line is the task. Raises CommandError if the command cannot be started.
     """
     reports = tempfile.mkdtemp(prefix="trace-recorder-")
     handoff = Handoff(
@@ -75,14 +75,16 @@ def run(command: Sequence[str], directory: Path, file: Path | None, task: str | 
 
 
 def run_recorded(command: Sequence[str], handoff: Handoff, variables: Mapping[str, str]) -> CommandResult:
-    """Run a command whose environment has these variables too, which have it recorded; put its end on file.
+    """Run a command with these additional environment variables, which request recording, and record how it ended.
 
-    Raises CommandError where it cannot be started.
+    Raises CommandError if it cannot be started.
     """
     pid, code = run_process(command, {**os.environ, **variables})
     with _guard.protect("record how the agent ended"):
         document = handoff.document_of(pid)
-        if document is not None and journal_path_for(document).is_file():  # there is none where recording is turned off
+        if (
+            document is not None and journal_path_for(document).is_file()
+        ):  # there is no document if recording is turned off
             record_exit(document, code)
     return CommandResult(
         code,
@@ -99,14 +101,14 @@ def _with_files(documents: Sequence[Path]) -> list[Path]:
 
 
 def python_path() -> str:
-    """PYTHONPATH with our directory before what is there."""
+    """Return PYTHONPATH with our directory in front."""
     return os.pathsep.join(filter(None, (str(SITE), os.environ.get("PYTHONPATH"))))
 
 
 def run_process(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, int]:
-    """Run a command to its end, signals passed on to it; give its process id, and how it ended.
+    """Run a command to its end, and forward signals to it.
 
-    Raises CommandError where it cannot be started.
+    Return its process id and its exit code. Raises CommandError if it cannot be started.
     """
     with _forwarding_signals() as forwarder:
         try:
@@ -120,21 +122,21 @@ def run_process(command: Sequence[str], environment: Mapping[str, str]) -> tuple
 
 
 class _SignalForwarder:
-    """Passes signals on to a process; those that came before it was there, as soon as it is."""
+    """Forwards signals to a process. Signals that arrive before it has started are forwarded when it has."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._waiting: list[int] = []
 
     def to(self, process: subprocess.Popen[bytes]) -> None:
-        """Pass them on to this process."""
+        """Forward signals to this process."""
         self._process = process
         while self._waiting:
             process.send_signal(self._waiting.pop(0))
 
     def __call__(self, number: int, _: FrameType | None) -> None:
         if signal.Signals(number).name in KEYBOARD_SIGNALS and _is_in_foreground():
-            return  # the agent has it from there
+            return  # the terminal has sent it to the agent
         if self._process is None:
             self._waiting.append(number)
         else:
@@ -143,7 +145,7 @@ class _SignalForwarder:
 
 @contextmanager
 def _forwarding_signals() -> Iterator[_SignalForwarder]:
-    """Forward signals to the agent; those that are ignored stay so, here and in the agent."""
+    """Forward signals to the agent. Ignored signals stay ignored, here and in the agent."""
     numbers = [signal.Signals[name] for name in FORWARDED_SIGNALS if name in signal.Signals.__members__]
     handlers = {number: signal.getsignal(number) for number in numbers}
     forwarder = _SignalForwarder()
@@ -158,8 +160,8 @@ def _forwarding_signals() -> Iterator[_SignalForwarder]:
 
 
 def _is_in_foreground() -> bool:
-    """Whether our process group, which is the agent's too, is the one that a terminal's keys reach."""
-    if os.name == "nt":  # there, Ctrl-C reaches every process of a console
+    """Whether a terminal's keys reach our process group, which is the agent's too."""
+    if os.name == "nt":  # on Windows, Ctrl-C reaches every process of a console
         return True
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
@@ -174,7 +176,7 @@ def _is_in_foreground() -> bool:
 
 
 def record_exit(document: Path, code: int) -> None:
-    """Have on file how an agent ended: it has said itself what exception that was, but cannot know its exit code."""
+    """Record the exit code of an agent. The agent has recorded its exception, but cannot know its exit code."""
     own = load(document).status
     ended = status_from_exit_code(code)
     stays = own == ("completed" if ended == "completed" else "failed")

@@ -1,1 +1,1 @@
-"""From the shared form of messages to each provider's request: one file a dialect, pure functions on plain dicts."""
+"""Converts the shared form of messages to each provider's request: a file for each dialect, pure functions on dicts."""

@@ -1,8 +1,8 @@
 """Anthropic's Messages.
 
-System messages are separate from the others, wherever they were. The results of one turn's tools are one user message.
-Thinking is sent back with its signature, redacted thinking as it is, both before the text. `max_tokens` is required
-there: if it is not given, it is 8,192.
+System messages are sent separately, wherever they were. The results of one turn's tools are one user message. Thinking
+is sent back with its signature, redacted thinking unchanged, both before the text. The API requires `max_tokens`: the
+default is 8,192.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _message(run: list[Message]) -> JsonObject:
 
 
 def _is_text(message: Message, blocks: list[JsonObject]) -> bool:
-    """Whether a turn is one text and nothing else."""
+    """Whether a turn consists of one text."""
     return isinstance(message.content, str) and blocks == [{"type": "text", "text": message.content}]
 
 
@@ -82,7 +82,7 @@ def _call(call: ToolCall) -> JsonObject:
 
 
 def _identity(call_id: str) -> str:
-    """An id as Anthropic allows it: others give ids with points and colons."""
+    """Return an id in the form that Anthropic allows. Other providers' ids may have points and colons."""
     return re.sub(r"[^a-zA-Z0-9_-]", "_", call_id)
 
 

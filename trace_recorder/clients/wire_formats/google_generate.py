@@ -1,8 +1,8 @@
-"""Google's generateContent, in the JSON of its wire; the SDK takes it as it is.
+"""Google's generateContent in its wire JSON, which the SDK accepts.
 
 Parameters other than `model` and `config` are members of the config. Signatures are sent back on their own parts.
-Gemini 3 refuses a first function call without one: a call that came from elsewhere gets the word that Google gives
-for that case (https://ai.google.dev/gemini-api/docs/thought-signatures). Ids that were made up are not sent.
+Gemini 3 refuses a first function call without a signature. A call of another provider gets the placeholder that Google
+documents for this case (https://ai.google.dev/gemini-api/docs/thought-signatures). Made-up ids are not sent.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _call(call: ToolCall) -> JsonObject:
 
 
 def _response(message: Message, names: dict[str, str], made_up: set[str]) -> JsonObject:
-    """A tool's result: as it came from a recorded request, an object as it is, else text under one name."""
+    """Return a tool's result: the form of the recorded request, an object unchanged, or a text under one name."""
     if "functionResponse" in message.extra:
         return {name: value for name, value in message.extra.items() if name != "is_error"}
     images = [part for part in parts_of(message) if part.get("type") == "image"]
@@ -109,7 +109,7 @@ def _texts_of(message: Message) -> str:
 
 
 def _result(text: str, *, is_error: bool) -> JsonObject:
-    """What a function gave: a JSON object as it is, else its text under one name."""
+    """Return a function's result: a JSON object unchanged, or a text under one name."""
     if is_error:
         return {"error": text}
     parsed = json_value(text)
@@ -123,7 +123,10 @@ def _tools(tools: list[Tool]) -> list[JsonObject]:
 
 
 def _schema_name(tool: Tool) -> str:
-    """The member for a schema: Google's own form, in recorded declarations, has types in capitals, or as numbers."""
+    """Return the member for a schema.
+
+    Google's own form, as in recorded declarations, has types in capitals or as numbers.
+    """
     kind = as_dict(tool.parameters).get("type", "object")
     return "parametersJsonSchema" if isinstance(kind, list) or str(kind).islower() else "parameters"
 
@@ -131,7 +134,9 @@ def _schema_name(tool: Tool) -> str:
 def _turn_of(body: JsonObject) -> Payload:
     candidates = as_list(body.get("candidates"))
     content = as_dict(as_dict(candidates[0]).get("content")) if candidates else {}
-    parts = [part for part in as_list(content.get("parts")) if part != {"text": ""}]  # as streams end; refused as input
+    parts = [
+        part for part in as_list(content.get("parts")) if part != {"text": ""}
+    ]  # streams end with it, but the API refuses it as input
     return {"role": "model", **content, "parts": parts} if parts else None
 
 

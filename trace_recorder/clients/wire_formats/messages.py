@@ -1,11 +1,10 @@
-"""The one form of messages that all clients take: whatever the caller has, as `conversation.Message` values.
+"""Reads the messages that a caller passes into the form that all clients share:
 
-Taken are Message values and the plain dicts of the document (`role`, `content`, `tool_calls`, `call_id`, …), an
-LLMResponse as the assistant's turn, a ToolResult as a tool message, and a text as the user's. An image is one part,
-`{"type": "image", "media_type": …, "data": …}` or `{"type": "image", "url": …}`; the forms that providers have for it
-are read as well, so that a recorded conversation goes on with any of them. Any other part passes as it is.
-
-What a provider's request looks like is for `dialects/`.
+`Message` values. Accepted are Message values, the plain dicts of the document (`role`, `content`, `tool_calls`,
+`call_id`, …), an LLMResponse as the assistant's turn, a ToolResult as a tool message, and a text as the user's message.
+An image is one part, `{"type": "image", "media_type": …, "data": …}` or `{"type": "image", "url": …}`. The providers'
+own forms of images are read too, so a recorded conversation can continue with any provider. Any other part is
+unchanged. `dialects/` has the form of each provider's requests.
 """
 
 from __future__ import annotations
@@ -20,55 +19,58 @@ from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult, without_none
 
 MessageInput = Message | LLMResponse | ToolResult | Mapping[str, Payload] | str
-"""One message of a conversation, as `chat()` takes it."""
+"""One message of a conversation, in a form that `chat()` accepts."""
 MessagesInput = Iterable[MessageInput] | str
-"""A conversation, as `chat()` takes it; a text is one message of the user's."""
+"""A conversation, in a form that `chat()` accepts. A text is one user message."""
 
 SYSTEM = ("system", "developer")
 ROLES = ("system", "developer", "user", "assistant", "tool")
 _RESULT = {"result", "success", "error"}
 _MADE_UP = re.compile(r"call_\d{1,5}")
-"""The ids that `dialects/call_ids.py` makes up; a caller's own dicts may have lost the mark that says so."""
+"""The ids that `dialects/call_ids.py` makes up. A caller's dicts may have lost the mark of made-up ids."""
 
 
 def to_messages(messages: MessagesInput) -> list[Message]:
-    """Give messages in the one form that all builders take; raises MessageFormatError for what is none."""
+    """Return messages in the form that all builders accept. Raises MessageFormatError for anything else."""
     listed = [messages] if isinstance(messages, str) else list(messages)
     return [_checked(place, _message(place, given)) for place, given in enumerate(listed)]
 
 
 def text_of(message: Message) -> str:
-    """Return the text of a message that must have only text; raises MessageFormatError if it has anything else."""
+    """Return the text of a message that must have only text. Raises MessageFormatError if it has other parts."""
     if isinstance(message.content, str | None):
         return message.content or ""
     other = [part for part in message.content if as_dict(part).get("type") != "text"]
     if other:
         raise MessageFormatError(
-            f"A {message.role} message can hold text alone here, and this one has {_kind(other[0])}. "
+            f"A {message.role} message can hold only text here, but this one has {_kind(other[0])}. "
             "Put it in a user message after it."
         )
     return "".join(as_text(part.get("text")) or "" for part in map(as_dict, message.content))
 
 
 def parts_of(message: Message) -> list[dict[str, Payload]]:
-    """The parts of a message's content; a text is one part, and an empty one none."""
+    """Return the parts of a message's content. A text is one part, and an empty text has no parts."""
     if isinstance(message.content, str | None):
         return [text_part(message.content)] if message.content else []
     return [part for part in map(as_dict, message.content) if part.get("text") != ""]
 
 
 def object_of(call: ToolCall) -> dict[str, Payload]:
-    """Return the arguments of a call as the object that some dialects require; other text becomes a member of one."""
+    """Return the arguments of a call as an object, as some dialects require.
+
+    Other text becomes a member of an object.
+    """
     return call.arguments if isinstance(call.arguments, dict) else {"arguments": call.arguments}
 
 
 def names_of_calls(messages: Iterable[Message]) -> dict[str, str]:
-    """The name of each call, by its id: a result that names no tool has it from there."""
+    """Return the name of each call by its id, for results that do not name their tool."""
     return {call.call_id: call.name for message in messages for call in message.tool_calls}
 
 
 def count_made_up_ids(messages: Iterable[Message]) -> int:
-    """How many calls of a conversation have an id that was made up, so that numbering goes on after them."""
+    """Return how many calls of a conversation have a made-up id, so that numbering continues after them."""
     return sum(call.call_id_made_up for message in messages for call in message.tool_calls)
 
 
@@ -89,7 +91,7 @@ def _message(place: int, message: MessageInput) -> Message:
         return Message("user", message)
     if not isinstance(message, Mapping):
         raise MessageFormatError(
-            f"Message {place} is of type {type(message).__name__}. Give a Message, a dict with role and content, an "
+            f"Message {place} is of type {type(message).__name__}. Pass a Message, a dict with role and content, an "
             "LLMResponse, a ToolResult, or a text."
         )
     if "role" not in message and _RESULT & message.keys():
@@ -113,7 +115,7 @@ def _call(call: ToolCall | dict[str, Payload]) -> ToolCall:
 
 
 def _of_response(extra: dict[str, Payload]) -> dict[str, Payload]:
-    """Keep the part of a response's `extra` that belongs to its message; the Responses API names it differently."""
+    """Keep the part of a response's `extra` that belongs to its message. The Responses API uses another name for it."""
     thinking = [item for item in as_list(extra.get("output")) if as_dict(item).get("type") == "reasoning"]
     return extra | without_none(reasoning=thinking or None)
 
@@ -136,7 +138,7 @@ def _checked(place: int, message: Message) -> Message:
     if role not in ROLES:
         raise MessageFormatError(f"Message {place} has the role {message.role!r}; roles are {', '.join(ROLES)}.")
     if role == "tool" and not message.call_id:
-        raise MessageFormatError(f"Message {place} is a tool's and has no call_id: say which call it answers.")
+        raise MessageFormatError(f"Message {place} is a tool message without a call_id: state which call it answers.")
     if not isinstance(message.content, list):
         return message
     content = content_of([_part(place, part) for part in message.content])
@@ -155,7 +157,7 @@ def _part(place: int, part: Payload) -> dict[str, Payload]:
 
 
 def _openai_image(part: dict[str, Payload]) -> dict[str, Payload] | None:
-    """Read an image of chat completions, or of the Responses API, which gives the URL alone."""
+    """Read an image of chat completions, or of the Responses API, which has only the URL."""
     inside = part.get("image_url")
     address = as_text(as_dict(inside).get("url")) or as_text(inside)
     if part.get("type") not in ("image_url", "input_image") or address is None:
@@ -196,13 +198,13 @@ def _from_address(address: str) -> dict[str, Payload]:
 
 
 def address_of(image: dict[str, Payload]) -> str:
-    """The address of an image, as a data: URL where it is given as data."""
+    """Return the address of an image. Image data becomes a data: URL."""
     url = as_text(image.get("url"))
     return url if url is not None else f"data:{media_type_of(image)};base64,{image.get('data')}"
 
 
 def media_type_of(image: dict[str, Payload]) -> str:
-    """An image's media type, PNG where none is said."""
+    """Return an image's media type. The default is PNG."""
     return as_text(image.get("media_type")) or "image/png"
 
 
@@ -216,7 +218,7 @@ def _kind(part: Payload) -> str:
 
 
 def runs(messages: Iterable[Message]) -> Iterator[list[Message]]:
-    """Yield messages, with adjacent tool messages in one group: they answer one turn."""
+    """Yield groups of messages. Adjacent tool messages form one group, because they answer one turn."""
     results: list[Message] = []
     for message in messages:
         if message.role == "tool":

@@ -1,6 +1,7 @@
 """Ollama's /api/chat: flat messages, images next to the text, arguments as objects, results by the tool's name.
 
-Calls have no ids in the SDK's form; thinking goes back as text. An image has to be data: the server fetches nothing.
+Calls have no ids in the SDK's form. Thinking is sent back as text. An image must be data, because the server fetches
+nothing.
 """
 
 from __future__ import annotations
@@ -44,13 +45,15 @@ def _message(message: Message, names: dict[str, str]) -> JsonObject:
 def _text(message: Message) -> str:
     said = [part for part in parts_of(message) if part.get("type") != "image"]
     if other := next((part for part in said if part.get("type") != "text"), None):
-        raise MessageFormatError(f"Ollama takes texts and images, and a message has {other.get('type') or other}.")
+        raise MessageFormatError(
+            f"Ollama accepts only texts and images, but a message has {other.get('type') or other}."
+        )
     return "\n".join(as_text(part.get("text")) or "" for part in said)
 
 
 def _data(image: JsonObject) -> Payload:
     if "data" not in image:
-        raise MessageFormatError("Ollama fetches no images: give the image's data (base64) in place of its url.")
+        raise MessageFormatError("Ollama fetches no images: pass the image's data (base64) instead of its url.")
     return image["data"]
 
 

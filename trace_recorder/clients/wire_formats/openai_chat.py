@@ -1,7 +1,7 @@
-"""OpenAI's chat completions, as Azure, Doubao, OpenRouter and many others take them.
+"""OpenAI's chat completions, which Azure, Doubao, OpenRouter and many others accept too.
 
-The dialect itself takes no reasoning back. A provider that does has its own member for it in the assistant's message:
-`reasoning_fields` lists such names, of which the first that is present is sent.
+The dialect itself accepts no earlier reasoning. A provider that does has its own member for it in the assistant's
+message. `reasoning_fields` lists such names, and the first one that is present is sent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from trace_recorder.values.messages import Message, Payload, Tool, ToolCall, wit
 from trace_recorder.values.structs import replace
 
 _SENT = ("role", "content", "refusal", "tool_calls", "function_call")
-"""What a request's message takes of an answer's."""
+"""The members of an answer's message that a request's message may have."""
 
 
 def build_request(
@@ -42,7 +42,7 @@ def assistant(message: Message, reasoning_fields: tuple[str, ...] = ()) -> Paylo
 
 
 def wire_format(reasoning_fields: tuple[str, ...] = ()) -> WireFormat:
-    """Make the wire format of a provider that takes reasoning back in these members."""
+    """Make the wire format of a provider that accepts earlier reasoning in these members."""
     return dataclasses.replace(
         WIRE_FORMAT,
         build_request=partial(build_request, reasoning_fields=reasoning_fields),
@@ -52,7 +52,7 @@ def wire_format(reasoning_fields: tuple[str, ...] = ()) -> WireFormat:
 
 
 def _thought(message: Message, reasoning_fields: tuple[str, ...]) -> JsonObject:
-    """The reasoning that goes back: what the provider gave under the first of the names that is there."""
+    """Return the reasoning to send back: the first of these members that the provider sent."""
     for name in reasoning_fields:
         if value := message.extra.get(name):
             return {name: value}
@@ -102,7 +102,7 @@ def _body_of(turn: Payload) -> JsonObject:
 
 
 def _deltas(event: JsonObject, calls: int) -> Iterator[Delta]:  # noqa: ARG001 - the calls have their own index here
-    """What a chunk adds to the first choice."""
+    """Yield the deltas of the first choice in a chunk."""
     for choice in map(as_dict, as_list(event.get("choices"))):
         delta = as_dict(choice.get("delta"))
         if choice.get("index") not in (0, None):

@@ -1,8 +1,8 @@
 """OpenAI's Responses API: items in, items out.
 
-An assistant's turn goes back as the items that came, encrypted reasoning among them. A reasoning item with content
-that is neither encrypted nor kept by the server (`store=False`) cannot be found there again and is left out. One system
-message at the beginning is `instructions`.
+An assistant's turn is sent back as the received items, including encrypted reasoning. A reasoning item with content
+that is neither encrypted nor stored by the server (`store=False`) is left out, because the server would not find it.
+One system message at the beginning becomes `instructions`.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _call(call: ToolCall) -> JsonObject:
 
 
 def _tool(tool: Tool) -> JsonObject:
-    """Return a declaration; it is only strict if that is stated, as in the other dialects."""
+    """Return a declaration. It is strict only if that is stated, as in the other dialects."""
     if not is_function(tool):
         return as_dict(tool.raw)
     return {"type": "function", **named(tool, "parameters"), "strict": False, **besides(tool)}

@@ -1,8 +1,8 @@
 """A provider's own form of an assistant turn, kept in `extra["turn"]` of a response and of the message made from it.
 
 A conversation can continue only if signed reasoning is sent back unchanged and in its place. If the values of a message
-rebuild the assistant's turn exactly, nothing is kept. Otherwise the turn is kept as the provider gave it, with its
-dialect and provider, and is sent back to these alone. A message that was changed since is rebuilt from its values. A
+rebuild the assistant's turn exactly, nothing is kept. Otherwise the turn is kept as the provider sent it, with its
+dialect and provider, and is sent back only to these. A message that was changed later is rebuilt from its values. A
 message from another provider loses its reasoning; the client annotates the run with the number of such messages.
 """
 
@@ -35,7 +35,7 @@ def with_turn(response: LLMResponse, wire_format: WireFormat, provider: str, bod
 
 
 def prepare_messages(messages: list[Message], wire_format: WireFormat, provider: str) -> tuple[list[Message], int]:
-    """Return messages as this provider can take them, and how many of them lose their reasoning."""
+    """Return messages in a form that this provider accepts, and how many of them lose their reasoning."""
     left_out = 0
     taken: list[Message] = []
     for message in messages:
@@ -49,7 +49,7 @@ def prepare_messages(messages: list[Message], wire_format: WireFormat, provider:
 
 
 def turn_of_message(message: Message) -> Payload:
-    """Return the provider's turn of a message that `prepare_messages` returned; None if it has none."""
+    """Return the provider's turn of a message that `prepare_messages` returned, or None if it has none."""
     return as_dict(message.extra.get(TURN)).get("said")
 
 
@@ -62,7 +62,10 @@ def _without_nulls(value: Payload) -> Payload:
 
 
 def _without_lists(value: Payload) -> Payload:
-    """Return a value without members that are empty lists, for comparison: they mean the same as absence."""
+    """Return a value without members that are empty lists, for comparison.
+
+    An empty list means the same as no member.
+    """
     kept = {name: each for name, each in value.items() if each != []} if isinstance(value, dict) else value
     return map_inside(_without_lists, kept)
 
@@ -80,7 +83,7 @@ def _kept(message: Message, wire_format: WireFormat, provider: str) -> Message:
 
 
 def _is_unchanged(turn: Payload, message: Message, wire_format: WireFormat) -> bool:
-    """Whether a message has the content and the tool calls of its turn: the caller may have changed it."""
+    """Whether a message still has the content and the tool calls of its turn. The caller may have changed it."""
     dialect = dialect_of(wire_format.api)
     if dialect is None:
         return False
@@ -94,7 +97,7 @@ def _sent_values(call: ToolCall) -> tuple[str | None, str, Payload]:
 
 
 def _has_reasoning(message: Message) -> bool:
-    """Whether a message has reasoning that some provider may want back: its text, its blocks, or its signatures."""
+    """Whether a message has reasoning that a provider may need back: its text, its blocks, or its signatures."""
     signed = any(_SIGNATURE in call.extra for call in message.tool_calls)
     return bool(message.reasoning) or signed or any(message.extra.get(name) for name in _REASONING)
 

@@ -1,4 +1,4 @@
-"""What a stream gives, event by event: pieces of text, of reasoning, of tool calls, and at the end the response."""
+"""The events of a stream: pieces of text, of reasoning, of tool calls, and at the end the response."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from trace_recorder.values.messages import LLMResponse
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """A piece of what the model says."""
+    """A piece of the answer's text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ReasoningDelta:
-    """A piece of what the model thinks."""
+    """A piece of the reasoning."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCallDelta:
-    """A piece of a tool call: the first has its `name` (and `call_id`, where the provider gives one).
+    """A piece of a tool call. The first piece has its `name`, and its `call_id` if the provider sends one.
 
     `index` counts the calls of the answer from 0; `arguments` is a piece of their JSON text.
     """
@@ -36,7 +36,7 @@ class ToolCallDelta:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The last event: the whole response. `complete` is whether the protocol's own end was seen."""
+    """The last event: the whole response. `complete` is True if the protocol's end was received."""
 
     response: LLMResponse
     complete: bool

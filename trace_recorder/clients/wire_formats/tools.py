@@ -1,7 +1,7 @@
-"""Tools as all clients take them: Python functions, or JSON Schemas in OpenAI's form or a plain one.
+"""The tools that all clients accept:
 
-A function's parameters are read by pydantic from its signature; its docstring is the description. What is none of
-these, a tool that the provider runs itself, passes to the provider as it is.
+Python functions, or JSON Schemas in OpenAI's form or a plain form. pydantic reads a function's parameters from its
+signature. The docstring is the description. A tool that the provider runs itself is passed to the provider unchanged.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from trace_recorder.errors import MessageFormatError
 from trace_recorder.values.messages import Payload, Tool, without_none
 
 ToolInput = Callable[..., object] | Mapping[str, Payload] | Tool
-"""One tool, as `chat()` takes it: a function, a JSON Schema, or the provider's own declaration."""
+"""One tool in a form that `chat()` accepts: a function, a JSON Schema, or the provider's own declaration."""
 
 _TAKEN = ("type", "function", "name", "description", "parameters", "input_schema")
 
 
 def to_tools(tools: Iterable[ToolInput] | None) -> list[Tool]:
-    """Give tools in the one form that all builders take; raises MessageFormatError for what is none."""
+    """Return tools in the form that all builders accept. Raises MessageFormatError for anything else."""
     return [_tool(place, tool) for place, tool in enumerate(tools or ())]
 
 
 def is_function(tool: Tool) -> bool:
-    """Whether the caller runs it; of a tool that the provider runs, `raw` is all there is to send."""
+    """Whether the caller runs the tool. If the provider runs it, only `raw` is sent."""
     return tool.parameters is not None or tool.raw is None
 
 
@@ -38,7 +38,7 @@ def besides(tool: Tool) -> dict[str, Payload]:
 
 
 def named(tool: Tool, parameters: str) -> dict[str, Payload]:
-    """The declaration that most dialects share, with its schema under their own name."""
+    """Return the declaration that most dialects share, with the schema under the dialect's name."""
     return {"name": tool.name, **without_none(description=tool.description), parameters: tool.parameters or _NOTHING}
 
 
@@ -54,7 +54,7 @@ def _tool(place: int, tool: ToolInput) -> Tool:
     if callable(tool):
         return _of_function(tool)
     raise MessageFormatError(
-        f"Tool {place} is of type {type(tool).__name__}. Give a function, or a dict with a schema."
+        f"Tool {place} is of type {type(tool).__name__}. Pass a function, or a dict with a schema."
     )
 
 
@@ -77,12 +77,14 @@ def _of_function(function: Callable[..., object]) -> Tool:
     except PydanticUserError as error:
         raise MessageFormatError(f"No JSON Schema can be made of the function {name}: {error}") from error
     if schema.get("type") != "object":
-        raise MessageFormatError(f"The function {name} has positional-only parameters; a model gives all by name.")
+        raise MessageFormatError(
+            f"The function {name} has positional-only parameters, but a model passes all arguments by name."
+        )
     return Tool(name, inspect.getdoc(function), _untitled(schema))
 
 
 def _untitled(schema: Payload) -> Payload:
-    """Drop the titles that pydantic makes up of the names; a property that is called title stays."""
+    """Drop the titles that pydantic makes from the names. A property that is called title stays."""
     if not isinstance(schema, dict):
         return map_inside(_untitled, schema)
     return {

@@ -1,7 +1,7 @@
 """A wire format as the clients use it: pure functions from shared messages to a request, and from a stream to deltas.
 
-The way back, from a response to an LLMResponse, is the task of the readers (`dialects/`): a wire format has only what
-they do not need. Each module of a dialect in this folder makes one `WireFormat`.
+The readers in `dialects/` convert a response to an LLMResponse. A wire format has only the functions that readers do
+not need. Each module of a dialect in this folder makes one `WireFormat`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from trace_recorder.values.token_counts import Counting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportFormat:
-    """A format of another tool. Every member has to be given."""
+    """A format of another tool. Every member must be given."""
 
     name: str
     """Its name on file. It is the `api` of calls that the importer puts together."""

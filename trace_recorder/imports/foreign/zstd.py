@@ -37,7 +37,7 @@ def is_zstd(path: Path) -> bool:
 
 
 def opened(path: Path) -> BinaryIO:
-    """Open a file to be read, decompressed if it has to be. Raises OSError, TrajectoryFormatError.
+    """Open a file to be read, decompressed if it must be. Raises OSError, TrajectoryFormatError.
 
     What is no file is refused: a pipe would be waited for, and a device may never end.
     """

@@ -32,7 +32,7 @@ _TRIES = 4
 
 @dataclass(frozen=True, slots=True)
 class _Command:
-    """A word that has to be there, and a flag with its secret.
+    """A word that must be there, and a flag with its secret.
 
     `begin` is the command, at most `reach` characters before the flag; it is None if the flag's pattern has all of it.
     """

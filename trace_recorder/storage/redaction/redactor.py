@@ -197,7 +197,7 @@ class Redaction:
         return ("".join([*parts, text[done:]]), count) if parts else (text, 0)
 
     def _mask_by_member(self, name: str, value: str) -> str | None:
-        """Mask a string of JSON by the name of its member; return None if the string has to be searched."""
+        """Mask a string of JSON by the name of its member; return None if the string must be searched."""
         if _PLACEHOLDER.fullmatch(value) or (name in _KINDS and _IDENTIFIER.fullmatch(value)):
             return value
         if name in _SEALED and len(value) >= _SEAL:

@@ -65,7 +65,7 @@ class Sightings:
             some += [at + place for place in more]
 
     def part(self, start: int, end: int) -> Sightings:
-        """Return what was seen in a part of the text, with positions in that part. `places` has to be called before."""
+        """Return what was seen in a part of the text, with positions in that part. `places` must be called before."""
         part = Sightings("")
         for some, of_all in zip(part.all, self.all, strict=True):
             some += [at - start for at in of_all[bisect_left(of_all, start) : bisect_left(of_all, end)]]

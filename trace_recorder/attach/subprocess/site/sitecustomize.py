@@ -1,11 +1,10 @@
-"""Imported by every Python process of the agent's, at its start: it has the process recorded, replayed, or forked.
+"""Starts recording, replay or fork in every Python process of the agent, which imports this file at its start.
 
-A process is recorded if it uses HTTP. It is replayed or forked from its start, since its tools may run before it does.
-
-This directory is first on PYTHONPATH. The user's own `sitecustomize`, which it hides, is run after it, and the
-process's path is left as it would be without it. A process that imports no HTTP library pays for this file and no
-more: what is slow to import is imported where it is needed. It may run in an environment that does not have the
-package, which is then imported from where this file is, and in a Python that is too old for that.
+A process is recorded if it uses HTTP. It is replayed or forked from its start, because its tools may run before its
+first HTTP request. This directory is first on PYTHONPATH. The user's own `sitecustomize`, which it hides, runs after
+it, and the process's path is left as it would be without it. A process that imports no HTTP library pays only for this
+file, because slow imports are made where they are needed. The process may have an environment without the package,
+which is then imported from the place of this file, or a Python that is too old for the package.
 """
 
 # ruff: noqa: PLC0415 - see above
@@ -26,15 +25,15 @@ BOOTSTRAPS = {
     REPLAY: "trace_recorder.rerun.subprocess.bootstrap",
     FORK: "trace_recorder.rerun.subprocess.fork_bootstrap",
 }
-"""What begins in this process, by the variable of the environment that orders it."""
+"""The module that begins in this process, by the environment variable that requests it."""
 started = set()  # type: ignore[var-annotated] # noqa: RUF100 - it runs in any Python
 
 
 class ImportHook:
-    """Comes before the other finders of modules until an HTTP library is imported."""
+    """A finder of modules that precedes the others until an HTTP library is imported."""
 
     def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201, ARG002, RUF100 - it runs in any Python
-        """Begin to record, then find what the others find."""
+        """Begin to record, then let the other finders find the module."""
         if name not in LIBRARIES:
             return None
         if self in sys.meta_path:
@@ -46,13 +45,16 @@ class ImportHook:
 
 
 def begin(*orders: str) -> None:
-    """Begin what this process is ordered and has not begun; say so where it cannot be done."""
+    """Start the recording, replay or fork that the parent process asked for, unless it has started.
+
+    Report why if that fails.
+    """
     import importlib.util
 
     wanted = [order for order in orders if order in os.environ and order not in started]
     started.update(wanted)
     if wanted and sys.version_info < OLDEST:
-        refuse("it has to be 3.11 or newer")
+        refuse("it must be 3.11 or newer")
         return
     for order in wanted:
         try:
@@ -66,7 +68,10 @@ def begin(*orders: str) -> None:
 
 
 def refuse(why: str) -> None:
-    """Say that this process goes unrecorded; end it where it was to be replayed or forked, before it calls a model."""
+    """Report that this process is not recorded.
+
+    If it should have been replayed or forked, end it before it calls a model.
+    """
     version = ".".join(map(str, sys.version_info[:2]))
     done = "replay" if REPLAY in os.environ else "fork" if FORK in os.environ else "record"
     sys.stderr.write("trace-recorder: Python " + version + " cannot " + done + " this process: " + why + "\n")
@@ -75,7 +80,7 @@ def refuse(why: str) -> None:
 
 
 def import_from_here() -> None:
-    """Import the package from where it is installed, and nothing else from there."""
+    """Import the package, and nothing else, from the place where it is installed."""
     import importlib.util
 
     origin = os.path.join(PACKAGE, "__init__.py")  # noqa: PTH118 - as above
@@ -87,7 +92,7 @@ def import_from_here() -> None:
 
 
 def run_users_sitecustomize() -> None:
-    """Leave the path as the user made it, and run the `sitecustomize` that is there."""
+    """Restore the user's path, and run the user's `sitecustomize`."""
     sys.path[:] = [path for path in sys.path if os.path.realpath(path) != HERE]
     spec = PathFinder.find_spec("sitecustomize", sys.path)
     if spec is not None and spec.loader is not None:
