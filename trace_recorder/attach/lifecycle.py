@@ -143,8 +143,8 @@ class Lifecycle:
         """
         if self.has_open_run():
             raise RecorderStateError(
-                f"fork() was given a recorder that has begun {self._path}. Pass a recorder that has not been started: its "
-                "first record names the run that it continues."
+                f"fork() was given a recorder that has begun {self._path}. Pass a recorder that has not been started: "
+                "its first record names the run that it continues."
             )
         self._forked_from = origin
 
