@@ -1,8 +1,8 @@
 """The Anthropic Messages dialect (https://docs.anthropic.com/en/api/messages), as at Vertex and Bedrock too.
 
-A message is a list of blocks. Text becomes content, `tool_use` tool calls, `thinking` reasoning, and `tool_result` a
-tool message of its own. Blocks that the values cannot hold without loss (signed thinking, cited text, what tools on
-the server did) are kept in `extra["content"]` as they came. `input_tokens` does not include cached tokens.
+A message is a list of blocks. Text becomes content, `tool_use` a tool call, `thinking` reasoning, and `tool_result` a
+separate tool message. Blocks that the values cannot hold without loss (signed thinking, cited text, work of the
+server's tools) are kept unchanged in `extra["content"]`. `input_tokens` does not include cached tokens.
 
 In a stream `message_start` gives the frame, blocks grow by deltas, and `message_delta` ends it with the usage.
 """
@@ -62,7 +62,7 @@ def read_request(body: Payload) -> RequestReading:
 
 
 def read_message(element: Payload) -> list[Message]:
-    """Read one element of `messages`: a tool message for each tool result, then a message of the rest."""
+    """Read one element of `messages`: a tool message for each tool result, then a message with the other blocks."""
     if element is None:
         return []
     left = Members(element if isinstance(element, dict) else {"content": element})
@@ -138,7 +138,7 @@ def _with_blocks(extra: dict[str, Payload], blocks: list[Payload]) -> dict[str, 
 
 
 def _blocks(blocks: list[Payload], text: str | None = None) -> Blocks:
-    """Collect blocks. Those other than text, thinking and calls are numbered by their place in `extra`."""
+    """Collect blocks. Blocks other than text, thinking and calls are numbered by their place in `extra`."""
     gathered, kept = Blocks(), 0
     gathered.add_text(text)
     for block in blocks:
@@ -194,14 +194,17 @@ def _usage(usage: dict[str, Payload]) -> Usage:
 
 
 class _Block:
-    """One content block as its deltas come."""
+    """One content block that grows by deltas."""
 
     def __init__(self, start: Payload) -> None:
         self._members = dict(as_dict(start))
         self._pieces: dict[str, list[str]] = {}
 
     def grow(self, delta: dict[str, Payload]) -> None:
-        """Add a delta: texts are concatenated, citations collected, and of anything else the last value is kept."""
+        """Add a delta: texts are concatenated and citations are collected.
+
+        For any other member, the last value is kept.
+        """
         for name, value in delta.items():
             if name in _PIECEWISE and isinstance(value, str):
                 self._pieces.setdefault(name, []).append(value)
@@ -212,7 +215,7 @@ class _Block:
                 self._members[name] = value
 
     def assembled(self) -> dict[str, Payload]:
-        """Return the block as it is without streaming. Arguments that were cut off stay text."""
+        """Return the block in its form without streaming. Arguments that were cut off stay text."""
         for name, pieces in self._pieces.items():
             joined = "".join(pieces)
             if name != "partial_json":
@@ -223,7 +226,7 @@ class _Block:
 
 
 class _Joined:
-    """The message as its events come."""
+    """A message that grows by events."""
 
     def __init__(self) -> None:
         self._message: dict[str, Payload] = {}

@@ -1,6 +1,6 @@
-"""Responses that a provider makes in the background: how they say that they are not final.
+"""Responses that a provider makes in the background, and how they state that they are not final.
 
-By which requests they are polled is in the records of the dialects (`Background`).
+The records of the dialects (`Background`) have the requests that poll them.
 
 Sources: OpenAI's guide "Background mode" (Responses), Google's reference of Interactions; the requests are those of
 their SDKs.
@@ -14,11 +14,11 @@ from trace_recorder.dialects.dialect import DIALECTS, dialect_of
 from trace_recorder.values.messages import LLMResponse, Payload
 
 NOT_FINAL = ("in_progress", "queued")
-"""The values of `status` while the model is at work."""
+"""The values of `status` while the model works."""
 
 
 def background_id(body: Payload) -> str | None:
-    """Return the id by which a response that is not final is polled; None if it is final, or is none."""
+    """Return the id by which a response is polled, or None if it is final or not a response."""
     if not isinstance(body, dict) or body.get("status") not in NOT_FINAL:
         return None
     identity = body.get("id")
@@ -26,7 +26,7 @@ def background_id(body: Payload) -> str | None:
 
 
 def is_final(body: Payload) -> bool:
-    """Whether the body of an answer to a poll says that the response is final."""
+    """Whether the answer to a poll states that the response is final."""
     return isinstance(body, dict) and isinstance(body.get("status"), str) and body["status"] not in NOT_FINAL
 
 
@@ -41,9 +41,9 @@ DIALECTS.on_change.append(answers_in_background.cache_clear)
 
 
 def tells_all(api: str, url: str) -> bool:
-    """Whether a stream that is polled has the whole response.
+    """Whether a polled stream has the whole response.
 
-    The last event of OpenAI's streams has it all. A stream of Google's that was resumed lacks what came before.
+    The last event of OpenAI's streams has the whole response. A resumed stream of Google lacks the earlier events.
     """
     dialect = dialect_of(api)
     polled = dialect.background if dialect else None
@@ -51,5 +51,5 @@ def tells_all(api: str, url: str) -> bool:
 
 
 def goes_on(response: LLMResponse) -> bool:
-    """Whether a response, as it was read, was not final: a later answer to a poll may be."""
+    """Whether a response was not final, so that a later answer to a poll may be."""
     return response.finish_reason is None and response.extra.get("status") in NOT_FINAL

@@ -56,7 +56,7 @@ def read_request(body: Payload) -> RequestReading:
 
 
 def read_message(element: Payload) -> list[Message]:
-    """Read one element of `messages`: a tool message for each tool result, then a message of the rest."""
+    """Read one element of `messages`: a tool message for each tool result, then a message with the other blocks."""
     if element is None:
         return []
     left = Members(element)
@@ -104,7 +104,7 @@ def join_stream(text: str) -> JoinedStream:
 
 
 def join_events(typed_events: Sequence[tuple[str, Payload]]) -> JoinedStream:
-    """Join events, each a type and its data."""
+    """Join events. Each is a type and its data."""
     joined = _Joined()
     for name, event in typed_events:
         joined.add(name, as_dict(event))
@@ -112,7 +112,7 @@ def join_events(typed_events: Sequence[tuple[str, Payload]]) -> JoinedStream:
 
 
 def _part(block: Payload) -> Payload:
-    """Return a block as a part of a content: text in the common form, any other block as it is."""
+    """Return a block as a part of a content: text in the common form, any other block unchanged."""
     members = as_dict(block)
     text = members.get("text")
     if isinstance(text, str):
@@ -193,7 +193,7 @@ def _usage(usage: dict[str, Payload]) -> Usage:
 
 
 class _Joined:
-    """The answer as its events come."""
+    """An answer that grows by events."""
 
     def __init__(self) -> None:
         self._body: dict[str, Payload] = {}
@@ -222,7 +222,7 @@ class _Joined:
         self._blocks.setdefault(index, {}).update(as_dict(event.get("start")))
 
     def _grow(self, index: int, delta: dict[str, Payload]) -> None:
-        """Add a delta: texts are joined, and of anything else the last value is kept."""
+        """Add a delta: texts are joined. For any other member, the last value is kept."""
         block = self._blocks.setdefault(index, {})
         for name, value in delta.items():
             if isinstance(value, str):
@@ -241,7 +241,7 @@ class _Joined:
         self._pieces.setdefault((index, place), []).append(piece)
 
     def _assembled(self) -> list[Payload]:
-        """Return the blocks as they are without streaming. Arguments that were cut off stay text."""
+        """Return the blocks in their form without streaming. Arguments that were cut off stay text."""
         for (index, place), pieces in self._pieces.items():
             block, joined = self._blocks[index], "".join(pieces)
             name, _, inner = place.partition(".")

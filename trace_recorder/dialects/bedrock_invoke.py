@@ -1,8 +1,8 @@
 """The bodies of Bedrock's InvokeModel for models other than Anthropic's: each maker has its own form.
 
-Bodies of Amazon Nova are those of Converse, chat bodies of Mistral, AI21 and OpenAI's open models those of OpenAI's
-chat, and bodies with `anthropic_version` those of Anthropic, for a model whose name is an ARN. What is left are prompts
-and their completions (Llama, Mistral, Titan, Cohere): `_PROMPTS` and `_TEXTS` have their members. Source: the pages
+Bodies of Amazon Nova have the form of Converse. Chat bodies of Mistral, AI21 and OpenAI's open models have that of
+OpenAI's chat. Bodies with `anthropic_version` have Anthropic's form, for models whose name is an ARN. The others are
+prompts and completions (Llama, Mistral, Titan, Cohere): `_PROMPTS` and `_TEXTS` list their members. Source: the pages
 "Inference request parameters and response fields" of the Bedrock User Guide, linked from
 https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters.html
 
@@ -36,7 +36,7 @@ _TEXTS = ("generation", "outputText", "completion", "text")
 """The members that hold a completion, in the body or in an element of a list."""
 _REASONS = ("stop_reason", "completionReason", "finish_reason")
 _METRICS = "amazon-bedrock-invocationMetrics"
-"""What Bedrock adds to the last event of a stream."""
+"""The member that Bedrock adds to the last event of a stream."""
 _INPUT_TOKENS = ("prompt_token_count", "inputTextTokenCount")
 _OUTPUT_TOKENS = ("generation_token_count", "totalOutputTextTokenCount", "tokenCount")
 
@@ -112,7 +112,7 @@ def _typed(body: dict[str, Payload]) -> tuple[str, Payload]:
 
 
 def _joined(bodies: list[dict[str, Payload]]) -> JoinedStream:
-    """Join the pieces of a completion. Of other members the last value counts."""
+    """Join the pieces of a completion. For other members, the last value counts."""
     joined: dict[str, Payload] = {}
     pieces: list[str | None] = []
     error: Payload = None

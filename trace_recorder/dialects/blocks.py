@@ -1,8 +1,8 @@
-"""The blocks of an answer, in order, and the one rule by which their texts are joined, for all dialects.
+"""The blocks of an answer, in order, and the rule by which all dialects join their texts.
 
-Adjacent texts are one text and are joined without a separator, as deltas are, and as a sentence is that citations cut
-into several texts. Texts with a block of another kind between them are joined with a blank line. Reasoning is joined
-by the same rule. The order of blocks is kept if it is not the usual one: reasoning, text, tool calls.
+Adjacent texts are joined without a separator, because deltas and citations cut a sentence into several texts. Texts
+with a block of another kind between them are joined with a blank line. Reasoning is joined by the same rule. The order
+of blocks is kept if it is not the usual one: reasoning, text, tool calls.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ _USUAL: tuple[BlockType, ...] = ("reasoning", "text", "tool_call")
 
 
 def is_reference(part: Payload) -> bool:
-    """Whether a part is not a block but a reference inside a text, as Mistral marks what a sentence refers to."""
+    """Whether a part is a reference inside a text and not a block:
+
+    Mistral marks the sources of a sentence in this way.
+    """
     return (as_text(as_dict(part).get("type")) or "").endswith("reference")
 
 
@@ -62,11 +65,11 @@ class Blocks:
         return [text for one, pieces, _ in self._gathered if one == kind and (text := "".join(pieces))]
 
     def all_text(self) -> str | None:
-        """Return the joined texts; None if there is none."""
+        """Return the joined texts, or None if there are none."""
         return BLOCK_SEPARATOR.join(self._texts("text")) if self._has_text else None
 
     def all_reasoning(self) -> str | None:
-        """Return the joined reasoning; None if none is shown."""
+        """Return the joined reasoning, or None if none is shown."""
         return BLOCK_SEPARATOR.join(self._texts("reasoning")) or None
 
     def content(self, parts: list[Payload]) -> str | list[Payload] | None:
@@ -76,7 +79,7 @@ class Blocks:
         return content_of(parts)
 
     def interleaved(self, calls: Iterable[ToolCall]) -> tuple[Block, ...]:
-        """Return the blocks, tool calls with their ids, if their order is not the usual one."""
+        """Return the blocks, with the ids of tool calls, if their order is unusual."""
         kinds = [kind for kind, _, _ in self._gathered]
         if "other" not in kinds and all(_USUAL.index(one) <= _USUAL.index(other) for one, other in pairwise(kinds)):
             return ()
@@ -93,7 +96,10 @@ class Blocks:
 
 
 def read_blocks(listed: Payload, content: str | None, reasoning: str | None) -> tuple[Block, ...]:
-    """Read the blocks of a document; their texts are in its content and reasoning. Return none if one is malformed."""
+    """Read the blocks of a document.
+
+    Its content and reasoning have their texts. Returns no blocks if one is malformed.
+    """
     said = {"text": content or "", "reasoning": reasoning or ""}
     read: list[Block] = []
     for one in map(as_dict, as_list(listed)):

@@ -1,10 +1,9 @@
-"""Ids for tool calls that have none: Gemini and Ollama may give none, and other servers a null.
+"""Ids for tool calls without an id:
 
-There is one way to make them up: call_0, call_1 … counted over the calls without an id, in the order of the
-conversation, so that the same call has the same id in every longer request that repeats it. An id that the provider
-gave is never changed. A result without an id is matched with the open call that it answers, by name and order.
-
-How a call or a result looks on the wire is left to the dialects.
+Gemini and Ollama may send none, other servers send null. Made-up ids are call_0, call_1 …, counted over the calls
+without an id in the order of the conversation. So a call has the same id in every longer request that repeats it. An id
+of the provider is never changed. A result without an id is matched with an open call by name and order. The dialects
+know the wire form of calls and results.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ class CallNumbering:
         return any(self._open_turns)
 
     def number(self, message: Message) -> Message:
-        """Return the next message with all ids. A message without calls ends the turn."""
+        """Return the next message, with all ids. A message without calls ends the turn."""
         if not message.tool_calls and message.role != "tool":
             self._is_asking = False
             return message
@@ -81,7 +80,10 @@ class CallNumbering:
         return replace(message, tool_calls=calls, call_id=call_id)
 
     def _close(self, call_id: str | None, name: str | None) -> str | None:
-        """Close the call that a result answers and return its id; the result's own id if there is no such call."""
+        """Close the call that a result answers, and return its id.
+
+        If there is no such call, return the result's own id.
+        """
         for turn in reversed(self._open_turns):
             for position, call in enumerate(turn):
                 if call.call_id == call_id if call_id else (not name or call.name == name):

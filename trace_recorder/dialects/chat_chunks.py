@@ -41,14 +41,14 @@ def join_chunks(text: str, adapt: Callable[[dict[str, Payload]], Payload] = as_d
 
 
 def error_of(name: str | None, chunk: dict[str, Payload], data: str) -> Payload:
-    """Return the error that an event carries; None if it carries none."""
+    """Return the error in an event, or None."""
     if name == "error" or chunk.get("object") == "error":
         return chunk.get("error") or chunk or data
     return chunk.get("error")
 
 
 class _Joined:
-    """A body, as far as its chunks have come."""
+    """A body that grows by chunks."""
 
     __slots__ = ("_choices", "_members", "adapted", "done", "error", "events")
 
@@ -69,7 +69,7 @@ class _Joined:
             if index not in self._choices:
                 self._choices[index] = _Choice()
             self._choices[index].add(choice)
-        if chunk.items() <= self._members.items():  # most chunks only repeat these
+        if chunk.items() <= self._members.items():  # most chunks only repeat these members
             return
         for key, value in chunk.items():
             seen = self._members.get(key)
@@ -89,7 +89,7 @@ class _Joined:
 
 
 class _Choice:
-    """One answer, as far as its deltas have come."""
+    """One answer that grows by deltas."""
 
     __slots__ = ("_calls", "_members", "_message")
 
@@ -115,11 +115,11 @@ class _Choice:
 
 
 class _Calls:
-    """Tool calls, as far as their deltas have come.
+    """Tool calls that grow by deltas.
 
-    A delta belongs to the call with its id, else to the latest call with its index, else, if it has no index or only
-    arguments, to the latest call of all. It begins a new call if there is none, and if it names a function although
-    that call cannot be meant: it has another id, or its arguments are complete.
+    A delta belongs to the call with its id, else to the latest call with its index. A delta without an index, or with
+    only arguments, belongs to the latest call. A delta begins a new call if there is no such call, or if it names a
+    function and that call has another id or complete arguments.
     """
 
     __slots__ = ("_by_id", "_by_index", "calls")

@@ -1,8 +1,8 @@
-"""Merging the deltas of an OpenAI chat stream by one rule, including members that nobody has seen before.
+"""Merges the deltas of an OpenAI chat stream by one rule, including unknown members.
 
 Strings are concatenated if the dialect streams them in pieces. Lists grow, objects are merged, the first id is kept,
-null and the empty string change nothing, and of anything else the last value is kept. A part of a list is merged into
-the part before it if both have the same type: `reasoning_details` and Mistral's thinking come in pieces, under one
+and null and the empty string change nothing. For any other member, the last value is kept. A part of a list is merged
+into the part before it if both have the same type: `reasoning_details` and Mistral's thinking come in pieces, under one
 index or under none.
 
 When a call is complete, and which call a delta belongs to, is decided in `chat_chunks.py`.
@@ -16,12 +16,12 @@ from trace_recorder.values.messages import Payload
 # Strings that come in pieces. Every other string is sent whole.
 _PIECEWISE = frozenset({"content", "reasoning_content", "reasoning", "refusal", "text", "thinking", "summary"})
 _PIECEWISE |= {"arguments", "input", "data", "transcript"}
-# Deeper than any dialect goes, and far from the interpreter's limit.
+# Deeper than the JSON of any dialect, and far from the interpreter's limit.
 _DEPTH = 8
 
 
 class GrowingText:
-    """A text with pieces that are still coming. They are joined once, in `finish_texts`, however many there are."""
+    """A text whose pieces are still arriving. `finish_texts` joins them once."""
 
     __slots__ = ("_pieces",)
 
@@ -29,7 +29,7 @@ class GrowingText:
         self._pieces = [text]
 
     def add(self, piece: str) -> GrowingText:
-        """Add a piece; return the object itself."""
+        """Add a piece, and return the object itself."""
         self._pieces.append(piece)
         return self
 
@@ -46,7 +46,7 @@ class GrowingText:
 
 
 def append_text(seen: Payload, piece: str) -> Payload:
-    """Append a piece to a text. What was there may not be a text."""
+    """Append a piece to a text. The earlier value may not be a text."""
     if isinstance(seen, GrowingText):
         return seen.add(piece)
     return GrowingText(seen).add(piece) if isinstance(seen, str) and seen else piece
@@ -62,7 +62,7 @@ def finish_texts(value: Payload) -> Payload:
 
 
 def merge(into: dict[str, Payload], delta: dict[str, Payload], depth: int = _DEPTH) -> None:
-    """Merge a delta into what has come so far, in place. Objects are merged down to `depth`."""
+    """Merge a delta into the value so far, in place. Objects are merged down to `depth`."""
     for key, value in delta.items():
         if value is None:
             into.setdefault(key)
@@ -82,7 +82,7 @@ def _joined(key: str, seen: Payload, value: Payload, depth: int) -> Payload:
 
 
 def keeps_first(key: str, seen: Payload, value: Payload) -> bool:
-    """Whether the first value is kept: an id, or anything that is followed by null or an empty string."""
+    """Whether the first value is kept: an id, or any value that null or an empty string follows."""
     return value is None or bool(seen and (value == "" or key == "id"))
 
 

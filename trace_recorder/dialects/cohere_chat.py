@@ -2,7 +2,7 @@
 
 Messages, tools and tool calls have OpenAI's form, so its reader reads them. `tool_plan`, the plan that a model states
 before its tool calls, is reasoning. An answer has one `message`; citations are kept in `extra`. `usage` counts all
-tokens, and those that are billed, which are fewer: the first are read.
+tokens and the billed tokens, which are fewer. The counts of all tokens are read.
 
 In a stream the `type` of an event says what it begins, continues or ends. `index` is the place of a content block or of
 a tool call; `message-end` comes last and has the reason and the usage.
@@ -42,7 +42,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
     if isinstance(message, dict):
         choice = {"index": 0, "message": _with_reasoning(message), "finish_reason": reason}
         answer = openai_chat.read_response({"choices": [choice], **members.rest()}, made_up_ids)
-    else:  # the message of an error is a text
+    else:  # the message of an error is a text, not an object
         rest = {} if message is None else {"message": message}
         answer = LLMResponse(extra=rest | members.rest())
     return replace(answer, usage=_usage(usage))
@@ -70,7 +70,7 @@ def _with_reasoning(message: Payload) -> Payload:
 
 
 def _usage(usage: dict[str, Payload]) -> Usage:
-    """Read the counts of tokens; those that are billed if there are no others."""
+    """Read the counts of all tokens, or those of billed tokens if there are no others."""
     members = Members(usage)
     tokens, billed = members.nested("tokens"), Members(usage.get("billed_units"))
     sent, answered = tokens.integer("input_tokens"), tokens.integer("output_tokens")
@@ -83,7 +83,7 @@ def _usage(usage: dict[str, Payload]) -> Usage:
 
 
 class _Answer:
-    """The answer that the events of a stream make."""
+    """An answer that grows by the events of a stream."""
 
     def __init__(self) -> None:
         self._members: dict[str, Payload] = {}
@@ -104,7 +104,7 @@ class _Answer:
             case "tool-plan-delta":
                 self._plan.append(as_text(message.get("tool_plan")) or "")
             case "tool-call-start":
-                number = len(self._calls) if index is None else index  # older servers number no calls
+                number = len(self._calls) if index is None else index  # older servers send no index of calls
                 _add_call(self._calls.setdefault(number, {}), message.get("tool_calls"))
             case "tool-call-delta":
                 number = max(self._calls, default=0) if index is None else index

@@ -23,7 +23,7 @@ from trace_recorder.values.structs import Struct, replace
 from trace_recorder.values.token_counts import Counting
 
 MANUAL = "manual"
-"""The dialect of what the agent records by hand. It has no name on file: there, `api` is null."""
+"""The dialect of calls that the agent records by hand. On file it has no name: `api` is null."""
 
 Operation = Literal["chat", "text_completion", "generate_content", "embeddings"]
 """The purpose of a call, in the words of OpenTelemetry's conventions."""
@@ -33,14 +33,14 @@ class ReadResponse(Protocol):
     """A reader of the JSON that came."""
 
     def __call__(self, body: Payload, made_up_ids: int = 0) -> LLMResponse:
-        """Read it. `made_up_ids` is how many tool calls of the request have made-up ids."""
+        """Read the answer. `made_up_ids` is the number of tool calls of the request with made-up ids."""
 
 
 class History(Struct, frozen=True):
-    """The list in a request that has its messages, if it can be read element by element.
+    """The list of messages in a request, if it can be read element by element.
 
-    `read_message` reads one element; missing ids stay empty. `merge_rule` merges neighbours. It is None if each element
-    is a message of its own.
+    `read_message` reads one element; missing ids stay empty. `merge_rule` merges neighbours, and is None if each
+    element is a separate message.
     """
 
     member: str
@@ -49,10 +49,10 @@ class History(Struct, frozen=True):
 
 
 class Background(Struct, frozen=True):
-    """How a response is polled that a provider makes in the background.
+    """How to poll a response that a provider makes in the background.
 
-    `path` matches the end of a poll's path; its first group is the id of the response, its second one is there if the
-    request cancels it. `resumed_is_whole` says whether a stream that is resumed has the whole response.
+    `path` matches the end of a poll's path. Its first group is the id of the response. Its second group matches if the
+    request cancels the response. `resumed_is_whole` is True if a resumed stream has the whole response.
     """
 
     path: re.Pattern[str]
@@ -66,9 +66,9 @@ class Dialect:
     name: str
     """Its name on file, `api`."""
     addresses: Mapping[str, str]
-    """The ends of paths, as patterns, with the provider that serves them if the host does not say who does."""
+    """The ends of paths, as patterns, with the provider to assume if the host is unknown."""
     sdks: tuple[str, ...]
-    """The SDKs that speak it: the one of the call's provider, or else the first (`endpoints.BASE_URL_VARIABLES`)."""
+    """The SDKs that use it: the one of the call's provider, or else the first (`endpoints.BASE_URL_VARIABLES`)."""
     headers: Mapping[str, str]
     """The headers that each request needs, without the key."""
     operation: Operation
@@ -76,17 +76,17 @@ class Dialect:
     """Reads the JSON that was sent."""
     read_response: ReadResponse
     join_stream: Callable[[str], JoinedStream]
-    """Joins the text of a stream, wherever it was cut off."""
+    """Joins the text of a stream. It may be cut off anywhere."""
     not_found: Callable[[str], Payload]
-    """Returns the body of an error that says, with this message, that nothing was found."""
+    """Returns the body of a "not found" error with this message."""
     history: History | None
-    """None if requests are read as wholes."""
+    """None if requests are read as a whole."""
     numbers_calls: bool
     """Whether tool calls without an id get one, counted over the request (`call_ids.py`)."""
     instructions_apart: bool
     """Whether requests have the instructions in a member of their own, and readings have them as system messages."""
     with_system: Callable[[dict[str, Payload], str], dict[str, Payload]] | None
-    """Returns a request with another system prompt; None if requests have none."""
+    """Returns a request with another system prompt. It is None if requests have no system prompt."""
     counting: Counting
     """The parts that the stated token counts include."""
     usage_on_request: bool
@@ -103,7 +103,7 @@ DIALECTS: registry.Records[Dialect] = registry.DIALECTS
 
 @lru_cache(maxsize=64)
 def dialect_of(api: str | None) -> Dialect | None:
-    """Return a dialect by its name on file; None for an unknown one."""
+    """Return a dialect by its name on file, or None for an unknown name."""
     return DIALECTS.get(api or "")
 
 
@@ -111,7 +111,7 @@ DIALECTS.on_change.append(dialect_of.cache_clear)
 
 
 def is_embedding(api: Payload) -> bool:
-    """Whether calls of a dialect make embeddings. They are no conversations."""
+    """Whether calls of a dialect make embeddings. Such calls are not conversations."""
     dialect = dialect_of(api) if isinstance(api, str) else None
     return dialect is not None and dialect.operation == "embeddings"
 
@@ -120,15 +120,15 @@ USAGE_ADVICE = 'set stream_options={"include_usage": True} in the request'
 
 
 def may_omit_usage(api: str | None, include_usage: Payload) -> bool:
-    """Whether a stream may leave out its token counts, since the request's option was not true."""
+    """Whether a stream may lack token counts because the request did not set the option."""
     dialect = dialect_of(api)
     return dialect is not None and dialect.usage_on_request and include_usage is not True
 
 
 def join_stream(api: str | None, data: bytes) -> JoinedStream | None:
-    """Join the bytes of a stream; None for an unknown dialect.
+    """Join the bytes of a stream, or return None for an unknown dialect.
 
-    A stream that was cut off may end in half a character, or half a surrogate pair: it becomes U+FFFD.
+    A stream that was cut off may end inside a character or a surrogate pair, which becomes U+FFFD.
     """
     dialect = dialect_of(api)
     if dialect is None:
@@ -151,11 +151,11 @@ _dump = make_json_writer(",", ":", yields=True)
 _NO_LAST_EVENT = "the stream ended without its last event"
 _CARRIED_ERROR = "the stream carried an error"
 ENDED_BY_SERVER = frozenset({_NO_LAST_EVENT, _CARRIED_ERROR})
-"""The reason that `why_incomplete` returns if nothing came after the part that is on file."""
+"""The reason of `why_incomplete` for a stream without its last event."""
 
 
 def why_incomplete(joined: JoinedStream | None) -> str | None:
-    """Return why a stream is incomplete although HTTP ended cleanly; None if it is complete, or if that is unknown."""
+    """Return why a stream is incomplete although HTTP ended cleanly, or None if it is complete or that is unknown."""
     if joined is None or joined.ended is not False:
         return None
     return _NO_LAST_EVENT if joined.error is None else _CARRIED_ERROR

@@ -1,6 +1,6 @@
 """Embeddings, of OpenAI's dialect (/embeddings) and of Ollama's (/api/embed, /api/embeddings).
 
-There is no conversation: the input is a parameter, and the vectors are only in the raw answer.
+Embeddings have no conversation: the input is a parameter, and only the raw answer has the vectors.
 """
 
 from __future__ import annotations

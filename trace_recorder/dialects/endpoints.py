@@ -2,8 +2,8 @@
 
 The records of the dialects have the addresses. An address is recognised by the end of its path, so proxies, gateways
 and local servers are recognised too. A request to any other address is other traffic and is not recorded. The body is
-not examined. Where only the host and the port are known, as of a connection, `is_model_server` says whether a
-provider's models are there.
+not examined. If only the host and the port are known, as for a connection, `is_model_server` tells whether a provider
+serves models there.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ BASE_URL_VARIABLES: Mapping[str, tuple[str, str]] = {
     "google": ("GOOGLE_GEMINI_BASE_URL", ""),
     "ollama": ("OLLAMA_HOST", ""),
 }
-"""By whose SDK it is: the environment variable that leads the SDK to another server, and the path that it expects."""
+"""For each SDK: the environment variable that directs it to another server, and the path that it expects."""
 _OTHER_BASE_URL_VARIABLES = ("OPENAI_API_BASE", "AZURE_OPENAI_ENDPOINT", "GOOGLE_VERTEX_BASE_URL")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -79,7 +79,7 @@ _AROUND_CALLS = re.compile(
     r"|telemetry|feedback|moderations|input_tokens|count[_-]tokens|tokenize|detokenize|cancel|client_secrets|operations"
     r"|api/(?:show|pull|push|create|copy|blobs))(?:/|$)|:(?:countTokens|computeTokens)$|openai\.com/v1/conversations"
 )
-"""Addresses of what a provider does around the calls of its models: POSTs that are no calls."""
+"""Addresses of other operations of a provider, whose POSTs are not LLM calls."""
 
 _MODEL_IN_PATH = re.compile(r"/(?:models|deployments)/([^/:]+)|/model/(.+)/(?:converse|invoke)")
 _OLLAMA_PORT = 11434
@@ -96,9 +96,9 @@ STREAM_TYPES = (
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An LLM call by its address: the dialect, who serves it, and what the path says about it.
+    """An LLM call by its address: the dialect, the provider, and the facts in the path.
 
-    `model` is the model or, at Azure, the deployment. `streams` is whether the path asks for a stream.
+    `model` is the model or, at Azure, the deployment. `streams` is True if the path requests a stream.
     """
 
     api: str
@@ -109,7 +109,7 @@ class Endpoint:
 
 @lru_cache(maxsize=256)
 def endpoint_of(method: str, host: str, path: str, port: int | None = None) -> Endpoint | None:
-    """Recognise an LLM call; return None for other traffic."""
+    """Recognise an LLM call. Returns None for other traffic."""
     if method != "POST":
         return None
     for api, dialect in DIALECTS.items():
@@ -126,7 +126,7 @@ DIALECTS.on_change.append(endpoint_of.cache_clear)
 
 
 def polled_response(method: str, path: str) -> tuple[str, str] | None:
-    """Return the dialect and the id of the response that a request polls, or cancels; None for other requests."""
+    """Return the dialect and the id of the response that a request polls or cancels, or None for other requests."""
     for api, dialect in DIALECTS.items():
         found = dialect.background.path.search(path) if dialect.background else None
         if found is not None and method == ("POST" if found[2] else "GET"):
@@ -135,7 +135,7 @@ def polled_response(method: str, path: str) -> tuple[str, str] | None:
 
 
 def sdk_of(endpoint: Endpoint) -> str | None:
-    """Return whose SDK speaks to an endpoint; None if no SDK does."""
+    """Return the name of the SDK that calls an endpoint, or None."""
     dialect = dialect_of(endpoint.api)
     sdks = dialect.sdks if dialect else ()
     return endpoint.provider if endpoint.provider in sdks else next(iter(sdks), None)
@@ -143,7 +143,7 @@ def sdk_of(endpoint: Endpoint) -> str | None:
 
 @lru_cache(maxsize=64)
 def is_stream_type(content_type: str) -> bool | None:
-    """Whether a response of this type is a stream; None if its request decides that (`asks_for_stream`)."""
+    """Whether a response of this type is a stream. None means that the request decides (`asks_for_stream`)."""
     media = content_type.split(";", maxsplit=1)[0].strip().lower()
     return True if media in STREAM_TYPES else False if media == "application/json" else None
 
@@ -154,7 +154,7 @@ def asks_for_stream(endpoint: Endpoint, request: bytes) -> bool:
 
 
 def with_model(path: str, model: str) -> str:
-    """Return a path that names another model, or at Azure another deployment; the same one where it names none."""
+    """Return the path with another model, or at Azure with another deployment. A path without a model is unchanged."""
     found = _MODEL_IN_PATH.search(path)
     if found is None:
         return path
@@ -163,7 +163,7 @@ def with_model(path: str, model: str) -> str:
 
 
 def provider_of(host: str, path: str, default: str, port: int | None = None) -> str:
-    """Return who serves a host: by its name, else by path or port, else the default of the dialect's address."""
+    """Return the provider at a host: by its name, else by path or port, else the default of the dialect's address."""
     provider = provider_of_host(host)
     if provider is not None:
         return provider
@@ -173,23 +173,26 @@ def provider_of(host: str, path: str, default: str, port: int | None = None) -> 
 
 
 def provider_of_host(host: str) -> str | None:
-    """Return who serves a host by its name; None for a host that is no provider's own."""
+    """Return the provider by the name of a host, or None for any other host."""
     return next((provider for provider, pattern in PROVIDER_OF_HOST if pattern.search(host)), None)
 
 
 def is_model_server(host: str, port: int | None, environment: Mapping[str, str]) -> bool:
-    """Whether models are served at a host and a port: a provider's, or a server that a variable of the SDKs names."""
+    """Whether a host and port serve models: a provider's host, or a server that a variable of the SDKs names."""
     name = canonical_host(host)
     return _is_provider(name, port) or (name, port) in _base_url_addresses(environment)
 
 
 def may_be_call(host: str, port: int | None, path: str, environment: Mapping[str, str]) -> bool:
-    """Whether a POST that matches no dialect may still be a call: models are served there, and it is no work around."""
+    """Whether a POST that matches no dialect may still be an LLM call.
+
+    It may if the host serves models and the path is not another known operation.
+    """
     return is_model_server(host, port, environment) and _AROUND_CALLS.search(host + path) is None
 
 
 def canonical_host(host: str) -> str:
-    """Return the name under which two hosts are compared; the names of this machine are the same host."""
+    """Return the name under which hosts are compared. All names of this machine become one."""
     name = host.lower().rstrip(".")
     return "localhost" if name in _LOOPBACK else name
 
@@ -208,7 +211,7 @@ def _base_url_addresses(environment: Mapping[str, str]) -> set[tuple[str, int]]:
 
 @lru_cache(maxsize=64)
 def _address_of(url: str) -> tuple[str, int]:
-    """Return the host and the port of a URL, which may lack its scheme; an empty host if the URL is invalid."""
+    """Return the host and the port of a URL, which may lack its scheme. The host is empty if the URL is invalid."""
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")
         return canonical_host(parts.hostname or ""), parts.port or (443 if parts.scheme == "https" else 80)

@@ -1,4 +1,4 @@
-"""The error that a provider's body states: one reader for all dialects, which differ little here. The forms:
+"""Reads the error in a provider's body. All dialects share this reader, because they differ little here. The forms:
 
 - {"error": {"type" | "code" | "status": …, "message": …}}    OpenAI, Anthropic, Google, OpenRouter
 - [{"error": …}]                                              Google, if a stream was requested
@@ -11,7 +11,7 @@ from trace_recorder.values.messages import Payload
 
 
 def read_error(body: Payload) -> tuple[str | None, str | None]:
-    """Return the provider's name for the error and its message; None for what is not stated."""
+    """Return the provider's name for the error, and its message. Each is None if it is not stated."""
     if isinstance(body, list) and body:
         body = body[0]
     if isinstance(body, str):

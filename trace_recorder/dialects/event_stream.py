@@ -1,11 +1,12 @@
-"""The framing of Bedrock's streams, AWS's event stream: binary frames as lines of text, and such lines as frames.
+"""The framing of Bedrock's streams, AWS's event stream: binary frames become lines of text, and lines frames.
 
-On file each frame is one line, `{"headers":{…},"payload":…}`, so that its text is masked and joined like that of any
-other stream. A payload that is JSON stays as it came, letter by letter. InvokeModel wraps an event of the model's own
-in base64, `{"bytes":"…"}`. There the line has the event itself under `event`, and the other members under `beside`.
+On file, each frame is one line, `{"headers":{…},"payload":…}`. So its text is masked and joined like that of any other
+stream. A JSON payload is unchanged. InvokeModel wraps an event of the model in base64, `{"bytes":"…"}`. Its line has
+the event under `event`, and the other members under `beside`.
 
-A frame is: length, length of the headers, CRC of these two; headers; payload; CRC of everything before. A header is a
-name and a typed value. Source: https://smithy.io/2.0/aws/amazon-eventstream.html
+A frame consists of its length, the length of the headers, the CRC of these two, the headers, the payload, and the CRC
+of everything before. A header is a name and a typed value.
+Source: https://smithy.io/2.0/aws/amazon-eventstream.html
 """
 
 from __future__ import annotations
@@ -33,21 +34,21 @@ _MAX_FRAME_BYTES = 32 * 1024 * 1024
 _MAX_CACHED_BYTES = 1024
 _STRING = 7
 _FIXED_BYTES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
-"""By the type of a header's value, how many bytes it has. Strings (7) and byte arrays (6) say their length."""
+"""The number of bytes of each type of header value. Strings (7) and byte arrays (6) state their length."""
 _SEPARATORS = (",", ":")
 _DECODER = json.JSONDecoder()
 
 
 class FrameDecoder:
-    """Turns the bytes of a stream into lines as they come. A frame that has not come whole waits."""
+    """Converts the bytes of a stream to lines as they arrive. An incomplete frame waits."""
 
     def __init__(self) -> None:
         self._waiting = bytearray()
 
     def __call__(self, data: bytes) -> bytes:
-        """Take the next bytes; return the lines of the frames that are whole now.
+        """Take the next bytes, and return the lines of the frames that are complete.
 
-        Raises ValueError if the bytes are not frames, after the frames before them have been returned.
+        Raises ValueError if the bytes are not frames, after the earlier frames were returned.
         """
         self._waiting += data
         lines: list[str] = []
@@ -57,7 +58,7 @@ class FrameDecoder:
             if not is_whole or not _PRELUDE.size + _CRC.size + length_of_headers <= length <= _MAX_FRAME_BYTES:
                 if lines:
                     break
-                raise ValueError("a frame of an event stream begins with something else than its lengths")
+                raise ValueError("a frame of an event stream does not begin with its lengths")
             if len(self._waiting) < length:
                 break
             frame = bytes(self._waiting[:length])
@@ -67,7 +68,7 @@ class FrameDecoder:
 
 
 def _line(frame: bytes, length_of_headers: int) -> str:
-    """Return the line of a whole frame. Raises ValueError if its CRC is wrong."""
+    """Return the line of a complete frame. Raises ValueError if its CRC is wrong."""
     if binascii.crc32(frame[: -_CRC.size]) != _CRC.unpack(frame[-_CRC.size :])[0]:
         raise ValueError("a frame of an event stream has a wrong CRC")
     begin = _PRELUDE.size + length_of_headers
@@ -78,12 +79,15 @@ def _line(frame: bytes, length_of_headers: int) -> str:
 
 @lru_cache(maxsize=64)
 def _headers_as_json(data: bytes) -> str:
-    """Return the headers of a frame as JSON. The frames of a stream have few different ones."""
+    """Return the headers of a frame as JSON.
+
+    They are cached, because the frames of a stream have few different headers.
+    """
     return json.dumps(dict(_headers(data)), separators=_SEPARATORS)
 
 
 def _headers(data: bytes) -> Iterator[tuple[str, Payload]]:
-    """Yield the headers of a frame. A value that is not a string is its type and its bytes."""
+    """Yield the headers of a frame. A value that is not a string becomes its type and its bytes."""
     at = 0
     while at < len(data):
         name_length = data[at]
@@ -118,7 +122,7 @@ def _payload_members(payload: bytes) -> str:
 
 
 def _unwrapped(wrapped: str) -> str:
-    """Return the JSON inside a base64 text; an empty text if there is none on one line."""
+    """Return the JSON inside a base64 text, or an empty text if it has no JSON on one line."""
     try:
         inner = base64.b64decode(wrapped, validate=True).decode()
         json.loads(inner)
@@ -128,7 +132,7 @@ def _unwrapped(wrapped: str) -> str:
 
 
 def encode_line(line: str) -> bytes:
-    """Return the frame of a line. It equals the frame that came, if nothing in it is masked."""
+    """Return the frame of a line. It equals the received frame, unless something in it is masked."""
     value = as_dict(json_value(line))
     headers = b"".join(_header(name, text) for name, text in as_dict(value.get("headers")).items())
     _, end = _DECODER.raw_decode(line, len(LINE_BEGINS) - 1)
@@ -147,7 +151,7 @@ def _header(name: str, value: Payload) -> bytes:
 
 
 def _payload(value: dict[str, Payload], members: str) -> bytes:
-    """Return the payload of a line; `members` is the text of its members behind the headers."""
+    """Return the payload of a line. `members` is the text of its members after the headers."""
     if "base64" in value:
         return base64.b64decode(value["base64"])
     if "event" not in value:

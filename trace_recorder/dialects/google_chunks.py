@@ -1,10 +1,8 @@
 """Streams of Google's generateContent dialect: their chunks, joined to the body of the unstreamed answer.
 
-A stream is a series of answers, as server-sent events or as one JSON array. Parts follow each other and counts are
-cumulative, so the last counts are the ones that hold. The arguments of a function call may be streamed too, as values
-that each come with a JSON path.
-
-What the body means is for `google_generate.py`; the framing of events is for `sse.py`.
+A stream is a series of answers, as server-sent events or as one JSON array. Parts follow each other. Counts are
+cumulative, so the last ones count. The arguments of a function call may be streamed too, as values with JSON paths.
+`google_generate.py` reads the body, and `sse.py` the framing of events.
 """
 
 from __future__ import annotations
@@ -33,12 +31,12 @@ _MAX_PATH_STEPS = 32
 
 
 def camel(value: Payload) -> dict[str, Payload]:
-    """Return an object with those member names in camelCase that the reader knows in snake_case."""
+    """Return an object in which the member names that the reader knows are in camelCase."""
     return {CAMEL_OF_SNAKE.get(name, name): member for name, member in as_dict(value).items()}
 
 
 def read_chunks(text: str) -> Iterator[Payload]:
-    """Yield the JSON of each event, then what is outside of events: an array, or an error that ends the stream."""
+    """Yield the JSON of each event, then the JSON outside of events: an array, or an error that ends the stream."""
     for _, data in events(text):
         yield json_value(data)
     position = 0 if text.lstrip().startswith(("[", "{")) else text.find("\n{")
@@ -52,7 +50,7 @@ def read_chunks(text: str) -> Iterator[Payload]:
 
 
 def join_chunks(chunks: Iterable[Payload]) -> JoinedStream:
-    """Join chunks: candidates by index; of every other member the last value is kept."""
+    """Join chunks: candidates by index. For every other member, the last value is kept."""
     number = 0
     body: dict[str, Payload] = {}
     candidates: dict[int, _Candidate] = {}
@@ -74,7 +72,7 @@ def _ended(body: dict[str, Payload], candidates: list[dict[str, Payload]]) -> bo
 
 
 class _Candidate:
-    """One candidate as its chunks come. Adjacent texts of one kind are joined."""
+    """One candidate that grows by chunks. Adjacent texts of one kind are joined."""
 
     def __init__(self) -> None:
         self._members: dict[str, Payload] = {}
@@ -91,13 +89,13 @@ class _Candidate:
             elif name == "logprobsResult":
                 seen = {key: one for key, one in as_dict(self._members.get(name)).items() if isinstance(one, list)}
                 for key, more in seen.items():
-                    more.extend(as_list(as_dict(value).get(key)))  # in place: there may be very many
+                    more.extend(as_list(as_dict(value).get(key)))  # in place, because there may be very many
                 self._members[name] = as_dict(value) | seen
             elif value is not None:
                 self._members[name] = value
 
     def _add_part(self, part: Payload) -> None:
-        """Add a part: to the text or the call before it if it continues that, else as a new one."""
+        """Add a part: to the text or call before it if it continues that, else as a new part."""
         text = as_text(as_dict(part).get("text"))
         kind = {name: value for name, value in as_dict(part).items() if name != "text"}
         before, pieces = self._parts[-1] if self._parts else (None, [])
@@ -110,21 +108,21 @@ class _Candidate:
             self._parts.append((kind, [text]))
 
     def assembled(self) -> dict[str, Payload]:
-        """Return the candidate as it is without streaming."""
+        """Return the candidate in its form without streaming."""
         parts = [{"text": "".join(pieces), **part} if pieces else part for part, pieces in self._parts]
         content = {**self._content, "parts": parts} if parts else self._content
         return {"content": content, **self._members} if content else self._members
 
 
 def _continue_call(before: Payload, part: Payload) -> dict[str, Payload] | None:
-    """Return the call that a part continues, if its arguments are streamed; None if it is another part."""
+    """Return the call that a part continues, if its arguments are streamed, or None for any other part."""
     call, more = as_dict(as_dict(before).get("functionCall")), as_dict(part).get("functionCall")
     if call.get("willContinue") is not True or not isinstance(more, dict):
         return None
     if more.get("name") and more["name"] != call.get("name"):
         return None
     partial = as_list(call.get("partialArgs"))
-    partial += as_list(more.get("partialArgs"))  # in place: there may be very many
+    partial += as_list(more.get("partialArgs"))  # in place, because there may be very many
     return {**before, **part, "functionCall": {**call, "willContinue": None, **more, "partialArgs": partial}}
 
 
@@ -151,7 +149,7 @@ def _value_of(piece: dict[str, Payload]) -> Payload:
 
 
 def _with_lists(value: Payload) -> Payload:
-    """Convert objects to lists if all their keys are numbers."""
+    """Convert objects to lists if all keys are numbers."""
     if not isinstance(value, dict):
         return value
     if value and all(isinstance(key, int) for key in value):

@@ -51,7 +51,7 @@ _PLAIN_RESULTS = ("result", "output", "content", "error")
 
 
 def read_request(body: Payload) -> RequestReading:
-    """Read the JSON that was sent. The model is usually in the URL, and then None here."""
+    """Read the JSON that was sent. Usually the model is in the URL and therefore None here."""
     left = _members(body)
     system = left.take("systemInstruction")
     messages = [] if system is None else [_message("system", _parts_of(system), {})]
@@ -62,7 +62,7 @@ def read_request(body: Payload) -> RequestReading:
 
 
 def read_message(element: Payload) -> list[Message]:
-    """Read one element of `contents`: a tool message for each function response, then a message of the rest."""
+    """Read one element of `contents`: a tool message for each function response, then one with the other parts."""
     if element is None:
         return []
     left = Members(element)
@@ -129,7 +129,7 @@ def _members(value: Payload) -> Members:
 
 
 def _several(value: Payload) -> list[Payload]:
-    """Return a list as it is, or an element that a client sent without a list around it."""
+    """Return a list unchanged, or a list of the element that a client sent without a list."""
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
@@ -162,7 +162,7 @@ def _is_lossless(part: Payload) -> bool:
 
 
 def _blocks(parts: list[Payload]) -> Blocks:
-    """Collect parts. Those other than text, thoughts and calls are numbered by their place in `extra`."""
+    """Collect parts. Parts other than text, thoughts and calls are numbered by their place in `extra`."""
     gathered, kept = Blocks(), 0
     for part in parts:
         kind = _kind(part)
@@ -231,7 +231,10 @@ def _tool_message(part: Payload) -> Message:
 
 
 def _states_failure(response: dict[str, Payload]) -> bool:
-    """Whether a response has an error and no output, as the API asks for it and the SDK's automatic calls send it."""
+    """Whether a response has an error and no output.
+
+    The API requires this form, and the SDK's automatic calls send it.
+    """
     return is_nonempty(response.get("error")) and "output" not in response and "result" not in response
 
 
@@ -257,7 +260,7 @@ def _tool(declaration: Payload) -> Tool:
 
 
 def _choice(position: int, candidate: Payload, made_up_ids: int) -> tuple[Choice, dict[str, Payload]]:
-    """Read a candidate; also return what its content has that the values cannot hold."""
+    """Read a candidate. Also return the parts of its content that the values cannot hold."""
     left = _members(candidate)
     index, number = left.integer("index"), left.integer("finishReason")
     content = left.nested("content")

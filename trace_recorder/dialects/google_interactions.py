@@ -1,10 +1,10 @@
 """Google's Interactions dialect (https://ai.google.dev/api/interactions-api): steps in, steps out.
 
-A turn consists of several steps: thoughts, outputs, function calls, and what the server's own tools did. Adjacent
-steps of one side become one message; a function's result is a tool message. The API's first form is read too: turns
-with a role, and `outputs`, a flat list of contents, in place of `steps`. Steps that the values cannot hold without loss
+A turn consists of several steps: thoughts, outputs, function calls, and what the server's own tools did. Adjacent steps
+of one side become one message; a function's result is a tool message. The API's first form is read too: turns with a
+role, and `outputs`, a flat list of contents, in place of `steps`. Steps that the values cannot hold without loss
 (signed thoughts, media, cited text, server tools) are kept in `extra` under the list's own name. `finish_reason` is the
-interaction's status, once that is final.
+interaction's final status.
 
 How the events of a stream are joined is defined in `interaction_events.py`.
 """
@@ -103,7 +103,7 @@ def join_stream(text: str) -> JoinedStream:
 
 
 def _several(value: Payload) -> list[Payload]:
-    """Return a list as it is, or a single text or object as a list of one."""
+    """Return a list unchanged, or a list of a single text or object."""
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
@@ -124,7 +124,7 @@ def _role(element: Payload) -> str:
 
 
 def _blocks(element: Payload) -> list[Payload]:
-    """Split an output, an input or a turn into its contents. Anything else is one block."""
+    """Split an output, an input or a turn into its contents. Any other value is one block."""
     blocks = _several(as_dict(element).get("content")) if _is_frame(element) else [element]
     return [text_part(block) if isinstance(block, str) else block for block in blocks]
 
@@ -143,7 +143,7 @@ def _beside(element: Payload) -> dict[str, Payload]:
 
 
 def _messages(role: str, elements: list[Payload]) -> list[Message]:
-    """Read neighbours of one side: a tool message for each function result, then a message of the rest."""
+    """Read neighbours of one side: a tool message for each function result, then a message with the other parts."""
     blocks = [block for element in elements for block in _blocks(element)]
     results = [_tool_message(block) for block in blocks if kind_of(block) == "function_result"]
     rest = [block for block in blocks if kind_of(block) != "function_result"]

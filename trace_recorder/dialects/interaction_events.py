@@ -29,7 +29,7 @@ def kind_of(element: Payload) -> str:
 
 
 class _Block:
-    """A step, or a content of a step, as its deltas come."""
+    """A step, or a content of a step, that grows by deltas."""
 
     def __init__(self, start: Payload) -> None:
         self._members = dict(as_dict(start))
@@ -63,7 +63,7 @@ class _Block:
                 self._members[name] = value
 
     def assembled(self) -> dict[str, Payload]:
-        """Return the block as it is without streaming. Arguments that were cut off stay text."""
+        """Return the block in its form without streaming. Arguments that were cut off stay text."""
         if self._parts:
             self._members["content"] = as_list(self._members.get("content")) + [
                 part.assembled() for part in self._parts
@@ -75,7 +75,7 @@ class _Block:
 
 
 class _Joined:
-    """The interaction as its events come."""
+    """An interaction that grows by events."""
 
     def __init__(self) -> None:
         self._body: dict[str, Payload] = {}

@@ -1,12 +1,10 @@
-"""Access to JSON of a shape that cannot be trusted, for all dialects.
+"""Access to JSON of unknown shape, for all dialects.
 
-Nothing here raises. The `as_*` functions return a value of the type that was asked for, or the empty value of that
-type. `Members` takes members out of an object one by one: a value of the right type is taken, any other value stays
-and is returned by `rest`, so that nothing is lost on its way into `extra`. Nulls mean the same as absence and are left
-out of the rest. The rules that all dialects share for arguments, content and roles follow below.
-
-What a member means is up to the dialects, how events are cut out of a stream to `sse.py`, and ids that have to be made
-up to `call_ids.py`.
+Nothing here raises. The `as_*` functions return a value of the requested type, or the empty value of that type.
+`Members` takes members out of an object one by one. A value of the right type is taken. Any other value stays and is
+returned by `rest`, so nothing is lost on its way into `extra`. A null means the same as an absent member and is left
+out of the rest. Rules for arguments, content and roles that all dialects share follow below. The dialects know the
+meaning of members, `sse.py` the framing of streams, and `call_ids.py` makes up missing ids.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from trace_recorder.values.messages import Payload
 
 _DECODER = json.JSONDecoder()
 ROLES = {"model": "assistant", "function": "tool"}
-"""The roles that some dialects name otherwise. Every other role is its own name."""
+"""Roles that some dialects call by another name."""
 
 
 def as_dict(value: Payload) -> dict[str, Payload]:
@@ -54,7 +52,7 @@ def as_number(value: Payload) -> float | None:
 
 
 def map_inside(function: Callable[[Payload], Payload], value: Payload) -> Payload:
-    """Return an array or an object with a function applied to what is in it; any other value as it is."""
+    """Return an array or an object with a function applied to each element. Any other value is unchanged."""
     if isinstance(value, list):
         return [function(element) for element in value]
     if isinstance(value, dict):
@@ -63,9 +61,9 @@ def map_inside(function: Callable[[Payload], Payload], value: Payload) -> Payloa
 
 
 def is_nonempty(value: Payload) -> bool:
-    """Whether a value is neither empty, nor 0 or false, nor made of such values only.
+    """Whether a value is neither empty, 0 nor false, and does not consist only of such values.
 
-    Some servers send every member of a union, and leave those empty that do not apply.
+    Some servers send every member of a union, and leave members that do not apply empty.
     """
     if isinstance(value, dict):
         return any(map(is_nonempty, value.values()))
@@ -112,7 +110,7 @@ class Members(dict[str, Payload]):
         return None
 
     def drop_empty(self, *keys: str) -> None:
-        """Remove those of these members that are empty."""
+        """Remove these members if they are empty."""
         for key in keys:
             if key in self and not is_nonempty(self[key]):
                 del self[key]
@@ -130,7 +128,7 @@ class Members(dict[str, Payload]):
         return self.first_integers(keys)[0]
 
     def first_integers(self, *alternatives: Sequence[str]) -> list[int | None]:
-        """Take of each of several alternatives the first that is a whole number, even 0."""
+        """For each group of names, take the first member that is a whole number, even 0."""
         found: list[int | None] = []
         for keys in alternatives:
             number = None
@@ -160,14 +158,14 @@ class Members(dict[str, Payload]):
         return {}
 
     def nested(self, key: str) -> Members:
-        """Open the member if it is an object. What is not taken from inside it stays part of the rest."""
+        """Open the member if it is an object. Members that are not taken from it stay in the rest."""
         opened = Members(value := self.get(key))
         if isinstance(value, dict):
             self._opened = {**self._opened, key: opened}
         return opened
 
     def rest(self) -> dict[str, Payload]:
-        """Return what was not taken, without nulls and without opened members that are empty now."""
+        """Return the members that were not taken, without nulls and without opened members that are empty now."""
         if not self:
             return {}
         left = dict(self)
@@ -181,20 +179,20 @@ class Members(dict[str, Payload]):
         return left
 
     def all(self) -> dict[str, Payload]:
-        """Return what was not taken, with nulls: in a request's parameters they were sent on purpose."""
+        """Return the members that were not taken, with nulls: null parameters of a request are sent on purpose."""
         return {**self, **{key: opened.all() for key, opened in self._opened.items() if key in self}}
 
 
 def role_of(value: Payload, default: str = "user") -> str:
-    """Return the role in the words that all dialects share ('model' is assistant, 'function' is tool)."""
+    """Return the role under the name that all dialects share ('model' is assistant, 'function' is tool)."""
     role = value if value and isinstance(value, str) else default
     return ROLES.get(role, role)
 
 
 def arguments_of(raw: Payload) -> Payload:
-    """Read a tool call's arguments: the parsed object, {} if there are none, else the value as it came.
+    """Read a tool call's arguments: the parsed object, {} if there are none, else the value unchanged.
 
-    A lone surrogate becomes U+FFFD. A text that is otherwise not strict JSON stays a text.
+    A lone surrogate becomes U+FFFD. Any other text that is not strict JSON stays a text.
     """
     if raw is None or (isinstance(raw, str) and not raw.strip()):
         return {}
@@ -221,8 +219,8 @@ def is_plain_text(part: dict[str, Payload]) -> bool:
 def content_of(parts: Payload) -> str | list[Payload] | None:
     """Read a message's content: a string stays a string, one plain text part becomes its text, no part becomes None.
 
-    Text parts are expected in the form of `text_part`; every other part passes unchanged. A value that is no list is
-    treated as the only part.
+    Text parts must have the form of `text_part`. Every other part is unchanged. A value that is not a list counts as
+    the only part.
     """
     if parts is None or isinstance(parts, str):
         return parts
@@ -235,6 +233,6 @@ def content_of(parts: Payload) -> str | list[Payload] | None:
 
 
 def join_texts(texts: Iterable[str | None], between: str = "") -> str | None:
-    """Join the texts that are not None; return None if there is none."""
+    """Join the texts that are not None. Returns None if there are none."""
     there = [text for text in texts if text is not None]
     return between.join(there) if there else None

@@ -1,8 +1,8 @@
-"""The reader of what an agent records by hand, with `record_llm_interaction` and `record_agent_step`.
+"""Reads the values that an agent records by hand with `record_llm_interaction` and `record_agent_step`.
 
-Callers pass many forms: that of the document, that of any SDK's request and response objects, and that of Trae Agent
-(a message with `tool_call` or `tool_result`, a response with `content` and `usage`). What they passed is kept in
-`given`, which the document shows; the reading of it is in the common form.
+Callers pass many forms: that of the document, that of any SDK's request and response objects, and that of Trae Agent (a
+message with `tool_call` or `tool_result`, a response with `content` and `usage`). The passed values are kept in
+`given`, which the document shows. The values that this reader returns have the common form.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _RESPONSE_READERS: tuple[tuple[str, Callable[[Payload, int], LLMResponse]], ...]
     ("done", ollama_chat.read_response),
     ("stop_reason", anthropic_messages.read_response),
 )
-"""The readers of SDK responses, each with a member that only that dialect's response has."""
+"""The readers of SDK responses. Each comes with a member that only responses of its dialect have."""
 
 _SCHEMAS = ("parameters", "input_schema", "parametersJsonSchema", "parameters_json_schema")
 """The names under which providers have the schema of a tool's arguments."""
@@ -91,7 +91,7 @@ def message_of(given: Payload) -> Message:
 
 
 _PLAIN = frozenset({"role", "content"})
-"""The members of most messages; such a message is read in one step."""
+"""The members of most messages. A message with only these is read in one step."""
 
 
 def read_tool(given: Payload) -> Tool:
@@ -118,7 +118,7 @@ def read_tool_call(given: Payload) -> ToolCall:
 
 
 def read_tool_result(given: Payload) -> ToolResult:
-    """Read one tool result. Anything but an object is the result itself."""
+    """Read one tool result. A value that is not an object is the result itself."""
     if not isinstance(given, dict):
         given = {"call_id": "", "result": given}
     members = Members(given)
@@ -153,7 +153,10 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 
 def _is_of_document(body: Mapping[str, Payload]) -> bool:
-    """Whether a response has the document's members; it may have its `choices` too, which are not those of an SDK."""
+    """Whether a response has the document's members.
+
+    It may also have the document's `choices`, which differ from those of an SDK.
+    """
     return "content" in body and "stop_reason" not in body and _ELSEWHERE.isdisjoint(body)
 
 
@@ -196,7 +199,7 @@ def _read_choice(given: Mapping[str, Payload]) -> Choice:
 
 
 def _shown_response(body: dict[str, Payload], calls: Sequence[ToolCall]) -> dict[str, Payload]:
-    """Return a response as the document shows it: the usual members first, and no counts that are null."""
+    """Return a response as the document shows it: the usual members first, without null counts."""
     shown = {name: body.get(name) for name in ("content", "model", "finish_reason")}
     counted = {name: value for name, value in as_dict(body.get("usage")).items() if value is not None}
     return {
@@ -212,7 +215,7 @@ _USUAL = frozenset({"content", "model", "finish_reason", "usage", "tool_calls"})
 
 
 def read_usage(given: Mapping[str, Payload]) -> Usage:
-    """Read token counts under the document's names, or OpenAI's. A 0 is a count; what is absent is unknown."""
+    """Read token counts under the document's names, or OpenAI's. A 0 is a count. An absent count is unknown."""
     if not given:
         return Usage()
     members = Members(given)
@@ -228,7 +231,7 @@ def read_usage(given: Mapping[str, Payload]) -> Usage:
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Do nothing: what is recorded by hand is no stream."""
+    """Return nothing, because a call that is recorded by hand has no stream."""
     return JoinedStream(text, ended=True, events=0)
 
 

@@ -1,11 +1,11 @@
 """Ollama's chat dialect, /api/chat (https://docs.ollama.com/api/chat).
 
 A message is flat: content, thinking, tool calls with objects as arguments, and images, which are kept in
-`extra["images"]`. Older servers give a call no id, and a tool message may have only the name of its tool; both ids are
-made up. There is no usage object: two counts are members of the answer, as are durations, which go to `extra`.
+`extra["images"]`. Older servers send no id of a call, and a tool message may have only the name of its tool. Both ids
+are made up. There is no usage object: two counts are members of the answer, as are durations, which go to `extra`.
 
-A stream is one JSON object a line: texts come in pieces, tool calls complete in any line, the counts in the last.
-`ollama_generate.py` reads its answers and streams with the functions of this module.
+A stream has one JSON object in each line. Texts come in pieces, complete tool calls in any line, the counts in the
+last. `ollama_generate.py` reads its answers and streams with the functions of this module.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Join the lines of a stream to the object that the same answer is without streaming."""
+    """Join the lines of a stream to the body of the same answer without streaming."""
     joined = _Object()
     number = 0
     for number, chunk in enumerate(_chunks(text), start=1):  # noqa: B007 read after the loop
@@ -96,7 +96,7 @@ def join_stream(text: str) -> JoinedStream:
 
 
 def _chunks(text: str) -> Iterator[Payload]:
-    """Return the JSON of each line, or the only JSON value of a text, as an error over several lines may be."""
+    """Return the JSON of each line, or of the whole text, because an error may span several lines."""
     whole = json_value(text)
     return map(json_value, json_lines(text)) if whole is None else iter([whole])
 
@@ -121,7 +121,7 @@ def _usage(left: Members) -> Usage:
 
 
 class _Object:
-    """A JSON object as its lines come."""
+    """A JSON object that grows by lines."""
 
     def __init__(self) -> None:
         self._members: dict[str, Payload] = {}
@@ -143,7 +143,7 @@ class _Object:
                 self._members[name] = value
 
     def assembled(self) -> dict[str, Payload]:
-        """Return the object as it is without streaming."""
+        """Return the object in its form without streaming."""
         message = {"message": self._message.assembled()} if self._message else {}
         return self._members | {name: "".join(pieces) for name, pieces in self._pieces.items()} | message
 

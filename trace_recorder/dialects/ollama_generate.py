@@ -38,7 +38,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Join the lines of a stream to the object that the same answer is without streaming."""
+    """Join the lines of a stream to the body of the same answer without streaming."""
     return ollama_chat.join_stream(text)
 
 

@@ -1,9 +1,9 @@
 """The OpenAI chat dialect (/chat/completions): requests, responses and streams of OpenAI and compatible servers.
 
-Azure, Groq, Mistral, Together, DeepSeek, OpenRouter, vLLM and others differ from OpenAI in members that they add. What
-the values have no place for is kept under its own name in `extra`: members of the first choice's message in the
-response's `extra`, members of a choice (log-probabilities, token ids) in the choice's, and of every further choice
-both in the choice's. Reasoning is never part of the content.
+Azure, Groq, Mistral, Together, DeepSeek, OpenRouter, vLLM and others differ from OpenAI in members that they add.
+Members that the values have no place for keep their names in `extra`. The response's `extra` has the members of the
+first choice's message. A choice's `extra` has the members of the choice (log-probabilities, token ids), and for every
+further choice those of its message too. Reasoning is never part of the content.
 
 How chunks are joined is defined in `chat_chunks.py`.
 """
@@ -53,7 +53,7 @@ _COUNTS = (
     ("cache_creation_input_tokens",),
     ("cache_read_input_tokens", "cached_tokens", "prompt_cache_hit_tokens"),
 )
-"""Under which names there are counts of input, output, what was cached now, and what was cached before."""
+"""The names of the counts of input tokens, output tokens, tokens written to a cache, and tokens read from a cache."""
 _THINKING = ("reasoning_content", "reasoning", "reasoning_details")
 _CALLS = ("tool_calls", "function_call")
 
@@ -91,9 +91,9 @@ def read_message(element: Payload) -> list[Message]:
 
 
 def _plain_message(element: dict[str, Payload]) -> Message | None:
-    """Read a message in the form that most have: a role, one text or none, and tool calls, or the id of one.
+    """Read a message in the most common form: a role, at most one text, and tool calls or the id of a call.
 
-    Return None for a message with anything else. What is read is what the rules for all messages give.
+    Returns None for any other message. The result is the same as by the rules for all messages.
     """
     role, content = element.get("role"), element.get("content")
     if not (role and type(role) is str) or not (content is None or type(content) is str):
@@ -119,7 +119,10 @@ def _plain_message(element: dict[str, Payload]) -> Message | None:
 
 
 def _read_content(members: Members) -> tuple[Payload, str | None, list[Payload]]:
-    """Take the content of a message: without its reasoning, the reasoning, and the parts that were reasoning."""
+    """Take the content of a message.
+
+    Returns the content without reasoning, the reasoning, and the parts that were reasoning.
+    """
     content = members.take("content")
     if not isinstance(content, list):
         reasoning = None if members.keys().isdisjoint(_THINKING) else _blocks(members, content).all_reasoning()
@@ -131,7 +134,7 @@ def _read_content(members: Members) -> tuple[Payload, str | None, list[Payload]]
 
 
 def read_bare(element: Payload) -> list[Message]:
-    """Read an element that is no object: a text is the user's, null has no message, anything else is a part."""
+    """Read an element that is not an object: a text is a user message, null has no message, anything else is a part."""
     content = content_of(element)
     return [] if content is None else [Message("user", content)]
 
@@ -170,7 +173,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Join the text of a stream, wherever it was cut off."""
+    """Join the text of a stream. It may be cut off anywhere."""
     return join_chunks(text)
 
 
@@ -205,7 +208,7 @@ def _first_integer(details: list[Members], name: str) -> int | None:
 
 
 def _read_choice(element: Payload, position: int, made_up_ids: int) -> tuple[Choice, dict[str, Payload]]:
-    """Read a choice; also return the members of its message that the values have no place for."""
+    """Read a choice. Also return the members of its message that the values have no place for."""
     members = Members(element)
     index = members.integer("index")
     raw = members.object("message")
@@ -226,7 +229,7 @@ def _read_choice(element: Payload, position: int, made_up_ids: int) -> tuple[Cho
 
 
 def _read_answer(raw: dict[str, Payload], calls: tuple[ToolCall, ...]) -> tuple[str | None, tuple[Block, ...]]:
-    """Return the text of an answer, and its blocks if they are not in the usual order."""
+    """Return the text of an answer, and its blocks if their order is unusual."""
     gathered = _blocks(Members(raw), raw.get("content"))
     for _ in calls:
         gathered.add_call()
@@ -253,7 +256,10 @@ def _read_call(element: Payload) -> ToolCall:
 
 
 def _plain_call(element: Payload) -> ToolCall | None:
-    """Read a call in the form that most have: an id, and a function with a name and arguments as text; else None."""
+    """Read a call in the most common form: an id, and a function with a name and arguments as text.
+
+    Returns None for any other form.
+    """
     if type(element) is not dict or element.keys() != _PLAIN_CALL or element["type"] != "function":
         return None
     call_id, function = element["id"], element["function"]
@@ -334,7 +340,7 @@ def with_system_message(body: dict[str, Payload], text: str, name: str = "messag
 
 
 def not_found(message: str) -> Payload:
-    """Return the error of OpenAI's dialects, and of servers that have no other one."""
+    """Return the error of OpenAI's dialects, and of servers without an error form of their own."""
     return {"error": {"message": message, "type": "replay_mismatch", "param": None, "code": "replay_mismatch"}}
 
 

@@ -33,7 +33,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Join the text of a stream, wherever it was cut off."""
+    """Join the text of a stream. It may be cut off anywhere."""
     return join_chunks(text, _as_chunk)
 
 

@@ -1,12 +1,10 @@
 """The OpenAI Responses dialect (/responses): items in, items out, and a stream of events that build them.
 
 An assistant's turn consists of several items: reasoning, text and calls. `read_request` merges adjacent items to one
-message as long as their order stays clear. An item of a server's own tool becomes a part of the assistant's content. A
-response's items other than calls, which are read without loss, are kept in `extra["output"]`: they hold annotations,
-encrypted reasoning, and what a server's own tools did.
-
-`finish_reason` is why a response is incomplete, else its status once that is final. How the events of a stream are
-joined is defined in `response_events.py`.
+message as long as their order stays clear. An item of a server's own tool becomes a part of the assistant's content.
+Calls are read without loss. All other items of a response are kept in `extra["output"]`, because they have annotations,
+encrypted reasoning, and the work of a server's own tools. `finish_reason` is why a response is incomplete, or else its
+final status. How the events of a stream are joined is defined in `response_events.py`.
 """
 
 from __future__ import annotations
@@ -99,7 +97,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Join the text of a stream, wherever it was cut off."""
+    """Join the text of a stream. It may be cut off anywhere."""
     return join_events(text)
 
 
@@ -173,7 +171,7 @@ def _parts(content: str | list[Payload] | None) -> list[Payload]:
 
 
 def _content(parts: Payload) -> str | list[Payload] | None:
-    """Read an item's content. Empty members of a text part, as `annotations` mostly is, are left out."""
+    """Read an item's content. Empty members of a text part, such as `annotations`, are left out."""
     return content_of([_part(part) for part in parts] if isinstance(parts, list) else parts)
 
 
@@ -188,13 +186,13 @@ def _part(part: Payload) -> Payload:
 
 
 def _thought(item: dict[str, Payload]) -> str | None:
-    """Return the texts of a reasoning item: its summary, or the full texts that open models give."""
+    """Return the texts of a reasoning item: its summary, or the full texts that open models send."""
     parts = as_list(item.get("summary")) or as_list(item.get("content"))
     return join_texts(as_text(as_dict(part).get("text")) for part in parts)
 
 
 def _is_call(item: Payload) -> bool:
-    """Whether an item asks the caller for a tool. What a server ran itself has no call id."""
+    """Whether an item is a tool call for the caller. A tool that the server ran itself has no call id."""
     kind = as_text(as_dict(item).get("type")) or ""
     return kind in {"function_call", "custom_tool_call"} or (kind.endswith("_call") and bool(item.get("call_id")))
 

@@ -1,8 +1,8 @@
 """Streams of the OpenAI Responses dialect: their events, joined to the body of the unstreamed answer.
 
-The last event carries the whole response, which then is the body. Until it comes, items are built from the events: by
-their members, and by the last word of their names (`…function_call_arguments.delta` adds to `arguments`), so that
-unknown events are handled too. Which event came when is only in the raw stream.
+The last event carries the whole response, which is the body. Without it, items are built from the events: by their
+members, and by the last word of their names (`…function_call_arguments.delta` adds to `arguments`). So unknown events
+are handled too. Only the raw stream has the times of events.
 
 What the body means is defined in `openai_responses.py`, the framing of events in `sse.py`.
 """
@@ -19,7 +19,7 @@ _LAST = frozenset(f"response.{state}" for state in ("completed", "incomplete", "
 
 
 def join_events(text: str) -> JoinedStream:
-    """Join the events of a stream, wherever it was cut off."""
+    """Join the events of a stream. It may be cut off anywhere."""
     joined = _Joined()
     for name, data in events(text):
         joined.events += 1
@@ -32,7 +32,7 @@ def join_events(text: str) -> JoinedStream:
 
 
 class _Joined:
-    """A response, as far as its events have come."""
+    """A response that grows by events."""
 
     __slots__ = ("_items", "_response", "ended", "error", "events")
 
@@ -64,7 +64,7 @@ class _Joined:
 
 
 def _place(item: dict[str, Payload], kind: str, event: dict[str, Payload]) -> dict[str, Payload]:
-    """Return what an event is about: a part of the item, which is created if needed, or the item itself."""
+    """Return the target of an event: a part of the item, which is created if needed, or the item itself."""
     for key, index in (("content", "content_index"), ("summary", "summary_index")):
         if (position := as_int(event.get(index))) is None:
             continue
@@ -77,7 +77,7 @@ def _place(item: dict[str, Payload], kind: str, event: dict[str, Payload]) -> di
 
 
 def _build(place: dict[str, Payload], kind: str, event: dict[str, Payload]) -> None:
-    """Add what an event carries: a whole part, a piece of a text, or the complete text at its end."""
+    """Add the content of an event: a whole part, a piece of a text, or the complete text at its end."""
     place.update(as_dict(event.get("part")))
     word = kind.rpartition(".")[0].rpartition(".")[2].rpartition("_")[2]
     delta = event.get("delta")

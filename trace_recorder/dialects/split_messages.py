@@ -1,6 +1,6 @@
 """Messages that a dialect splits over several elements of a request.
 
-Whether neighbours are one message, and how they are merged, is up to the dialect. Elements without a message, such as
+The dialect decides whether neighbours are one message, and how they are merged. Elements without a message, such as
 null, do not separate their neighbours.
 """
 
@@ -16,8 +16,8 @@ from trace_recorder.values.messages import Message, Payload
 class MergeRule:
     """How a dialect merges neighbours.
 
-    `continues` says whether an element, read by itself, is one message with the one before it. `merge` makes one
-    message of several elements, given with what each of them reads as by itself.
+    `continues` tells whether an element belongs to the same message as the one before it. `merge` makes one message
+    from several elements, which are passed with their separate readings.
     """
 
     continues: Callable[[Message, Message], bool]
@@ -26,9 +26,9 @@ class MergeRule:
 
 @dataclass(slots=True)
 class MessageGroup:
-    """Elements that were read together: how many there are, and their messages.
+    """Elements that were read together: their number and their messages.
 
-    `first` and `last` are what the first and the last of them read as by themselves; None if they have no message.
+    `first` and `last` are the separate readings of the first and the last element, or None if they have no message.
     """
 
     size: int = 0
@@ -40,7 +40,10 @@ class MessageGroup:
 def read_groups(
     elements: Iterable[Payload], read: Callable[[Payload], list[Message]], merge_rule: MergeRule | None
 ) -> Iterator[MessageGroup]:
-    """Read elements in order; those that are one message together. Without a rule, each element is read by itself."""
+    """Read elements in order.
+
+    Elements of one message are read together. Without a rule, each element is read separately.
+    """
     if merge_rule is None:
         yield from (MessageGroup(1, read(element)) for element in elements)
         return
@@ -55,7 +58,7 @@ def read_groups(
 
 
 class _OpenGroup:
-    """Elements that are one message so far, and the elements without a message that follow them."""
+    """Elements that form one message so far, and the elements without a message that follow them."""
 
     def __init__(self, merge_rule: MergeRule) -> None:
         self._merge_rule = merge_rule
@@ -65,7 +68,7 @@ class _OpenGroup:
         self._behind = 0
 
     def take(self, element: Payload, said: list[Message]) -> bool:
-        """Add an element; return False if it does not belong to this group."""
+        """Add an element. Returns False if it does not belong to this group."""
         if not said:
             self._behind += 1
             return True
@@ -81,7 +84,7 @@ class _OpenGroup:
         return alone and self._merge_rule.continues(self._is_lossless[-1], said[0])
 
     def groups(self) -> Iterator[MessageGroup]:
-        """Yield the group, and then one of the elements without a message that follow it."""
+        """Yield the group, and then a group for the elements without a message that follow it."""
         if self._size:
             several = len(self._elements) > 1
             messages = [self._merge_rule.merge(self._elements, self._is_lossless)] if several else self._is_lossless

@@ -3,10 +3,8 @@
 Events follow the WHATWG rules (https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream)
 as far as the SDKs do: lines end with LF, CR or CRLF, comments are skipped, the data lines of an event are joined with
 LF, one space after the colon is not part of the value, and an event without a data line is no event. Unlike in a
-browser, the last event counts even if the connection ended before its empty line: some servers end in that way.
-Nothing here raises, wherever the text was cut off.
-
-What the data of an event means is up to the dialects.
+browser, the last event counts even if the connection ended before its empty line: some servers end in that way. Nothing
+here raises, also if the text was cut off. The dialects know the meaning of an event's data.
 """
 
 from __future__ import annotations
@@ -19,11 +17,11 @@ from trace_recorder.dialects.json_access import as_dict, json_value
 from trace_recorder.values.messages import JoinedStream
 
 SPLIT_AT_ONCE = 64 * 1024
-"""About this many characters are cut into lines at once."""
+"""About how many characters are split into lines at once."""
 
 
 def events(text: str) -> Iterator[tuple[str | None, str]]:
-    """Yield each event of a stream: its name, None if it has none, and its data."""
+    """Yield each event of a stream: its name or None, and its data."""
     if text.startswith(LINE_BEGINS):
         yield from frame_events(text)
         return
@@ -56,11 +54,11 @@ def json_lines(text: str) -> Iterator[str]:
 
 
 def _no_yield() -> None:
-    """Do nothing: the caller waits for the result."""
+    """Do nothing, because the caller waits for the result."""
 
 
 def unstreamed(text: str) -> JoinedStream:
-    """Read an answer that is one JSON body instead of a stream, as errors are, or nothing at all."""
+    """Read an answer that is one JSON body instead of a stream, such as an error. It may also be empty."""
     body = json_value(text)
     if body is None:
         return JoinedStream(body={}, ended=False, events=0)
