@@ -52,25 +52,25 @@ _BLOCK_OF_DELTA = {
 
 def read_request(body: Payload) -> RequestReading:
     """Read the JSON that was sent. `system` becomes the first message."""
-    left = Members(body)
-    system = content_of(left.take("system"))
+    members = Members(body)
+    system = content_of(members.take("system"))
     messages = [] if system is None else [Message("system", system)]
-    for element in left.array("messages"):
+    for element in members.array("messages"):
         messages += read_message(element)
-    tools = [_tool(declaration) for declaration in left.array("tools")]
-    return RequestReading(number_messages(messages), tools, left.all(), as_text(as_dict(body).get("model")))
+    tools = [_tool(declaration) for declaration in members.array("tools")]
+    return RequestReading(number_messages(messages), tools, members.all(), as_text(as_dict(body).get("model")))
 
 
 def read_message(element: Payload) -> list[Message]:
     """Read one element of `messages`: a tool message for each tool result, then a message with the other blocks."""
     if element is None:
         return []
-    left = Members(element if isinstance(element, dict) else {"content": element})
-    role = role_of(left.text("role"))
-    content = left.take("content")
+    members = Members(element if isinstance(element, dict) else {"content": element})
+    role = role_of(members.text("role"))
+    content = members.take("content")
     if not isinstance(content, list):
-        return [Message(role, content_of(content), extra=left.rest())]
-    return _read_blocks(role, content, left.rest())
+        return [Message(role, content_of(content), extra=members.rest())]
+    return _read_blocks(role, content, members.rest())
 
 
 def _read_blocks(role: str, blocks: list[Payload], extra: dict[str, Payload]) -> list[Message]:
@@ -87,30 +87,30 @@ def _read_blocks(role: str, blocks: list[Payload], extra: dict[str, Payload]) ->
 
 def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
     """Read the JSON that came: a message, or an error, which is kept in `extra`."""
-    left = Members(body)
-    text, blocks = left.text("content"), left.array("content")
+    members = Members(body)
+    text, blocks = members.text("content"), members.array("content")
     gathered, calls = _blocks(blocks, text), number_calls(_tool_calls(blocks), made_up_ids)
     choice = Choice(
         index=0,
         content=gathered.all_text(),
         reasoning=gathered.all_reasoning(),
         tool_calls=calls,
-        finish_reason=left.nonempty_text("stop_reason"),
+        finish_reason=members.nonempty_text("stop_reason"),
         interleaved=gathered.interleaved(calls),
     )
-    left.text("role")
+    members.text("role")
     if as_dict(body).get("type") == "message":
-        left.take("type")
+        members.take("type")
     return LLMResponse(
         content=choice.content,
         reasoning=choice.reasoning,
         tool_calls=choice.tool_calls,
         finish_reason=choice.finish_reason,
-        usage=_usage(left.object("usage")),
-        model=left.text("model"),
-        id=left.text("id"),
+        usage=_usage(members.object("usage")),
+        model=members.text("model"),
+        id=members.text("id"),
         choices=(choice,) if "content" in as_dict(body) else (),
-        extra=_with_blocks(left.rest(), [block for block in blocks if not _is_lossless(block)]),
+        extra=_with_blocks(members.rest(), [block for block in blocks if not _is_lossless(block)]),
         interleaved=choice.interleaved,
     )
 
@@ -181,15 +181,15 @@ def _tool(declaration: Payload) -> Tool:
 
 
 def _usage(usage: dict[str, Payload]) -> Usage:
-    left = Members(usage)
+    members = Members(usage)
     return Usage(
-        input_tokens=left.integer("input_tokens"),
-        output_tokens=left.integer("output_tokens"),
-        cache_creation_input_tokens=left.integer("cache_creation_input_tokens"),
-        cache_read_input_tokens=left.integer("cache_read_input_tokens"),
-        reasoning_tokens=left.nested("output_tokens_details").integer("thinking_tokens"),
-        cost=left.number("cost"),
-        extra=left.rest(),
+        input_tokens=members.integer("input_tokens"),
+        output_tokens=members.integer("output_tokens"),
+        cache_creation_input_tokens=members.integer("cache_creation_input_tokens"),
+        cache_read_input_tokens=members.integer("cache_read_input_tokens"),
+        reasoning_tokens=members.nested("output_tokens_details").integer("thinking_tokens"),
+        cost=members.number("cost"),
+        extra=members.rest(),
     )
 
 

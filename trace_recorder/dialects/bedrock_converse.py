@@ -45,33 +45,33 @@ from trace_recorder.values.token_counts import CACHE_APART
 
 def read_request(body: Payload) -> RequestReading:
     """Read the JSON that was sent. The model is in the URL. `system` becomes the first message."""
-    left = Members(body)
-    system = [_part(block) for block in left.array("system")]
+    members = Members(body)
+    system = [_part(block) for block in members.array("system")]
     messages = [_message("system", system, {})] if system else []
-    for element in left.array("messages"):
+    for element in members.array("messages"):
         messages += read_message(element)
-    config = left.nested("toolConfig")
+    config = members.nested("toolConfig")
     tools = [_tool(declaration) for declaration in config.array("tools")]
-    return RequestReading(number_messages(messages), tools, left.all(), None)
+    return RequestReading(number_messages(messages), tools, members.all(), None)
 
 
 def read_message(element: Payload) -> list[Message]:
     """Read one element of `messages`: a tool message for each tool result, then a message with the other blocks."""
     if element is None:
         return []
-    left = Members(element)
-    role, blocks = role_of(left.text("role")), left.array("content")
+    members = Members(element)
+    role, blocks = role_of(members.text("role")), members.array("content")
     results = [_tool_message(block["toolResult"]) for block in blocks if "toolResult" in as_dict(block)]
     rest = [block for block in blocks if "toolResult" not in as_dict(block)]
     if results and not rest:
         return results
-    return [*results, _message(role, rest, left.rest())]
+    return [*results, _message(role, rest, members.rest())]
 
 
 def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
     """Read the JSON that came: an answer, or an error, which is kept in `extra`."""
-    left = Members(body)
-    message = left.nested("output").nested("message")
+    members = Members(body)
+    message = members.nested("output").nested("message")
     role = message.text("role")
     blocks = message.array("content")
     gathered, calls = _blocks(blocks), number_calls(_tool_calls(blocks), made_up_ids)
@@ -80,11 +80,11 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
         content=gathered.all_text(),
         reasoning=gathered.all_reasoning(),
         tool_calls=calls,
-        finish_reason=left.nonempty_text("stopReason"),
+        finish_reason=members.nonempty_text("stopReason"),
         interleaved=gathered.interleaved(calls),
     )
     kept = [block for block in blocks if not _is_lossless(as_dict(block))]
-    usage = _usage(left.object("usage"))
+    usage = _usage(members.object("usage"))
     return LLMResponse(
         content=choice.content,
         reasoning=choice.reasoning,
@@ -92,7 +92,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
         finish_reason=choice.finish_reason,
         usage=usage,
         choices=(choice,) if blocks or role else (),
-        extra={**left.rest(), "content": kept} if kept else left.rest(),
+        extra={**members.rest(), "content": kept} if kept else members.rest(),
         interleaved=choice.interleaved,
     )
 
@@ -182,13 +182,13 @@ def _tool(declaration: Payload) -> Tool:
 
 
 def _usage(usage: dict[str, Payload]) -> Usage:
-    left = Members(usage)
+    members = Members(usage)
     return Usage(
-        input_tokens=left.integer("inputTokens"),
-        output_tokens=left.integer("outputTokens"),
-        cache_creation_input_tokens=left.integer("cacheWriteInputTokens"),
-        cache_read_input_tokens=left.integer("cacheReadInputTokens"),
-        extra=left.rest(),
+        input_tokens=members.integer("inputTokens"),
+        output_tokens=members.integer("outputTokens"),
+        cache_creation_input_tokens=members.integer("cacheWriteInputTokens"),
+        cache_read_input_tokens=members.integer("cacheReadInputTokens"),
+        extra=members.rest(),
     )
 
 

@@ -66,15 +66,15 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
         return anthropic_messages.read_response(body, made_up_ids)
     if "choices" in members:
         return openai_chat.read_response(body, made_up_ids)
-    left = Members(body)
+    remaining = Members(body)
     name = next((name for name in _LISTS if isinstance(members.get(name), list)), None)
-    listed = [Members(element) for element in left.array(name)] if name else [left]
+    listed = [Members(element) for element in remaining.array(name)] if name else [remaining]
     choices = tuple(_choice(number, element) for number, element in enumerate(listed))
     first = choices[0] if choices else Choice(0)
-    counts = left.nested(_METRICS)
+    counts = remaining.nested(_METRICS)
     usage = Usage(
-        input_tokens=left.first_integer(*_INPUT_TOKENS) or counts.integer("inputTokenCount"),
-        output_tokens=left.first_integer(*_OUTPUT_TOKENS) or counts.integer("outputTokenCount"),
+        input_tokens=remaining.first_integer(*_INPUT_TOKENS) or counts.integer("inputTokenCount"),
+        output_tokens=remaining.first_integer(*_OUTPUT_TOKENS) or counts.integer("outputTokenCount"),
     )
     is_answer = first.content is not None
     return LLMResponse(
@@ -82,7 +82,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
         finish_reason=first.finish_reason,
         usage=usage,
         choices=choices if is_answer else (),
-        extra=left.rest(),
+        extra=remaining.rest(),
     )
 
 

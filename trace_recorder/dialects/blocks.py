@@ -100,16 +100,16 @@ def read_blocks(listed: Payload, content: str | None, reasoning: str | None) -> 
 
     Its content and reasoning have their texts. Returns no blocks if one is malformed.
     """
-    said = {"text": content or "", "reasoning": reasoning or ""}
+    texts = {"text": content or "", "reasoning": reasoning or ""}
     read: list[Block] = []
-    for one in map(as_dict, as_list(listed)):
-        kind: Payload = one.get("type")
-        length = as_int(one.get("characters"))
-        if kind not in get_args(BlockType) or (kind in said and length is None):
+    for block in map(as_dict, as_list(listed)):
+        kind: Payload = block.get("type")
+        length = as_int(block.get("characters"))
+        if kind not in get_args(BlockType) or (kind in texts and length is None):
             return ()
-        if kind in said:
-            read.append(Block(kind, said[kind][:length]))
-            said[kind] = said[kind][length + len(BLOCK_SEPARATOR) :] if length else said[kind]
+        if kind in texts:
+            read.append(Block(kind, texts[kind][:length]))
+            texts[kind] = texts[kind][length + len(BLOCK_SEPARATOR) :] if length else texts[kind]
         else:
-            read.append(Block(kind, call_id=as_text(one.get("call_id")), position=as_int(one.get("position"))))
+            read.append(Block(kind, call_id=as_text(block.get("call_id")), position=as_int(block.get("position"))))
     return tuple(read)

@@ -88,19 +88,19 @@ def _headers_as_json(data: bytes) -> str:
 
 def _headers(data: bytes) -> Iterator[tuple[str, Payload]]:
     """Yield the headers of a frame. A value that is not a string becomes its type and its bytes."""
-    at = 0
-    while at < len(data):
-        name_length = data[at]
-        name = data[at + 1 : at + 1 + name_length].decode()
-        at += 1 + name_length
-        kind = data[at]
-        at += 1
+    position = 0
+    while position < len(data):
+        name_length = data[position]
+        name = data[position + 1 : position + 1 + name_length].decode()
+        position += 1 + name_length
+        kind = data[position]
+        position += 1
         length = _FIXED_BYTES.get(kind)
         if length is None:
-            length = int.from_bytes(data[at : at + 2], "big")
-            at += 2
-        value = data[at : at + length]
-        at += length
+            length = int.from_bytes(data[position : position + 2], "big")
+            position += 2
+        value = data[position : position + length]
+        position += length
         yield name, value.decode() if kind == _STRING else [kind, base64.b64encode(value).decode()]
 
 

@@ -52,27 +52,27 @@ _PLAIN_RESULTS = ("result", "output", "content", "error")
 
 def read_request(body: Payload) -> RequestReading:
     """Read the JSON that was sent. Usually the model is in the URL and therefore None here."""
-    left = _members(body)
-    system = left.take("systemInstruction")
+    members = _members(body)
+    system = members.take("systemInstruction")
     messages = [] if system is None else [_message("system", _parts_of(system), {})]
-    for group in read_groups(_several(left.take("contents")), read_message, MERGE_RULE):
+    for group in read_groups(_several(members.take("contents")), read_message, MERGE_RULE):
         messages += group.messages
-    tools = [tool for element in _several(left.take("tools")) for tool in _tools(element)]
-    return RequestReading(number_messages(messages), tools, left.all(), as_text(as_dict(body).get("model")))
+    tools = [tool for element in _several(members.take("tools")) for tool in _tools(element)]
+    return RequestReading(number_messages(messages), tools, members.all(), as_text(as_dict(body).get("model")))
 
 
 def read_message(element: Payload) -> list[Message]:
     """Read one element of `contents`: a tool message for each function response, then one with the other parts."""
     if element is None:
         return []
-    left = Members(element)
-    role, parts = role_of(left.text("role")), _parts_of(element)
-    left.take("parts")
+    members = Members(element)
+    role, parts = role_of(members.text("role")), _parts_of(element)
+    members.take("parts")
     results = [_tool_message(part) for part in parts if _kind(part) == "functionResponse"]
     rest = [part for part in parts if _kind(part) != "functionResponse"]
-    if results and not rest and not left.rest():
+    if results and not rest and not members.rest():
         return results
-    return [*results, _message(role, rest, left.rest())]
+    return [*results, _message(role, rest, members.rest())]
 
 
 def continues(before: Message, message: Message) -> bool:
@@ -96,10 +96,10 @@ MERGE_RULE = MergeRule(continues, merge)
 
 def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
     """Read the JSON that came: an answer, an array of a stream's chunks, or an error, which is kept in `extra`."""
-    left = _members(join_chunks(body).body if isinstance(body, list) else body)
+    members = _members(join_chunks(body).body if isinstance(body, list) else body)
     choices: list[Choice] = []
     extra: dict[str, Payload] = {}
-    for position, candidate in enumerate(left.array("candidates")):
+    for position, candidate in enumerate(members.array("candidates")):
         choice, said = _choice(position, candidate, made_up_ids)
         made_up_ids += count_made_up(choice.tool_calls)
         choices.append(choice)
@@ -110,11 +110,11 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
         reasoning=first.reasoning,
         tool_calls=first.tool_calls,
         finish_reason=first.finish_reason,
-        usage=_usage(left.object("usageMetadata")),
-        model=left.text("modelVersion"),
-        id=left.text("responseId"),
+        usage=_usage(members.object("usageMetadata")),
+        model=members.text("modelVersion"),
+        id=members.text("responseId"),
         choices=tuple(choices),
-        extra={**left.rest(), **extra},
+        extra={**members.rest(), **extra},
         interleaved=first.interleaved,
     )
 
@@ -261,9 +261,9 @@ def _tool(declaration: Payload) -> Tool:
 
 def _choice(position: int, candidate: Payload, made_up_ids: int) -> tuple[Choice, dict[str, Payload]]:
     """Read a candidate. Also return the parts of its content that the values cannot hold."""
-    left = _members(candidate)
-    index, number = left.integer("index"), left.integer("finishReason")
-    content = left.nested("content")
+    members = _members(candidate)
+    index, number = members.integer("index"), members.integer("finishReason")
+    content = members.nested("content")
     content.text("role")
     parts = _several(content.take("parts"))
     kept = [part for part in parts if not _is_lossless(part)]
@@ -273,23 +273,23 @@ def _choice(position: int, candidate: Payload, made_up_ids: int) -> tuple[Choice
         content=gathered.all_text(),
         reasoning=gathered.all_reasoning(),
         tool_calls=calls,
-        finish_reason=left.nonempty_text("finishReason")
+        finish_reason=members.nonempty_text("finishReason")
         if number is None
         else _FINISH_REASONS.get(number, str(number)),
-        extra=left.rest(),
+        extra=members.rest(),
         interleaved=gathered.interleaved(calls),
     )
     return choice, {"parts": kept} if kept else {}
 
 
 def _usage(usage: dict[str, Payload]) -> Usage:
-    left = _members(usage)
+    members = _members(usage)
     return Usage(
-        input_tokens=left.integer("promptTokenCount"),
-        output_tokens=left.integer("candidatesTokenCount"),
-        cache_read_input_tokens=left.integer("cachedContentTokenCount"),
-        reasoning_tokens=left.integer("thoughtsTokenCount"),
-        extra=left.rest(),
+        input_tokens=members.integer("promptTokenCount"),
+        output_tokens=members.integer("candidatesTokenCount"),
+        cache_read_input_tokens=members.integer("cachedContentTokenCount"),
+        reasoning_tokens=members.integer("thoughtsTokenCount"),
+        extra=members.rest(),
     )
 
 

@@ -50,15 +50,15 @@ _MODEL_STEPS = ("model_output", "thought", "function_call")
 
 def read_request(body: Payload) -> RequestReading:
     """Read the JSON that was sent. `system_instruction` becomes the first message."""
-    left = Members(body)
-    system = content_of(left.take("system_instruction"))
+    members = Members(body)
+    system = content_of(members.take("system_instruction"))
     instructions = [] if system is None else [Message("system", system)]
     messages = [*instructions]
-    for role, elements in groupby(_several(left.take("input")), _role):
+    for role, elements in groupby(_several(members.take("input")), _role):
         messages += _messages(role, [*elements])
-    tools = [read_tool(declaration) for declaration in left.array("tools")]
+    tools = [read_tool(declaration) for declaration in members.array("tools")]
     model = as_text(as_dict(body).get("model"))
-    return RequestReading(number_messages(messages), tools, left.all(), model, len(instructions))
+    return RequestReading(number_messages(messages), tools, members.all(), model, len(instructions))
 
 
 def read_message(element: Payload) -> list[Message]:
@@ -68,9 +68,9 @@ def read_message(element: Payload) -> list[Message]:
 
 def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
     """Read the JSON that came: an interaction, or an error, which is kept in `extra`."""
-    left = Members(body)
+    members = Members(body)
     name = "steps" if "steps" in as_dict(body) else "outputs"
-    steps = left.array(name)
+    steps = members.array(name)
     blocks = [block for step in _answering(steps) for block in _blocks(step)]
     kept = [step for step in steps if not _is_lossless(step)]
     calls = number_calls(_tool_calls(blocks), made_up_ids)
@@ -81,18 +81,18 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
         reasoning=gathered.all_reasoning(),
         tool_calls=calls,
         interleaved=gathered.interleaved(calls),
-        finish_reason=None if as_dict(body).get("status") in NOT_FINAL else left.nonempty_text("status"),
+        finish_reason=None if as_dict(body).get("status") in NOT_FINAL else members.nonempty_text("status"),
     )
     return LLMResponse(
         content=choice.content,
         reasoning=choice.reasoning,
         tool_calls=choice.tool_calls,
         finish_reason=choice.finish_reason,
-        usage=_usage(left.object("usage")),
-        model=left.text("model"),
-        id=left.text("id"),
+        usage=_usage(members.object("usage")),
+        model=members.text("model"),
+        id=members.text("id"),
         choices=(choice,) if name in as_dict(body) else (),
-        extra={**left.rest(), **({name: kept} if kept else {})},
+        extra={**members.rest(), **({name: kept} if kept else {})},
         interleaved=choice.interleaved,
     )
 
@@ -167,14 +167,14 @@ def _message(role: str, blocks: list[Payload], extra: dict[str, Payload]) -> Mes
 
 def _is_lossless(step: Payload) -> bool:
     """Whether the values hold a step without loss: calls, plain text, and thoughts that are only text."""
-    left = Members(step)
-    kind = left.text("type")
+    members = Members(step)
+    kind = members.text("type")
     if kind == "function_call":
         return True
     if kind == "text":
-        return left.text("text") is not None and not left.rest()
-    inner = [*left.array("content"), *left.array("summary")]
-    return kind in ("model_output", "thought") and not left.rest() and all(_is_plain(content) for content in inner)
+        return members.text("text") is not None and not members.rest()
+    inner = [*members.array("content"), *members.array("summary")]
+    return kind in ("model_output", "thought") and not members.rest() and all(_is_plain(content) for content in inner)
 
 
 def _is_plain(content: Payload) -> bool:
@@ -224,13 +224,13 @@ def _tool_message(block: Payload) -> Message:
 
 
 def _usage(usage: dict[str, Payload]) -> Usage:
-    left = Members(usage)
+    members = Members(usage)
     return Usage(
-        input_tokens=left.integer("total_input_tokens"),
-        output_tokens=left.integer("total_output_tokens"),
-        cache_read_input_tokens=left.integer("total_cached_tokens"),
-        reasoning_tokens=left.integer("total_thought_tokens"),
-        extra=left.rest(),
+        input_tokens=members.integer("total_input_tokens"),
+        output_tokens=members.integer("total_output_tokens"),
+        cache_read_input_tokens=members.integer("total_cached_tokens"),
+        reasoning_tokens=members.integer("total_thought_tokens"),
+        extra=members.rest(),
     )
 
 

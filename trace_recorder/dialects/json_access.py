@@ -129,15 +129,15 @@ class Members(dict[str, Payload]):
 
     def first_integers(self, *alternatives: Sequence[str]) -> list[int | None]:
         """For each group of names, take the first member that is a whole number, even 0."""
-        found: list[int | None] = []
+        numbers: list[int | None] = []
         for keys in alternatives:
             number = None
             for key in keys:
                 if key in self and (number := self[key] if type(self[key]) is int else as_int(self[key])) is not None:
                     del self[key]
                     break
-            found.append(number)
-        return found
+            numbers.append(number)
+        return numbers
 
     def number(self, key: str) -> float | None:
         """Take the member if it is a number."""
@@ -168,15 +168,15 @@ class Members(dict[str, Payload]):
         """Return the members that were not taken, without nulls and without opened members that are empty now."""
         if not self:
             return {}
-        left = dict(self)
-        if None in left.values():
-            left = {key: value for key, value in left.items() if value is not None}
+        members = dict(self)
+        if None in members.values():
+            members = {key: value for key, value in members.items() if value is not None}
         for key, opened in self._opened.items():
-            if key in left and not (rest := opened.rest()):
-                del left[key]
-            elif key in left:
-                left[key] = rest
-        return left
+            if key in members and not (rest := opened.rest()):
+                del members[key]
+            elif key in members:
+                members[key] = rest
+        return members
 
     def all(self) -> dict[str, Payload]:
         """Return the members that were not taken, with nulls: null parameters of a request are sent on purpose."""

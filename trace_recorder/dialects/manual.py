@@ -69,24 +69,24 @@ def read_message(element: Payload) -> list[Message]:
     return [message_of(element)]
 
 
-def message_of(given: Payload) -> Message:
+def message_of(value: Payload) -> Message:
     """Read one message as the agent passed it."""
-    if not isinstance(given, dict):
-        return Message("user", content_of(given), given={"role": "user", "content": given})
-    if given.keys() == _PLAIN:
-        return Message(role_of(given["role"]), content_of(given["content"]), given=given)
-    calls = [call for call in (given.get("tool_call"), *as_list(given.get("tool_calls"))) if is_nonempty(call)]
-    result = as_dict(given.get("tool_result"))
+    if not isinstance(value, dict):
+        return Message("user", content_of(value), given={"role": "user", "content": value})
+    if value.keys() == _PLAIN:
+        return Message(role_of(value["role"]), content_of(value["content"]), given=value)
+    calls = [call for call in (value.get("tool_call"), *as_list(value.get("tool_calls"))) if is_nonempty(call)]
+    result = as_dict(value.get("tool_result"))
     answer = as_text(result.get("result")) or as_text(result.get("error"))
     return Message(
-        "tool" if result else role_of(given.get("role")),
-        answer if result else content_of(given.get("content")),
+        "tool" if result else role_of(value.get("role")),
+        answer if result else content_of(value.get("content")),
         tuple(read_tool_call(call) for call in calls),
-        as_text(result.get("call_id")) or as_text(given.get("call_id")) or as_text(given.get("tool_call_id")),
-        as_text(given.get("name")) or as_text(result.get("name")),
-        as_text(given.get("reasoning")) or as_text(given.get("reasoning_content")),
-        as_dict(given.get("extra")),
-        given=given,
+        as_text(result.get("call_id")) or as_text(value.get("call_id")) or as_text(value.get("tool_call_id")),
+        as_text(value.get("name")) or as_text(result.get("name")),
+        as_text(value.get("reasoning")) or as_text(value.get("reasoning_content")),
+        as_dict(value.get("extra")),
+        given=value,
     )
 
 
@@ -94,20 +94,20 @@ _PLAIN = frozenset({"role", "content"})
 """The members of most messages. A message with only these is read in one step."""
 
 
-def read_tool(given: Payload) -> Tool:
+def read_tool(value: Payload) -> Tool:
     """Read one tool: an OpenAI or Anthropic schema, an object with a name, or only the name."""
-    if isinstance(given, str):
-        return Tool(given, raw=given)
-    members = as_dict(given)
+    if isinstance(value, str):
+        return Tool(value, raw=value)
+    members = as_dict(value)
     inner = as_dict(members.get(function_key(members))) or members
     name = as_text(inner.get("name")) or as_text(members.get("type")) or "unnamed"
     parameters = next((inner[key] for key in _SCHEMAS if key in inner), None)
-    return Tool(name, as_text(inner.get("description")), parameters, given)
+    return Tool(name, as_text(inner.get("description")), parameters, value)
 
 
-def read_tool_call(given: Payload) -> ToolCall:
+def read_tool_call(tool_call: Payload) -> ToolCall:
     """Read one tool call, flat or with OpenAI's `function`."""
-    members = as_dict(given)
+    members = as_dict(tool_call)
     inner = as_dict(members.get(function_key(members))) or members
     identity = as_text(members.get("call_id")) or as_text(members.get("id")) or ""
     arguments = arguments_of(inner.get("arguments", inner.get("input", inner.get("args"))))
@@ -117,15 +117,15 @@ def read_tool_call(given: Payload) -> ToolCall:
     return ToolCall(identity, shown["name"], arguments, made_up, as_dict(members.get("extra")), given={**shown, **rest})
 
 
-def read_tool_result(given: Payload) -> ToolResult:
+def read_tool_result(tool_result: Payload) -> ToolResult:
     """Read one tool result. A value that is not an object is the result itself."""
-    if not isinstance(given, dict):
-        given = {"call_id": "", "result": given}
-    members = Members(given)
-    identity = members.text("call_id") or members.text("tool_call_id") or as_text(given.get("id")) or ""
+    if not isinstance(tool_result, dict):
+        tool_result = {"call_id": "", "result": tool_result}
+    members = Members(tool_result)
+    identity = members.text("call_id") or members.text("tool_call_id") or as_text(tool_result.get("id")) or ""
     success = members.take("success")
     error = members.take("error")
-    result = members.take("result") if "result" in given else members.take("content")
+    result = members.take("result") if "result" in tool_result else members.take("content")
     shown = {"call_id": identity, "success": success, "result": result, "error": error}
     return ToolResult(
         identity,
@@ -133,12 +133,12 @@ def read_tool_result(given: Payload) -> ToolResult:
         success if isinstance(success, bool) else None,
         result,
         error if isinstance(error, str | None) else str(error),
-        sent=given.get("sent"),
+        sent=tool_result.get("sent"),
         duration_seconds=members.number("duration_seconds"),
         execution_id=members.text("execution_id"),
         timestamp=members.text("timestamp"),
-        replayed=given.get("replayed") is True,
-        given={**shown, **{name: value for name, value in given.items() if name not in shown}},
+        replayed=tool_result.get("replayed") is True,
+        given={**shown, **{name: value for name, value in tool_result.items() if name not in shown}},
     )
 
 
@@ -184,17 +184,17 @@ def read_flat_response(body: dict[str, Payload]) -> LLMResponse:
     )
 
 
-def _read_choice(given: Mapping[str, Payload]) -> Choice:
+def _read_choice(value: Mapping[str, Payload]) -> Choice:
     """Read one of several answers, with the document's members."""
-    content, reasoning = as_text(given.get("content")), as_text(given.get("reasoning"))
+    content, reasoning = as_text(value.get("content")), as_text(value.get("reasoning"))
     return Choice(
-        as_int(given.get("index")) or 0,
+        as_int(value.get("index")) or 0,
         content,
         reasoning,
-        tuple(map(read_tool_call, as_list(given.get("tool_calls")))),
-        as_text(given.get("finish_reason")),
-        as_dict(given.get("extra")),
-        read_blocks(given.get("blocks"), content, reasoning),
+        tuple(map(read_tool_call, as_list(value.get("tool_calls")))),
+        as_text(value.get("finish_reason")),
+        as_dict(value.get("extra")),
+        read_blocks(value.get("blocks"), content, reasoning),
     )
 
 
@@ -214,11 +214,11 @@ _USUAL = frozenset({"content", "model", "finish_reason", "usage", "tool_calls"})
 """The members of a response that the document shows first."""
 
 
-def read_usage(given: Mapping[str, Payload]) -> Usage:
+def read_usage(value: Mapping[str, Payload]) -> Usage:
     """Read token counts under the document's names, or OpenAI's. A 0 is a count. An absent count is unknown."""
-    if not given:
+    if not value:
         return Usage()
-    members = Members(given)
+    members = Members(value)
     return Usage(
         members.first_integer("input_tokens", "prompt_tokens"),
         members.first_integer("output_tokens", "completion_tokens"),

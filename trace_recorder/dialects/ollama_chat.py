@@ -47,30 +47,30 @@ def read_message(element: Payload) -> list[Message]:
     """Read one element of `messages`. Missing ids stay empty."""
     if not isinstance(element, dict):
         return read_bare(element)
-    left = Members(element)
+    members = Members(element)
     message = Message(
-        role_of(left.text("role")),
-        content_of(left.take("content")),
-        _tool_calls(left),
-        call_id=left.text("tool_call_id"),
-        name=left.text("tool_name") or left.text("name"),
-        reasoning=left.text("thinking") or None,
-        extra=left.rest(),
+        role_of(members.text("role")),
+        content_of(members.take("content")),
+        _tool_calls(members),
+        call_id=members.text("tool_call_id"),
+        name=members.text("tool_name") or members.text("name"),
+        reasoning=members.text("thinking") or None,
+        extra=members.rest(),
     )
     return [message]
 
 
 def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
     """Read the JSON that came: an answer with its `message`, or an error, which is kept in `extra`."""
-    left = Members(body)
-    message, logprobs = left.nested("message"), left.array("logprobs")
+    members = Members(body)
+    message, logprobs = members.nested("message"), members.array("logprobs")
     message.text("role")
     choice = Choice(
         index=0,
         content=message.text("content"),
         reasoning=message.text("thinking") or None,
         tool_calls=number_calls(_tool_calls(message), made_up_ids),
-        finish_reason=left.nonempty_text("done_reason"),
+        finish_reason=members.nonempty_text("done_reason"),
         extra={"logprobs": logprobs} if logprobs else {},
     )
     return LLMResponse(
@@ -78,10 +78,10 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
         reasoning=choice.reasoning,
         tool_calls=choice.tool_calls,
         finish_reason=choice.finish_reason,
-        usage=_usage(left),
-        model=left.text("model"),
+        usage=_usage(members),
+        model=members.text("model"),
         choices=(choice,) if "message" in as_dict(body) else (),
-        extra=left.rest(),
+        extra=members.rest(),
     )
 
 
@@ -107,12 +107,12 @@ def _tool_calls(left: Members) -> tuple[ToolCall, ...]:
 
 def _tool_call(call: Payload) -> ToolCall:
     """Read a call. `index` only repeats its place, and its `type` is always "function"."""
-    left = Members(call)
-    function = left.nested("function")
+    members = Members(call)
+    function = members.nested("function")
     function.integer("index")
-    left.text("type")
-    call_id, name = left.text("id") or "", function.text("name") or ""
-    return ToolCall(call_id, name, arguments_of(function.take("arguments")), extra=left.rest())
+    members.text("type")
+    call_id, name = members.text("id") or "", function.text("name") or ""
+    return ToolCall(call_id, name, arguments_of(function.take("arguments")), extra=members.rest())
 
 
 def _usage(left: Members) -> Usage:

@@ -20,14 +20,14 @@ _IN_MESSAGE = {"response": "content", "thinking": "thinking"}
 
 def read_request(body: Payload) -> RequestReading:
     """Read the JSON that was sent. The SDK sends empty texts and lists for what was not given; these are ignored."""
-    left = Members(body)
-    system, prompt = left.text("system"), left.text("prompt")
-    beside = {"suffix": left.text("suffix"), "images": left.array("images")}
+    members = Members(body)
+    system, prompt = members.text("system"), members.text("prompt")
+    beside = {"suffix": members.text("suffix"), "images": members.array("images")}
     extra: dict[str, Payload] = {name: value for name, value in beside.items() if value}
     messages = [Message("system", system)] if system else []
     if prompt is not None or extra:
         messages.append(Message("user", prompt, extra=extra))
-    return RequestReading(messages, [], left.all(), as_text(as_dict(body).get("model")))
+    return RequestReading(messages, [], members.all(), as_text(as_dict(body).get("model")))
 
 
 def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:

@@ -67,15 +67,15 @@ class _OpenGroup:
         self._size = 0
         self._behind = 0
 
-    def take(self, element: Payload, said: list[Message]) -> bool:
+    def take(self, element: Payload, messages: list[Message]) -> bool:
         """Add an element. Returns False if it does not belong to this group."""
-        if not said:
+        if not messages:
             self._behind += 1
             return True
-        if self._size and not self._is_one_with(said):
+        if self._size and not self._is_one_with(messages):
             return False
         self._elements.append(element)
-        self._is_lossless += said
+        self._is_lossless += messages
         self._size, self._behind = self._size + self._behind + 1, 0
         return True
 
