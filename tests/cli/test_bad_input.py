@@ -200,7 +200,7 @@ def test_a_member_that_work_on_a_run_fails_at_is_named(place: Path) -> None:
 
     assert str(refused.value).startswith("odd.json cannot be exported, as it is damaged: document: ")
     assert "attempts[0].timestamp: " in str(refused.value)
-    assert "`trace-recorder validate` lists all of it" in str(refused.value)
+    assert "`trace-recorder validate` lists all damage" in str(refused.value)
 
 
 def test_a_time_that_is_none_stops_no_export(place: Path) -> None:

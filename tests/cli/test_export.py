@@ -197,7 +197,7 @@ def test_a_dataset_of_invariants_begins_with_its_metadata(runs: Path, tmp_path: 
     ("arguments", "why"),
     [
         (["-f", "csv"], "none of atif"),
-        (["-f", "atif"], "say with -o in which directory"),
+        (["-f", "atif"], "name a directory with -o"),
         (["-f", "openai", "--metadata", "alone"], "not KEY=VALUE"),
     ],
 )

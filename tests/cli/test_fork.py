@@ -195,7 +195,7 @@ REFUSED = {
     "no such step": (["--at", "9"], 1, "has no call of step 9"),
     "an answer that is no JSON": (["--at", "1", "--answer", "agent.py"], 1, "llm_1 wants JSON"),
     "no such answer": (["--at", "1", "--answer", "nowhere"], 2, "nowhere cannot be read"),
-    "two prompts": (["--at", "1", "--system", "a", "--system-file", "agent.py"], 2, "two ways to say one thing"),
+    "two prompts": (["--at", "1", "--system", "a", "--system-file", "agent.py"], 2, "mean the same: give only one"),
     "no speed": (["--at", "1", "--speed", "0"], 2, "it must be above 0"),
     "a path that is none": (["--at", "1", "--ignore", "[0]"], 1, "a path begins with the name of a member"),
 }

@@ -165,8 +165,8 @@ def test_a_signal_leaves_the_summary(name: str, place: Place) -> None:
 @pytest.mark.parametrize(
     ("code", "options", "environment", "reason"),
     [
-        ("sys.exit(4)", [], {}, "no LLM call went through httpx"),
-        ("httpx.get(os.environ['OPENAI_BASE_URL'] + '/x')", [], {}, "no LLM call went through httpx"),
+        ("sys.exit(4)", [], {}, "no LLM call was made through httpx"),
+        ("httpx.get(os.environ['OPENAI_BASE_URL'] + '/x')", [], {}, "no LLM call was made through httpx"),
         (
             "import urllib.request; urllib.request.urlopen(os.environ['OPENAI_BASE_URL'], b'{}').close()",
             *([], {}),

@@ -209,7 +209,7 @@ def leaving(trajectory):
         ("parsed", "return helper", "parsed", "JSONDecodeError: Expecting property name"),
         ("nowhere", "def nowhere", "nowhere", "ValueError: the reward is nan"),
         ("told", "def told", "told", "ValueError: could not convert string to float: 'no number'"),
-        ("leaving", "raise SystemExit", "leaving", "it calls for the end of the program"),
+        ("leaving", "raise SystemExit", "leaving", "it tries to end the program"),
     ],
 )
 def test_an_error_is_told_with_its_place(

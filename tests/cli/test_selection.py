@@ -96,4 +96,4 @@ def test_an_endpoint_that_is_dead_ends_the_export_after_three_runs(tmp_path: Pat
         server.status = 400
         done = invoke("export", tmp_path, "--format", "otlp", "--endpoint", server.url)
     assert (done.exit_code, done.output.count("did not arrive")) == (1, 3)
-    assert "nothing of 3 runs one after another arrived" in done.output
+    assert "nothing of 3 runs in a row arrived" in done.output

@@ -78,7 +78,7 @@ def grep(  # noqa: PLR0913, PLR0917 - one argument an option
     jobs: Jobs = None,
     index: IndexPath = None,
 ) -> None:
-    """Search runs: in prompts, answers, and tools.
+    """Search the prompts, answers and tools of runs.
 
     Each message is searched once, in the step in which it was new. Exits with 0 if anything matches, 1 if nothing
     matches, 2 if a run cannot be read.

@@ -64,7 +64,7 @@ def proxy(  # noqa: PLR0913, PLR0917 - one argument an option
     directory: InDirectory = None,
     quiet: Quiet = False,
 ) -> None:
-    """Record the LLM calls of any program that asks through a proxy.
+    """Record the LLM calls of any program by a proxy.
 
     The proxy is on this machine, and passes the calls on to the provider. With a command, the proxy runs for as long as
     it; the variables that lead it to the proxy are set for it alone. Without one, the proxy runs until Ctrl-C, for

@@ -22,9 +22,9 @@ def stats(
     engine: EngineName = DEFAULT_ENGINE,
     address: Address = None,
 ) -> None:
-    """Count over runs: calls, tokens, cache, cost, tools, failures, retries and time, in total and by model.
+    """Count calls, tokens, costs, tools and failures over runs.
 
-    A run that cannot be read is reported and skipped; the exit code is then 1.
+    Also the cache, retries and time, all of it in total and by model. A run that cannot be read is reported and skipped; the exit code is then 1.
     """
     does = Engine(engine, address)
     paths = paths_or_default(paths)
