@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import TypeVar, TypeVarTuple
 
 from trace_recorder.clocks import now
@@ -131,24 +131,6 @@ class Guard:
         """Discard the failures that are not on file yet: after a fork, the parent process writes them."""
         self._last = None
         self.failures.clear()
-
-
-def is_recording() -> bool:
-    """Whether this thread is in the middle of recording something, and so may hold a lock of ours.
-
-    The garbage collector may run a destructor at any moment, also while its thread holds the run's lock; such a
-    destructor must not wait for another thread. The stack is searched, as Ctrl-C could leave a counter wrong. A module
-    that records under a lock has `__records__ = True`; frames of the caller's module on top of the stack do not count.
-    """
-    frame: FrameType | None = sys._getframe(1)
-    caller = sys._getframe(1).f_globals
-    while frame is not None and frame.f_globals is caller:
-        frame = frame.f_back
-    while frame is not None:
-        if "__records__" in frame.f_globals:
-            return True
-        frame = frame.f_back
-    return False
 
 
 class _Guarded(AbstractContextManager["_Guarded", bool]):

@@ -29,7 +29,8 @@ from trace_recorder.dialects.background import answers_in_background
 from trace_recorder.dialects.dialect import join_stream, why_incomplete
 from trace_recorder.dialects.endpoints import asks_for_stream, is_stream_type
 from trace_recorder.dialects.event_stream import FRAMING, MEDIA_TYPE
-from trace_recorder.guard import is_recording, try_call
+from trace_recorder.guard import try_call
+from trace_recorder.locks import holds_lock
 from trace_recorder.storage.body_encoding import body_member, error_text, joined_bytes, text_member
 from trace_recorder.storage.redaction import headers
 from trace_recorder.storage.redaction.urls import clean_url
@@ -37,8 +38,6 @@ from trace_recorder.values.json_text import NotJsonError
 from trace_recorder.values.jsonable import describe_error, dump_members, members_to_json, to_json
 from trace_recorder.values.messages import JoinedStream, Payload, without_none
 from trace_recorder.values.origins import REPLAYED_FROM_HEADER, ReplayedFrom
-
-__records__ = True  # `guard.is_recording` looks for this name
 
 REDIRECTS = (307, 308)
 """The redirects after which the client sends the same request again."""
@@ -273,12 +272,12 @@ class Exchange(ResponseParts):
 
     def closed(self, why: str) -> None:
         """Record that the caller closed the response early."""
-        if self._done or self._assembly_done is not None:  # the usual case; `is_recording` walks the stack
+        if self._done or self._assembly_done is not None:
             return
         if self._watched_body is not None and self._watched_body() is None:  # closed by a generator, not by the caller
             why = "it was abandoned"
         end = partial(self.ended, why, what="record a response that was closed early")
-        if is_recording():  # the garbage collector closes it, in a thread that may hold locks
+        if holds_lock():  # the garbage collector closes it, in the middle of something else
             self.run.unfinished.defer(end)
         else:
             end()

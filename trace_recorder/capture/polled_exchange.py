@@ -23,8 +23,6 @@ from trace_recorder.values.json_text import parse_leniently
 from trace_recorder.values.jsonable import dump_members, to_json
 from trace_recorder.values.messages import Payload
 
-__records__ = True  # `guard.is_recording` looks for this name
-
 
 class PolledExchange(Exchange):
     """One poll. It is an exchange of the call's own interaction, and has begun when the call did."""

@@ -8,7 +8,6 @@ without a lock; parts are taken from its beginning with the lock held.
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -18,14 +17,13 @@ from trace_recorder.capture import attempts
 from trace_recorder.capture.attempts import SentRequest
 from trace_recorder.capture.decoding import Decoder
 from trace_recorder.dialects.background import answers_in_background
+from trace_recorder.locks import new_lock
 from trace_recorder.recording.run import Run
 from trace_recorder.storage import stream_chunks
 from trace_recorder.storage.body_encoding import error_text, first_pieces, joined_bytes, packed
 from trace_recorder.storage.redaction.body_parts import LARGEST, BodyPart
 from trace_recorder.values.jsonable import dump_members
 from trace_recorder.values.messages import Payload, without_none
-
-__records__ = True  # `guard.is_recording` looks for this name
 
 MOST_PARTS = 64
 """Into how many parts, at most, the buffered text of a stream is cut at once."""
@@ -65,7 +63,7 @@ class ResponseParts:
         self.run = run
         self._sent = sent
         self._began = self._flushed = time.perf_counter()
-        self._lock = threading.RLock()
+        self._lock = new_lock()
         self._headers: dict[str, str] = {}
         self._buffer: list[stream_chunks.TimedBytes] = []
         self._written: list[bytes] = []

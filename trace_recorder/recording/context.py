@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from trace_recorder.errors import RecorderStateError
-from trace_recorder.guard import is_recording
+from trace_recorder.locks import holds_lock
 from trace_recorder.recording.run import Run
 from trace_recorder.signal_handlers import ours
 from trace_recorder.values.final_status import status_from_exception
@@ -172,11 +172,12 @@ def merge_facts(one: Mapping[str, Payload], other: Mapping[str, Payload]) -> dic
 
 
 def record_or_defer(closing: Run | None, record: Callable[[], None]) -> None:
-    """Record now; or after the next record, if the garbage collector closes a generator in the middle of recording.
+    """Record now, or after the next record if this thread holds a lock of recording.
 
-    That thread may hold locks. `closing` is the run of such a generator.
+    Then the garbage collector closes a generator in the middle of another record. `closing` is the generator's run;
+    it is None if no generator is closed.
     """
-    if closing is not None and is_recording():
+    if closing is not None and holds_lock():
         closing.unfinished.defer(record)
     elif not sys.is_finalizing():
         record()

@@ -13,7 +13,6 @@ Locks and threads:
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -25,9 +24,8 @@ from trace_recorder.derive.live_document.document_thread import process_thread
 from trace_recorder.derive.live_document.limits import DocumentLimits
 from trace_recorder.derive.live_document.whole_document import WholeDocument
 from trace_recorder.guard import stack_has_room
+from trace_recorder.locks import new_lock
 from trace_recorder.storage.paths import temporary_path
-
-__records__ = True  # `guard.is_recording` looks for this name
 
 MIN_FREE_FRAMES = 500
 """How many frames must be free on the stack for a write in the calling thread."""
@@ -61,7 +59,7 @@ class DocumentWriter:
         self._guarded = guarded
         self._sync = sync
         self._in_place = in_place
-        self._lock = threading.RLock()
+        self._lock = new_lock()
         self._requested = self._caller_waits = self._closed = False
         self._journal_end = self._records = self._damage = 0
         self._cost_of_byte = 0.0

@@ -29,9 +29,8 @@ from trace_recorder.imports.foreign.run import (
     Summary,
     ToolRun,
 )
-from trace_recorder.storage.journal_lines import encode_lines
+from trace_recorder.storage.journal_lines import Records, encode_lines
 from trace_recorder.storage.journal_reader import SCHEMA, VERSION
-from trace_recorder.storage.record_data import Records
 from trace_recorder.storage.redaction.redactor import masks_in
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.json_text import make_json_writer
