@@ -44,7 +44,7 @@ UNUSUAL = Trajectory(
         ("meta:big", True),
         (f"meta:big={2**80}", True),
         ('meta:none=""', True),
-        ("tool:bash", False),
+        ("tool:bash", True),
         ("failed_tool:bash", True),
         ("failed_tool:bash>1", False),
         ("has:error", True),

@@ -15,6 +15,7 @@ from trace_recorder.clocks import parse_time
 from trace_recorder.values.llm_interaction import ErrorInfo
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import metrics_of
+from trace_recorder.values.tool_uses import tool_uses_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.plain_text import text_of
 from trace_recorder.views.rewards import rewards_of
@@ -86,27 +87,15 @@ def _named(run: Trajectory) -> Iterator[Named]:
 
 
 def _tools(run: Trajectory) -> Iterator[Named]:
-    """Yield the tools that models asked for, with the numbers of calls and of failures."""
-    calls: Counter[str] = Counter()
+    """Yield the tools that were used, with the numbers of uses and of failures."""
+    uses: Counter[str] = Counter()
     failed: Counter[str] = Counter()
-    in_steps = {identity for step in run.agent_steps for identity in step.interaction_ids}
-    in_steps |= {step.interaction.interaction_id for step in run.agent_steps if step.interaction}
-    for step in run.agent_steps:
-        names = {call.call_id: call.name for call in step.tool_calls}
-        calls.update(text_of(call.name) for call in step.tool_calls)
-        failed.update(
-            text_of(names.get(one.call_id) or one.name or "unknown")
-            for one in step.tool_results
-            if one.success is False
-        )
-    for one in run.llm_interactions:
-        asked = Counter(text_of(call.name) for call in one.response.tool_calls)
-        if one.interaction_id in in_steps:
-            calls |= Counter(dict.fromkeys(asked, 1))
-        else:
-            calls.update(asked)
-    for name in sorted(calls.keys() | failed.keys()):
-        yield Named("tool", name, number=calls[name], failed=failed[name])
+    for _, use in tool_uses_of(run):
+        name = text_of(use.name)
+        uses[name] += 1
+        failed[name] += use.failed
+    for name in sorted(uses):
+        yield Named("tool", name, number=uses[name], failed=failed[name])
 
 
 def _error_text(error: ErrorInfo | None) -> str | None:
