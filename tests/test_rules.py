@@ -132,9 +132,8 @@ def test_nobody_inside_imports_the_top() -> None:
 
 
 def test_rooms_import_no_sdk() -> None:
-    """What records, reads and exports needs no SDK; pydantic is for the schemas, rich for the command line."""
+    """What records, reads and exports needs no SDK; rich is for the command line."""
     allowed = {
-        "trace_recorder.derive.schemas": {"pydantic"},
         "trace_recorder.cli": {"rich", "typer"},
         "trace_recorder.proxy": {"httpx"},
     }
@@ -265,7 +264,7 @@ def test_what_importing_costs() -> None:
     total = sum(int(line[0].partition(":")[2]) for line in lines)
     ours = [line for line in lines if line[2].strip().startswith("trace_recorder")]
     print(f"{program}: {len(lines)} modules, {len(ours)} of them ours, {total / 1000:.1f} ms")
-    assert len(lines) < 297  # the standard library imports more of itself in newer versions of Python
+    assert len(lines) < 298  # the standard library imports more of itself in newer versions of Python
 
 
 IN_THE_AGENT = ("storage", "values", "derive", "dialects", "recording", "capture", "attach", "rerun")

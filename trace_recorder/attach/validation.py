@@ -1,4 +1,4 @@
-"""Validation for users: the schemas, and pydantic with them, are imported by the first call and not before."""
+"""Validation for users. What it needs is imported by the first call, because few programs validate."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ def validate(path: str | Path) -> Report:
     Nothing is written. The report has `ok`, and `findings`, each with `severity`, `where` and `what`. Raises OSError
     where the file cannot be read; whatever is wrong with its content is a finding.
     """
-    from trace_recorder.derive import validate as validation  # noqa: PLC0415 - it imports pydantic
+    from trace_recorder.derive import validate as validation  # noqa: PLC0415 - few programs validate
 
     return validation.validate(path)

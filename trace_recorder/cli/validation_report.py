@@ -1,8 +1,4 @@
-"""What validation found, for people and for machines.
-
-This is the one module of the command line that imports pydantic, by way of `validate.py`: it is imported when its
-command is called.
-"""
+"""What validation found, for people and for machines. It is imported when its command is called."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ import json
 from typing import Self
 from urllib.parse import urlsplit
 
+from trace_recorder.values.document_members import render
 from trace_recorder.values.json_text import NotJsonError, parse
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.structs import Struct, asdict
@@ -58,8 +59,7 @@ class ReplayedFrom(Struct, frozen=True, gc=False):
 
     def to_document(self) -> dict[str, Payload]:
         """Render for the document, and for records."""
-        known = without_none(trajectory_id=self.trajectory_id, interaction_id=self.interaction_id)
-        return known | ({"by_hand": True} if self.by_hand else {})
+        return render(self)
 
     def to_headers(self) -> dict[str, str]:
         """Render as headers of a response."""

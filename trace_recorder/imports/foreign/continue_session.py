@@ -105,7 +105,11 @@ class _SessionReader:
         thought = join_texts([*self._thoughts, as_text(as_dict(item.get("reasoning")).get("text"))], "\n\n")
         self._thoughts = []
         response = LLMResponse(
-            _text(read.content) or None, thought or read.reasoning, read.tool_calls, usage=usage, model=model
+            _text(read.content) or None,
+            reasoning=thought or read.reasoning,
+            tool_calls=read.tool_calls,
+            usage=usage,
+            model=model,
         )
         call = self.history.call("", response)
         call.model = model or self.run.model

@@ -102,8 +102,8 @@ class _Reading:
         thought, self._thought = as_text(data.get("reasoningText")) or self._thought, None
         response = LLMResponse(
             as_text(data.get("content")),
-            thought,
-            calls,
+            reasoning=thought,
+            tool_calls=calls,
             usage=Usage(output_tokens=as_int(data.get("outputTokens"))),
             model=as_text(data.get("model")),
             id=as_text(data.get("messageId")),

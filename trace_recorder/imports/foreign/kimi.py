@@ -174,12 +174,12 @@ class _Reading:
     def _answered(self, step: _Step) -> Call:
         said = LLMResponse(
             step.blocks.all_text(),
-            step.blocks.all_reasoning(),
-            tuple(step.calls),
-            as_text(step.end.get("finishReason")),
-            _usage(as_dict(step.end.get("usage"))),
-            as_text(step.request.get("model")),
-            as_text(step.end.get("messageId")),
+            reasoning=step.blocks.all_reasoning(),
+            tool_calls=tuple(step.calls),
+            finish_reason=as_text(step.end.get("finishReason")),
+            usage=_usage(as_dict(step.end.get("usage"))),
+            model=as_text(step.request.get("model")),
+            id=as_text(step.end.get("messageId")),
             extra={"content": step.others} if step.others else {},
         )
         return self.history.call(step.time, said)

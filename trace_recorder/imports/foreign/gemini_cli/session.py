@@ -137,8 +137,8 @@ class _Reading:
         model = as_text(message.get("model"))
         response = LLMResponse(
             _text(content) or None,
-            "\n\n".join(filter(None, map(_thought, thoughts))) or None,
-            tuple(_tool_call(one) for one in asked),
+            reasoning="\n\n".join(filter(None, map(_thought, thoughts))) or None,
+            tool_calls=tuple(_tool_call(one) for one in asked),
             usage=_usage(as_dict(message.get("tokens"))),
             model=model,
             id=as_text(message.get("id")),
