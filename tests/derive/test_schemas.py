@@ -126,6 +126,14 @@ def test_a_record_with_alternatives_has_one_of_them(members: dict[str, Payload])
     assert not shipped("journal").is_valid(line)
 
 
+def test_the_start_of_a_step_says_which_step_it_is() -> None:
+    """Other records may be outside of steps; this one may not."""
+    line = record("step_start", agent="a")
+
+    assert violations("journal", line) == ["data.step_id: it is missing", "data.step_number: it is missing"]
+    assert not shipped("journal").is_valid(line)
+
+
 def test_a_kind_of_a_later_version_may_have_any_data() -> None:
     """A line of a kind that is not known is passed over, not refused."""
     assert told(shipped("journal"), record("dream", anything=True)) == []

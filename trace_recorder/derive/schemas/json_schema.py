@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from inspect import get_annotations
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
@@ -95,7 +96,8 @@ def _members(kind: Any) -> Iterator[tuple[str, Any, bool]]:
         yield from _members(kind.value_class)
     for name, hint in get_type_hints(kind, include_extras=True).items():
         if get_origin(hint) is not ClassVar:
-            yield name, hint, not hasattr(kind, name)
+            declaring = next(base for base in kind.__mro__ if name in get_annotations(base))
+            yield name, hint, name not in vars(declaring)
 
 
 def _type_in_document(member: Member) -> Any:
