@@ -236,14 +236,15 @@ class CallRecords:
 
     def raw_stream(self) -> str | None:
         """The text of the newest attempt's stream; if a plain body has no end on file, what came of it."""
-        raw = self.stream_bytes() if self.ending else self._joined_bytes(plain="plain" in self.last_part)
+        raw = self.stream_bytes() if self.ending else self.bytes_in_parts(plain="plain" in self.last_part)
         return None if raw is None else raw.decode("utf-8", "replace")
 
     def stream_bytes(self) -> bytes | None:
         """The decoded bytes of the newest attempt's stream."""
-        return self._joined_bytes(plain=False)
+        return self.bytes_in_parts(plain=False)
 
-    def _joined_bytes(self, *, plain: bool) -> bytes | None:
+    def bytes_in_parts(self, *, plain: bool) -> bytes | None:
+        """Return what the parts of the newest attempt's stream, or of its plain body, are together."""
         parts = self._parts(self.request_data.get("attempt", 0), plain=plain)
         return None if parts is None else b"".join(text for text, _ in parts)
 
