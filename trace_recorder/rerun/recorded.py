@@ -132,8 +132,8 @@ class Recording:
         self.trajectory_id: str | None = None
         self.exchanges: list[RecordedExchange] = []
         self.tools: list[RecordedTool] = []
-        self.polled: dict[str, Record] = {}
-        """By the id of a response that was made in the background: the record of its final answer."""
+        self.polled: dict[str, RecordedExchange] = {}
+        """By the id of a response that was made in the background: its final answer, without a request."""
         self._by_attempt: dict[tuple[str, int], RecordedExchange] = {}
         self._by_execution: dict[str, RecordedTool] = {}
         self.damaged = 0
@@ -173,21 +173,25 @@ class Recording:
         exchange = self._by_attempt.get(_attempt(record.data))
         if "polled" in record.data:
             body = as_dict(record.data.get("assembled", record.data.get("body")))
-            self.polled[as_text(body.get("id")) or ""] = record
+            self.polled[as_text(body.get("id")) or ""] = self._exchange(record)
         elif exchange is not None:
             exchange.records.add(record)
 
     def _take_request(self, record: Record) -> None:
         identity, attempt = _attempt(record.data)
-        records = CallRecords(identity, self._items)
-        records.add(record)
-        exchange = self._by_attempt[identity, attempt] = RecordedExchange(records)
+        exchange = self._by_attempt[identity, attempt] = self._exchange(record)
         self.exchanges.append(exchange)
         previous = self._by_attempt.get((identity, attempt - 1))
         if previous is not None:
             previous.next_url = record.data.get("url")
         if "items" in record.data:
             self._items.add_base(record.seq, record.data["items"])
+
+    def _exchange(self, first: Record) -> RecordedExchange:
+        """Return an exchange that begins with a record."""
+        records = CallRecords(first.data["interaction_id"], self._items)
+        records.add(first)
+        return RecordedExchange(records)
 
     def _refuse_newer(self, version: Payload) -> None:
         if isinstance(version, int) and version > VERSION:
