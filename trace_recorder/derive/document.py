@@ -74,7 +74,7 @@ def _version(document: Mapping[str, Payload]) -> int:
 
 def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
     table = MessageTable()
-    interactions = list(_interactions(document["llm_interactions"], _Messages(table)))
+    interactions = list(_interactions(document["llm_interactions"], _DocumentMessages(table)))
     by_id = {one.interaction_id: one for one in interactions}
     records, status = document.get("journal_records"), document.get("status")
     if not isinstance(status, str) or status not in get_args(Status):
@@ -85,7 +85,7 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
         status=status,
         metrics=_metrics(document.get("metrics") or {}, interactions),
         llm_interactions=interactions,
-        agent_steps=list(_steps(document.get("agent_steps") or (), by_id, _Messages(table))),
+        agent_steps=list(_steps(document.get("agent_steps") or (), by_id, _DocumentMessages(table))),
         journal_records=records if isinstance(records, int) else None,
     )
 
@@ -166,7 +166,7 @@ class _DocumentSource(WithoutRawData):
         return True
 
 
-def _interactions(documents: list[Payload], messages: _Messages) -> Iterator[LLMInteraction]:
+def _interactions(documents: list[Payload], messages: _DocumentMessages) -> Iterator[LLMInteraction]:
     for number, document in enumerate(documents):
         identity = document.get("interaction_id") or f"llm_{number}"
         delta, given = document.get("input_messages_delta"), document.get("input_messages")
@@ -177,7 +177,7 @@ _TEXTS = frozenset((str, NoneType))
 """The types of the members of most messages, which are then compared as they are."""
 
 
-class _Messages:
+class _DocumentMessages:
     """Reads the lists of messages of a document. Each distinct message is read once."""
 
     def __init__(self, table: MessageTable) -> None:
@@ -246,7 +246,7 @@ _STEP_MEMBERS = frozenset(member.name for member in members_of(AgentStep)) | {
 
 
 def _steps(
-    documents: Iterable[Payload], interactions: Mapping[str, LLMInteraction], messages: _Messages
+    documents: Iterable[Payload], interactions: Mapping[str, LLMInteraction], messages: _DocumentMessages
 ) -> Iterator[AgentStep]:
     for document in documents:
         delta, given = document.get(STEP_DELTA), document.get("llm_messages")

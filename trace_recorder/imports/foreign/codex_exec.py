@@ -38,14 +38,14 @@ def recognizes(source: Source) -> bool:
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the one run of a stream."""
     run = ForeignRun(identity=source.path.name.partition(".")[0], provider="openai")
-    reader = _StreamReader(run)
+    reader = _CodexStreamReader(run)
     for line in session_lines(source.lines(), run.events.append):
         reader.read_line(line)
     reader.finish()
     yield run
 
 
-class _StreamReader:
+class _CodexStreamReader:
     """One stream while it is read."""
 
     def __init__(self, run: ForeignRun) -> None:
