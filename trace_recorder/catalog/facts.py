@@ -25,8 +25,8 @@ from trace_recorder.views.run_costs import costs_of_calls
 def facts_of(run: Trajectory, *, with_texts: bool = True) -> Facts:
     """Return the facts of a run. Its calls and steps are read."""
     metrics = run.metrics or metrics_of(run.llm_interactions, run.agent_steps)
-    began, exact_time = _seconds_of(run.start_time)
-    ended, _ = _seconds_of(run.end_time)
+    began, exact_time = seconds_of(run.start_time)
+    ended, _ = seconds_of(run.end_time)
     single = (
         *(text_of(run.trajectory_id) or None, text_of(run.task) or None, text_of(run.status)),
         *(int(run.success) if isinstance(run.success, bool) else None, began, ended),
@@ -55,16 +55,16 @@ def facts_of(run: Trajectory, *, with_texts: bool = True) -> Facts:
 
 def _numbers_of(run: Trajectory, metrics: Mapping[str, Payload]) -> Iterator[float | None]:
     for name in ("agent_steps", "llm_calls", "failed_llm_calls", "tool_calls", "failed_tool_calls"):
-        yield _number(metrics.get(name))
+        yield number_of_value(metrics.get(name))
     tokens = (
-        _number(metrics.get("total_input_tokens", metrics.get("input_tokens"))),
-        _number(metrics.get("output_tokens")),
+        number_of_value(metrics.get("total_input_tokens", metrics.get("input_tokens"))),
+        number_of_value(metrics.get("output_tokens")),
     )
     known = [count for count in tokens if count is not None]
-    yield _number(sum(known)) if known else None
+    yield number_of_value(sum(known)) if known else None
     yield from tokens
     yield costs_of_calls(run.llm_interactions).amount
-    yield _number(run.execution_time)
+    yield number_of_value(run.execution_time)
 
 
 def _named(run: Trajectory) -> Iterator[Named]:
@@ -78,7 +78,9 @@ def _named(run: Trajectory) -> Iterator[Named]:
     agents |= {text_of(name) for step in run.agent_steps for name in (step.agent, step.agent_id)}
     yield from (Named("agent", name) for name in sorted(agents - {""}))
     yield from _tools(run)
-    yield from (Named("reward", text_of(name), number=_number(value)) for name, value in rewards_of(run).items())
+    yield from (
+        Named("reward", text_of(name), number=number_of_value(value)) for name, value in rewards_of(run).items()
+    )
     for kind, members in (("meta", run.metadata), ("annotation", run.annotations)):
         if isinstance(members, dict):
             yield from (Named(kind, text_of(name), text_of(value)) for name, value in members.items())
@@ -102,13 +104,14 @@ def _error_text(error: ErrorInfo | None) -> str | None:
     return None if error is None else f"{text_of(error.type)}: {text_of(error.message)}"
 
 
-def _number(value: Payload) -> float | None:
+def number_of_value(value: Payload) -> float | None:
+    """Return a number that SQLite can hold, or None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return value if math.isfinite(value) and abs(value) < MAX_INTEGER else None
 
 
-def _seconds_of(timestamp: Payload) -> tuple[float | None, bool]:
+def seconds_of(timestamp: Payload) -> tuple[float | None, bool]:
     """Return a time in seconds, and whether it is the same in every time zone."""
     time = parse_time(timestamp)
     if time is None:
