@@ -48,9 +48,7 @@ async def send_async(transport: Any, request: Any) -> Any:
 def record_response(response: Any, exchange: Exchange, body: type) -> None:
     """Wrap the stream of a response for recording. A response that a mock transport made is recorded at once."""
     with exchange.run.guard.protect("wrap a response"):
-        exchange.answered(response.status_code, response.headers.raw)
-        if ORIGIN_EXTENSION in response.extensions:
-            exchange.note_origin(response.extensions[ORIGIN_EXTENSION])
+        exchange.answered(response.status_code, response.headers.raw, response.extensions.get(ORIGIN_EXTENSION))
         if response.is_stream_consumed:
             exchange.whole(response.content)
         else:

@@ -62,8 +62,7 @@ def _bytes(text: str | bytes) -> bytes:
 def _record(response: Any, exchange: Exchange) -> None:
     """Record what is read of a response. A body that is in memory already is recorded at once."""
     with exchange.run.guard.protect("wrap a response"):
-        exchange.answered(response.status, _pairs(response.headers))
-        exchange.note_origin(getattr(response, ORIGIN_ATTRIBUTE, None))
+        exchange.answered(response.status, _pairs(response.headers), getattr(response, ORIGIN_ATTRIBUTE, None))
         if getattr(response, "_fp", None) is None or response.isclosed():
             _record_whole(response, exchange)
         else:
@@ -78,7 +77,7 @@ def _record_whole(response: Any, exchange: Exchange) -> None:
     if response.decode_content:
         exchange.whole(response.data or b"")
     else:
-        exchange.chunk(response.data or b"")
+        exchange.response.chunk(response.data or b"")
         exchange.ended()
 
 
@@ -115,10 +114,9 @@ class _Recorded:
         return data
 
     def _keep(self, data: bytes | None) -> None:
-        if data:
-            self._trace_recorder_exchange.chunk(data)
-            if self._trace_recorder_exchange.is_due():
-                self._trace_recorder_exchange.write_due()
+        response = self._trace_recorder_exchange.response
+        if data and response.chunk(data):
+            response.write_due()
 
     def read_chunked(self, *arguments: Any, **named: Any) -> Iterator[bytes]:
         """Yield the chunks of a chunked body."""
