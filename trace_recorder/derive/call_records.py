@@ -19,6 +19,7 @@ from trace_recorder.dialects.call_ids import count_made_up
 from trace_recorder.dialects.dialect import MANUAL, dialect_of, join_stream
 from trace_recorder.dialects.event_stream import EXCEPTION_HEADER, FRAMING
 from trace_recorder.signal_handlers import ours
+from trace_recorder.storage.body_encoding import MAX_EXPANSION
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.storage.stream_chunks import TimedBytes, read_chunks
@@ -29,8 +30,7 @@ from trace_recorder.values.messages import NO_RESPONSE, JoinedStream, LLMRespons
 from trace_recorder.values.structs import replace
 
 MAX_STREAM_BYTES = 64 * 1024 * 1024
-MAX_EXPANSION = 64
-"""A stream may unpack to `MAX_STREAM_BYTES`, or to this many times its size on file, whichever is more."""
+"""A stream may unpack to so many bytes, or to `MAX_EXPANSION` times its packed size, whichever is more."""
 _NOT_READ = JoinedStream(None, None, 0)
 ENDINGS = frozenset({"llm_response", "llm_error"})
 
