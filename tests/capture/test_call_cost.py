@@ -8,7 +8,7 @@ import sys
 
 from tests.processes import ROOT
 
-MOST_CALLS_FOR_THE_FACTS = 134
+MOST_CALLS_FOR_THE_FACTS = 130
 MOST_CALLS_FOR_THE_DOCUMENT = 138
 """One whole document of a run, for each of its calls."""
 

@@ -65,14 +65,14 @@ def together(*breaks: Break) -> Break:
 
 def once_asked(broken: Break) -> Break:
     """Have something fail only when the request is on file."""
-    begin = exchange.Exchange.begin
+    write_request = attempt_records.AttemptRecords.write_request
 
     def later(patch: pytest.MonkeyPatch) -> None:
-        def begun(self: exchange.Exchange, context: Mapping[str, Payload]) -> None:
-            begin(self, context)
+        def written(self: attempt_records.AttemptRecords, context: Mapping[str, Payload]) -> None:
+            write_request(self, context)
             broken(patch)
 
-        patch.setattr(exchange.Exchange, "begin", begun)
+        patch.setattr(attempt_records.AttemptRecords, "write_request", written)
 
     return later
 

@@ -52,23 +52,25 @@ class AttemptRecords:
         """Write the request. `context` has the members that name its agent and step."""
         sent = self.sent
         self.run.learn(*headers.secrets(sent.headers, sent.url))
-        members = self._members | without_none(
-            api=sent.endpoint.api,
-            provider=sent.endpoint.provider,
-            model=sent.endpoint.model,
-            method=sent.method,
-            stream=sent.endpoint.streams or None,
-            inferred=self._inferred or None,
+        endpoint = sent.endpoint
+        members: dict[str, Payload] = {
+            **self._members,
+            "api": endpoint.api,
+            "provider": endpoint.provider,
+            **({"model": endpoint.model} if endpoint.model is not None else {}),
+            "method": sent.method,
+            **({"stream": True} if endpoint.streams else {}),
+            **({"inferred": True} if self._inferred else {}),
             **context,
-        )
+        }
         foreign = dump_members({"url": clean_url(sent.url), "headers": headers.kept(sent.headers)})
         try:
             self.run.append_body("llm_request", members, foreign, sent.body)
         except NotJsonError:
             self.run.append("llm_request", members, f"{foreign},{text_member(sent.body, self.run.mask_bytes)}")
 
-    def note_status(self, status: int, raw: Sequence[tuple[bytes, bytes]]) -> None:
-        """Take the status of the response: after a failure or a redirect, an equal request is the next attempt."""
+    def note_answer(self, status: int, raw: Sequence[tuple[bytes, bytes]]) -> None:
+        """Note a failure or a redirect, after which an equal request is the next attempt, and a stream that began."""
         if status >= 400:
             self._remember_failure()
         elif status in REDIRECTS:
@@ -76,10 +78,9 @@ class AttemptRecords:
         if self.response.is_stream and self._in_background:
             background_responses.streams.add(self)
 
-    def note_origin(self, origin: ReplayedFrom | None) -> None:
+    def note_origin(self, origin: ReplayedFrom) -> None:
         """Name the recorded call that gave the answer in the records that follow."""
-        if origin is not None:
-            self._members["replayed_from"] = origin.to_document()
+        self._members["replayed_from"] = origin.to_document()
 
     def _remember_failure(self) -> None:
         attempts.remember_failure(self.run, self._id, self._attempt, self.sent)
@@ -87,7 +88,8 @@ class AttemptRecords:
     def write_error(self, error: BaseException) -> None:
         """Write that there is no response."""
         self._remember_failure()
-        self.note_origin(ReplayedFrom.of_error(error))
+        if (origin := ReplayedFrom.of_error(error)) is not None:
+            self.note_origin(origin)
         members = self._members | {"duration_seconds": self.response.seconds(time.perf_counter())}
         self.run.append("llm_error", members, members_to_json(describe_error(error)))
 

@@ -9,7 +9,7 @@ came too early, or failed: the next poll gets the whole answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, Protocol
 from weakref import ref
@@ -118,19 +118,15 @@ class PollRecords:
         self._members: dict[str, Payload] = {"interaction_id": call.interaction_id, "attempt": call.attempt}
         self.response = ReceivedResponse(run, self._members, call.began, in_parts=False)
 
-    def write_request(self, context: Mapping[str, Payload]) -> None:
-        """Write nothing. The request of the call is on file."""
-
-    def note_status(self, status: int, raw: Sequence[tuple[bytes, bytes]]) -> None:
+    def note_answer(self, status: int, raw: Sequence[tuple[bytes, bytes]]) -> None:
         """Do nothing. The next poll is not another attempt of the call."""
 
     def write_error(self, error: BaseException) -> None:
         """Write nothing. The next poll may succeed."""
 
-    def note_origin(self, origin: ReplayedFrom | None) -> None:
+    def note_origin(self, origin: ReplayedFrom) -> None:
         """Name the recorded call that gave the answer in the record of the response."""
-        if origin is not None:
-            self._members["replayed_from"] = origin.to_document()
+        self._members["replayed_from"] = origin.to_document()
 
     def write_response(self, ended_at: float, why: str | None, error: BaseException | None) -> None:
         """Write the response if it is final, and if no other poll has brought it before."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from weakref import ref
 
@@ -29,7 +29,6 @@ from trace_recorder.guard import is_recording
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.body_encoding import error_text
 from trace_recorder.storage.redaction import headers
-from trace_recorder.values.messages import Payload
 from trace_recorder.values.origins import REPLAYED_FROM_HEADER, ReplayedFrom
 
 __records__ = True  # `guard.is_recording` looks for this name
@@ -41,10 +40,10 @@ ASSEMBLY_TIMEOUT_SECONDS = 10.0
 
 
 class Exchange:
-    """One request and its response: one attempt of a call, or a poll.
+    """One request and its response: one attempt of a call, or a poll. `records` says what is written of it.
 
-    Call `begin`; then `answered` or `failed`. Give each chunk to `response.chunk`; if a part is due then, have it
-    written (`response.write_due`) before the caller gets the chunk. The last call is `ended`, `closed` or `broken`.
+    Call `answered` or `failed`. Give each chunk to `response.chunk`. If a part is due then, have it written
+    (`response.write_due`) before the caller gets the chunk. The last call is `ended`, `closed` or `broken`.
     """
 
     cancelled_read: BaseException | None = None
@@ -60,24 +59,19 @@ class Exchange:
         self.run = records.run
         self.response = records.response
         self._records = records
-
-    def begin(self, context: Mapping[str, Payload]) -> None:
-        """Write the request. `context` has the members that name its agent and step."""
         self.run.unfinished.hold(self)
-        self._records.write_request(context)
 
-    def begin_in_thread(self, context: Mapping[str, Payload]) -> Callable[[], None]:
+    def request_in_thread(self, write_request: Callable[[], None]) -> Callable[[], None]:
         """Return a function that writes the request, to be called in another thread. A run that ends waits for it."""
         self._request_written = written = Event()
-        self.run.unfinished.hold(self)
 
         def write() -> None:
             try:
                 with self.run.guard.protect("record a request"):
-                    self.begin(context)
+                    write_request()
                     return
                 with self.response.lock:
-                    self._finish()  # the request could not be written, so the response is not recorded either
+                    self.response.finish()  # the request could not be written, so the response is not recorded either
                 self.run.unfinished.release(self)
             finally:
                 with self.response.lock:
@@ -114,15 +108,18 @@ class Exchange:
             if REPLAYED_FROM_HEADER in kept:
                 server = ReplayedFrom.of_server(records.sent.url, kept.pop(REPLAYED_FROM_HEADER))
                 origin = origin or server
-            records.note_origin(origin)
+            if origin is not None:
+                records.note_origin(origin)
             media = kept.get("content-type", "")
             is_stream = is_stream_type(media)
             if is_stream is None:
                 is_stream = status < 400 and asks_for_stream(records.sent.endpoint, records.sent.body)
             decode = decoder_of("" if is_decoded else kept.get("content-encoding", ""), media)
-            framing = FRAMING if decode is not None and media.startswith(MEDIA_TYPE) else None
-            response.set_form(is_stream=is_stream, decode=decode, framing=framing)
-            records.note_status(status, raw)
+            if is_stream or decode is not None:
+                framing = FRAMING if decode is not None and media.startswith(MEDIA_TYPE) else None
+                response.set_form(is_stream=is_stream, decode=decode, framing=framing)
+            if is_stream or status >= 300:
+                records.note_answer(status, raw)
 
     def watch_body(self, body: object) -> None:
         """Watch the object through which the caller reads the response: if it is dropped, the response ends."""
@@ -135,13 +132,14 @@ class Exchange:
     def failed(self, error: BaseException) -> None:
         """Record that there is no response: the connection failed, timed out, or was cancelled."""
         with self.run.guard.protect("record a failed call"):
-            if self._finish():
+            if self.response.finish():
                 self._records.write_error(error)
                 self.run.unfinished.release(self)
 
     def whole(self, content: bytes) -> None:
-        """Record a response that is complete and decoded already."""
-        self.response.take_whole(content)
+        """Record a response that is complete."""
+        if self.response.chunk(content):
+            self.response.write_due()
         self.ended()
 
     def write_pending(self, *, last: bool = False) -> None:
@@ -250,15 +248,11 @@ class Exchange:
             error = self.cancelled_read
             why = error_text(error)
         with self.run.guard.protect(what), response.lock:
-            if self._finish():
+            self._watched_body = None
+            if response.finish():
                 try:
                     self._records.write_response(self._ended_at or time.perf_counter(), why, error)
                 except ours(Exception) as failure:
                     self._records.write_bare_response(failure)
-                response.clear()  # a caller may keep the response, or it may be in a cycle
+                response.buffer, response.written = [], []  # a caller may keep the exchange, or it may be in a cycle
                 self.run.unfinished.release(self)  # last: a run that ends meanwhile waits for it
-
-    def _finish(self) -> bool:
-        """Mark the exchange as ended. Return whether it had not ended before."""
-        self._watched_body = None
-        return self.response.finish()

@@ -50,51 +50,52 @@ UNDECODED = "a part of it could not be decoded"
 class ReceivedResponse:
     """The status, the headers and the bytes of a response, and which of the bytes are on file.
 
-    `members` are those that each record of the attempt has, and `began` is when its request was sent. With
-    `in_parts=False`, no part is written: the whole response stays in `buffer` until its end.
+    It is a plain body, not encoded, until `set_form` says otherwise. `members` are those that each record of the
+    attempt has, and `began` is when its request was sent. With `in_parts=False`, no part is written: the whole response
+    stays in `buffer` until its end.
     """
+
+    done = False
+    """Whether the end is on file, or is being written: nothing is taken any more."""
+    status = 0
+    is_stream = False
+    is_live_stream = False
+    """Whether it is a stream with parts that are written while it comes."""
+    keeps_parts = False
+    """Whether parts of a plain body are kept in `written` too."""
+    parts = 0
+    """How many parts of a plain body are on file."""
+    chunks = 0
+    first: float | None = None
+    """When the first chunk came, on the clock of `perf_counter`, and when the `last` one."""
+    last: float | None = None
+    missing: str | None = None
+    """Why a part of the response is missing, if it is."""
+    _buffered = 0
+    _flush_seconds = math.inf
+    _decode: Decoder | None = None
+    _framing: str | None = None
+    _part = BodyPart()
+    _continues = False
 
     def __init__(self, run: Run, members: dict[str, Payload], began: float, *, in_parts: bool = True) -> None:
         self.run = run
         self.lock = threading.RLock()
-        self.done = False
-        """Whether the end is on file, or is being written: nothing is taken any more."""
-        self.status = 0
         self.headers: dict[str, str] = {}
-        self.is_stream = False
-        self.is_live_stream = False
-        """Whether it is a stream with parts that are written while it comes."""
         self.buffer: list[stream_chunks.TimedBytes] = []
         self.written: list[bytes] = []
         """The texts of a stream's parts that are on file, to be joined at its end."""
-        self.keeps_parts = False
-        """Whether parts of a plain body are kept in `written` too."""
-        self.parts = 0
-        """How many parts of a plain body are on file."""
-        self.chunks = 0
-        self.first: float | None = None
-        self.last: float | None = None
-        self.missing: str | None = None
-        """Why a part of the response is missing, if it is."""
         self._members = members
         self._began = self._flushed = began
         self._in_parts = in_parts
-        self._buffered = 0
-        self._due: float = run.limits.flush_bytes if in_parts else math.inf
-        self._flush_seconds = math.inf
-        self._decode: Decoder | None = None
-        self._framing: str | None = None
-        self._part = BodyPart()
-        self._continues = False
+        self._due: float = LARGE_BODY if in_parts else math.inf
 
     def set_form(self, *, is_stream: bool, decode: Decoder | None, framing: str | None) -> None:
         """Set how the bytes are decoded and cut. `framing` names the frames of a stream that are on file as lines."""
         self._decode, self._framing = decode, framing
         self.is_stream, self.is_live_stream = is_stream, is_stream and self._in_parts
         if self.is_live_stream:
-            self._flush_seconds = self.run.limits.flush_seconds
-        elif self._in_parts:
-            self._due = LARGE_BODY
+            self._due, self._flush_seconds = self.run.limits.flush_bytes, self.run.limits.flush_seconds
 
     def chunk(self, data: bytes) -> bool:
         """Take the next bytes, as they came over the wire. Return whether a part is due: then call `write_due`.
@@ -120,12 +121,6 @@ class ReceivedResponse:
             with self.run.guard.protect(PART):
                 stream_flusher.watch(self)
         return self._buffered > 0 and (self._buffered >= self._due or now - self._flushed >= self._flush_seconds)
-
-    def take_whole(self, content: bytes) -> None:
-        """Take a response that is complete and decoded already, and write what is due of it."""
-        self._decode = None
-        if self.chunk(content):
-            self.write_due()
 
     def _is_due(self) -> bool:
         """Whether a part is to be written before the caller gets more: a chunk may contain several."""
@@ -187,10 +182,6 @@ class ReceivedResponse:
         if self.is_live_stream:
             stream_flusher.forget(self)
         return is_first
-
-    def clear(self) -> None:
-        """Drop the bytes: a caller may keep the response, or it may be in a cycle."""
-        self.buffer, self.written = [], []
 
     def flush(self, *, last: bool = False) -> None:
         """Write all received bytes that are not on file yet; of a stream, up to the end of its last whole line."""

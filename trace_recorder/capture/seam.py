@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 from weakref import WeakKeyDictionary, ref
@@ -150,8 +151,9 @@ def begin(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> 
         return _other(binding, request) if endpoint is None else None
     with run.guard.protect("record a request"):
         sent = _sent_request(run, endpoint, binding, request, plain_body)
-        exchange = Exchange(AttemptRecords(run, sent))
-        exchange.begin(context_of(run))
+        records = AttemptRecords(run, sent)
+        exchange = Exchange(records)
+        records.write_request(context_of(run))
         return exchange
     return None
 
@@ -164,11 +166,13 @@ async def begin_in_event_loop(binding: Binding, request: Any, plain_body: type[I
     write: Callable[[], None] | None = None
     with run.guard.protect("record a request"):
         sent = _sent_request(run, endpoint, binding, request, plain_body)
-        exchange = Exchange(AttemptRecords(run, sent))
+        records = AttemptRecords(run, sent)
+        exchange = Exchange(records)
+        write_request = partial(records.write_request, context_of(run))
         if not _is_large(run, sent.body):
-            exchange.begin(context_of(run))
+            write_request()
             return exchange
-        write = exchange.begin_in_thread(context_of(run))
+        write = exchange.request_in_thread(write_request)
     if write is None:
         return None
     try:
@@ -223,9 +227,7 @@ def _poll(binding: Binding, request: Any) -> Exchange | None:
             run, call = found
             endpoint = Endpoint(call.api, "", None, streams=False)
             sent = SentRequest(endpoint, request.method, str(request.url), request.headers.raw, b"")
-            exchange = Exchange(background_responses.PollRecords(run, sent, call))
-            exchange.begin({})
-            return exchange
+            return Exchange(background_responses.PollRecords(run, sent, call))
     return None
 
 

@@ -48,8 +48,9 @@ async def send_async(transport: Any, request: Any) -> Any:
 def record_response(response: Any, exchange: Exchange, body: type) -> None:
     """Wrap the stream of a response for recording. A response that a mock transport made is recorded at once."""
     with exchange.run.guard.protect("wrap a response"):
-        exchange.answered(response.status_code, response.headers.raw, response.extensions.get(ORIGIN_EXTENSION))
-        if response.is_stream_consumed:
+        origin, is_whole = response.extensions.get(ORIGIN_EXTENSION), response.is_stream_consumed
+        exchange.answered(response.status_code, response.headers.raw, origin, is_decoded=is_whole)
+        if is_whole:
             exchange.whole(response.content)
         else:
             response.stream = recorded_body = body(response.stream, exchange)
