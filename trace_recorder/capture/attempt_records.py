@@ -27,8 +27,6 @@ from trace_recorder.values.jsonable import describe_error, dump_members, members
 from trace_recorder.values.messages import JoinedStream, Payload, without_none
 from trace_recorder.values.origins import ReplayedFrom
 
-__records__ = True  # `guard.is_recording` looks for this name
-
 REDIRECTS = (307, 308)
 """The redirects after which the client sends the same request again."""
 

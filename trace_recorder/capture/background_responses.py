@@ -29,8 +29,6 @@ from trace_recorder.values.jsonable import dump_members, to_json
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.origins import ReplayedFrom
 
-__records__ = True  # `guard.is_recording` looks for this name
-
 MAX_REMEMBERED = 1000
 """So many are remembered; of those that are never polled, the oldest are forgotten."""
 

@@ -25,13 +25,11 @@ from trace_recorder.capture.event_loops import run_in_thread, start_or_run
 from trace_recorder.capture.received_response import PART, SHORT
 from trace_recorder.dialects.endpoints import asks_for_stream, is_stream_type
 from trace_recorder.dialects.event_stream import FRAMING, MEDIA_TYPE
-from trace_recorder.guard import is_recording
+from trace_recorder.locks import holds_lock
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.body_encoding import error_text
 from trace_recorder.storage.redaction import headers
 from trace_recorder.values.origins import REPLAYED_FROM_HEADER, ReplayedFrom
-
-__records__ = True  # `guard.is_recording` looks for this name
 
 LONG_STREAM = 32 * 1024
 """A stream of fewer bytes is assembled in the event loop's own thread, which it delays only briefly."""
@@ -218,12 +216,12 @@ class Exchange:
 
     def closed(self, why: str) -> None:
         """Record that the caller closed the response early."""
-        if self.response.done or self._assembly_done is not None:  # the usual case; `is_recording` walks the stack
+        if self.response.done or self._assembly_done is not None:
             return
         if self._watched_body is not None and self._watched_body() is None:  # closed by a generator, not by the caller
             why = "it was abandoned"
         end = partial(self.ended, why, what="record a response that was closed early")
-        if is_recording():  # the garbage collector closes it, in a thread that may hold locks
+        if holds_lock():  # the garbage collector closes it, in the middle of something else
             self.run.unfinished.defer(end)
         else:
             end()

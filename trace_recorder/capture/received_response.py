@@ -12,7 +12,6 @@ at most.
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,14 +19,13 @@ from contextlib import contextmanager
 from trace_recorder.background_work import yield_to_others
 from trace_recorder.capture import stream_flusher
 from trace_recorder.capture.decoding import Decoder
+from trace_recorder.locks import new_lock
 from trace_recorder.recording.run import Run
 from trace_recorder.storage import stream_chunks
 from trace_recorder.storage.body_encoding import first_pieces, joined_bytes, packed
 from trace_recorder.storage.redaction.body_parts import LARGEST, BodyPart
 from trace_recorder.values.jsonable import dump_members
 from trace_recorder.values.messages import Payload, without_none
-
-__records__ = True  # `guard.is_recording` looks for this name
 
 MOST_PARTS = 64
 """Into how many parts, at most, the buffered text of a stream is cut at once."""
@@ -80,7 +78,7 @@ class ReceivedResponse:
 
     def __init__(self, run: Run, members: dict[str, Payload], began: float, *, in_parts: bool = True) -> None:
         self.run = run
-        self.lock = threading.RLock()
+        self.lock = new_lock()
         self.headers: dict[str, str] = {}
         self.buffer: list[stream_chunks.TimedBytes] = []
         self.written: list[bytes] = []
@@ -160,11 +158,12 @@ class ReceivedResponse:
         """Write what has been received; with `last`, also text that may be the beginning of a secret."""
         if not self._in_parts:
             return
-        with self.run.guard.protect(PART), self.held() as is_held:
+        with self.run.guard.protect(PART):
             self.run.unfinished.end_abandoned()
-            if is_held and not self.done:
-                self.flush(last=last)
-                stream_flusher.watch(self)
+            with self.held() as is_held:
+                if is_held and not self.done:
+                    self.flush(last=last)
+                    stream_flusher.watch(self)
 
     @contextmanager
     def held(self) -> Iterator[bool]:

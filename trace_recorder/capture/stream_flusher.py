@@ -14,9 +14,8 @@ from typing import Protocol
 
 from trace_recorder.background_work import run_yielding, start_thread
 from trace_recorder.guard import try_call
+from trace_recorder.locks import new_lock
 from trace_recorder.signal_handlers import suppress
-
-__records__ = True  # `guard.is_recording` looks for this name
 
 SECONDS = 1.0
 
@@ -41,7 +40,7 @@ class StreamFlusher:
     def after_fork(self) -> None:
         """Start empty in a forked child: the thread does not exist there, and its lock may never be released."""
         self.watched.clear()
-        self._lock = threading.RLock()
+        self._lock = new_lock()
         self._thread: threading.Thread | None = None
 
     def watch(self, stream: Stream) -> None:
