@@ -9,7 +9,6 @@ signal handler raises while something is recorded.
 from __future__ import annotations
 
 import logging
-import sys
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -37,17 +36,6 @@ def try_call(
         if raised_by_signal_handler(error):
             raise
         return on_error(error)
-
-
-def stack_has_room(frames: int) -> bool:
-    """Whether that many more frames fit below the recursion limit."""
-    try:
-        sys._getframe(sys.getrecursionlimit() - frames)
-    except ValueError as error:  # asked for in nearly every write: without a call of `ours`
-        if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
-            raise  # a signal's handler raised it
-        return True
-    return False
 
 
 _MAX_BLOCKS = 100
