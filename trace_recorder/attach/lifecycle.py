@@ -263,7 +263,9 @@ class RecorderTarget:
 
     def open_run(self) -> Run | None:
         """Return the recorder's run; None, with one warning, if it has ended."""
-        return self.recorder._lifecycle.open_run("a wrapped client")
+        lifecycle = self.recorder._lifecycle
+        run = lifecycle.run  # in nearly every call: without a call of `open_run`
+        return lifecycle.open_run("a wrapped client") if run is None or lifecycle.ended else run
 
     def run_of_tool(self) -> Run | None:
         """Return the same for the call of a tool."""

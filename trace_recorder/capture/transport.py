@@ -90,8 +90,8 @@ class SyncRecordingTransport(RecordingTransport):
         if exchange is None:
             return send(self.inner, request)
         before = request_in_progress.get()
-        request_in_progress.set((exchange.run, request))
         try:
+            request_in_progress.set((exchange.run, request))
             hosts_in_use[id(request)] = request.url.raw_host
             response = self.inner.handle_request(request)
         except BaseException as error:
@@ -129,8 +129,8 @@ class AsyncRecordingTransport(RecordingTransport):
         if exchange is None:
             return await send_async(self.inner, request)
         before = request_in_progress.get()
-        request_in_progress.set((exchange.run, request))
         try:
+            request_in_progress.set((exchange.run, request))
             hosts_in_use[id(request)] = request.url.raw_host
             response = await self.inner.handle_async_request(request)
         except BaseException as error:
