@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import trace_recorder
-from tests.chat_calls import asked, call, said, streamed
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.guard import Guard, is_recording, try_call
+from trace_recorder.guard import Guard, try_call
 
 
 class UnspeakableError(Exception):
@@ -185,51 +182,3 @@ def test_what_could_not_be_recorded_is_on_file_as_soon_as_it_can_be(tmp_path: Pa
         {"k": 1},
     )
     recorder.finalize()
-
-
-class Asking:
-    """A value that, while it is being copied, asks whether something is being recorded."""
-
-    def __init__(self) -> None:
-        self.told: list[bool] = []
-
-    def __repr__(self) -> str:
-        self.told.append(is_recording())
-        return "asking"
-
-
-def test_the_stack_tells_whether_something_is_being_recorded(tmp_path: Path) -> None:
-    """What the garbage collector ends in the middle of a record is told so, wherever our modules lie."""
-    asking, of_records = Asking(), []
-
-    def redact(text: str) -> str:
-        of_records.append(is_recording())
-        return text
-
-    with TrajectoryRecorder(tmp_path / "run.json", redact=redact, strict=True) as recorder:
-        recorder.annotate("k", asking)
-        recorder.record_llm_interaction([{"role": "user", "content": asking}], asking, "openai", "m")
-        recorder.record_agent_step(1, "done", reflection=asking)
-        call(recorder, asked("hello"), said("Hello."))
-        call(recorder, asked("go on", stream=True), streamed("Hel", "lo."))
-
-    assert (set(asking.told), set(of_records), is_recording()) == ({True}, {True}, False)
-
-
-def test_every_module_that_locks_a_run_tells_that_it_records() -> None:
-    """Its frames are known by a name of its own, which moves with it: no list of modules can go out of date."""
-    said_so = {module for module, text in package_texts() if re.search(r"^__records__ = True", text, re.MULTILINE)}
-    locking = {
-        module
-        for module, text in package_texts()
-        if re.search(r"self\.(run|_run)\b", text) and re.search(r"with .*_lock\b", text)
-    }
-
-    assert locking
-    assert locking - said_so == set()
-
-
-def package_texts() -> Iterator[tuple[str, str]]:
-    """The text of each module of the package, by its path."""
-    package = Path(trace_recorder.__file__).parent
-    return ((str(path.relative_to(package)), path.read_text()) for path in package.rglob("*.py"))

@@ -132,9 +132,8 @@ def test_nobody_inside_imports_the_top() -> None:
 
 
 def test_rooms_import_no_sdk() -> None:
-    """What records, reads and exports needs no SDK; pydantic is for the schemas, rich for the command line."""
+    """What records, reads and exports needs no SDK; rich is for the command line."""
     allowed = {
-        "trace_recorder.derive.schemas": {"pydantic"},
         "trace_recorder.cli": {"rich", "typer"},
         "trace_recorder.proxy": {"httpx"},
     }
@@ -207,12 +206,15 @@ def test_a_recorder_shows_what_is_for_users() -> None:
     assert step == {"step_number", "state", "reflection", "error"}
 
 
+_NEW_LOCK = r"new_lock\(|threading\.(R?Lock|Condition)\("
+
+
 def _locks_in(path: Path) -> Iterator[str]:
     """The locks that a module makes: `Class.attribute`, or `module.variable`."""
     tree = ast.parse(path.read_text())
     owners = {node: one.name for one in ast.walk(tree) if isinstance(one, ast.ClassDef) for node in ast.walk(one)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and re.match(r"threading\.(R?Lock|Condition)\(", ast.unparse(node.value)):
+        if isinstance(node, ast.Assign) and re.match(_NEW_LOCK, ast.unparse(node.value)):
             yield f"{owners.get(node, path.stem)}.{ast.unparse(node.targets[0]).removeprefix('self.')}"
 
 
@@ -223,7 +225,7 @@ def test_every_lock_is_on_the_page_of_the_architecture() -> None:
 
     named = set(re.findall(r"`(\w+\.\w*(?:lock|wake))`", section))
 
-    assert named == {lock for path in PACKAGE.rglob("*.py") for lock in _locks_in(path)}
+    assert named == {lock for path in PACKAGE.rglob("*.py") for lock in _locks_in(path)} - {"locks.lock"}
 
 
 LISTEN = """
@@ -262,7 +264,7 @@ def test_what_importing_costs() -> None:
     total = sum(int(line[0].partition(":")[2]) for line in lines)
     ours = [line for line in lines if line[2].strip().startswith("trace_recorder")]
     print(f"{program}: {len(lines)} modules, {len(ours)} of them ours, {total / 1000:.1f} ms")
-    assert len(lines) < 297  # the standard library imports more of itself in newer versions of Python
+    assert len(lines) < 298  # the standard library imports more of itself in newer versions of Python
 
 
 IN_THE_AGENT = ("storage", "values", "derive", "dialects", "recording", "capture", "attach", "rerun")

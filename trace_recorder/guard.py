@@ -9,13 +9,12 @@ signal handler raises while something is recorded.
 from __future__ import annotations
 
 import logging
-import sys
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import TypeVar, TypeVarTuple
 
 from trace_recorder.clocks import now
@@ -37,17 +36,6 @@ def try_call(
         if raised_by_signal_handler(error):
             raise
         return on_error(error)
-
-
-def stack_has_room(frames: int) -> bool:
-    """Whether that many more frames fit below the recursion limit."""
-    try:
-        sys._getframe(sys.getrecursionlimit() - frames)
-    except ValueError as error:  # asked for in nearly every write: without a call of `ours`
-        if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
-            raise  # a signal's handler raised it
-        return True
-    return False
 
 
 _MAX_BLOCKS = 100
@@ -131,24 +119,6 @@ class Guard:
         """Discard the failures that are not on file yet: after a fork, the parent process writes them."""
         self._last = None
         self.failures.clear()
-
-
-def is_recording() -> bool:
-    """Whether this thread is in the middle of recording something, and so may hold a lock of ours.
-
-    The garbage collector may run a destructor at any moment, also while its thread holds the run's lock; such a
-    destructor must not wait for another thread. The stack is searched, as Ctrl-C could leave a counter wrong. A module
-    that records under a lock has `__records__ = True`; frames of the caller's module on top of the stack do not count.
-    """
-    frame: FrameType | None = sys._getframe(1)
-    caller = sys._getframe(1).f_globals
-    while frame is not None and frame.f_globals is caller:
-        frame = frame.f_back
-    while frame is not None:
-        if "__records__" in frame.f_globals:
-            return True
-        frame = frame.f_back
-    return False
 
 
 class _Guarded(AbstractContextManager["_Guarded", bool]):

@@ -5,12 +5,22 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
+import httpx2
+
+from tests.counting import calls
+from tests.limits import limited
 from tests.processes import ROOT
+from trace_recorder import load
 
-MOST_CALLS_FOR_THE_FACTS = 134
+MOST_CALLS_FOR_THE_FACTS = 130
 MOST_CALLS_FOR_THE_DOCUMENT = 138
 """One whole document of a run, for each of its calls."""
+EVENTS = 500
+MOST_CALLS_FOR_AN_EVENT = 16
+MOST_BYTES_FOR_AN_EVENT = 40
+"""Most of these bytes are the assembled answer, and the times at which chunks came."""
 
 
 def test_a_tiny_call_takes_few_function_calls() -> None:
@@ -21,3 +31,37 @@ def test_a_tiny_call_takes_few_function_calls() -> None:
 
     assert 0 < figures["function calls for the facts"] <= MOST_CALLS_FOR_THE_FACTS
     assert 0 < figures["function calls for a whole document, a call"] <= MOST_CALLS_FOR_THE_DOCUMENT
+
+
+def test_an_event_of_a_stream_takes_few_function_calls_and_bytes(tmp_path: Path) -> None:
+    """500 small events that differ in a word take few calls of our functions each, and are packed on file."""
+    words = [f" word{number}" for number in range(EVENTS)]
+    events = [
+        {
+            "id": "c",
+            "object": "chat.completion.chunk",
+            "created": 1,
+            "model": "gpt-5",
+            "choices": [{"index": 0, "delta": {"content": word}}],
+        }
+        for word in words
+    ]
+    body = [f"data: {json.dumps(event)}\n\n".encode() for event in events] + [b"data: [DONE]\n\n"]
+    server = httpx2.MockTransport(
+        lambda _: httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=iter(body))
+    )
+
+    def ask() -> None:
+        client.post("http://provider.test/v1/chat/completions", json={"model": "m", "stream": True})
+
+    journal = tmp_path / "run.jsonl"
+    with limited(flush_seconds=1000.0)(tmp_path / "run.json") as recorder:
+        client = recorder.wrap(httpx2.Client(transport=server))
+        ask()
+        before = journal.stat().st_size
+        counted = calls(ask)
+        written = journal.stat().st_size - before
+
+    assert load(recorder.trajectory_path).llm_interactions[1].response.content == "".join(words)
+    assert counted <= MOST_CALLS_FOR_AN_EVENT * EVENTS
+    assert written <= MOST_BYTES_FOR_AN_EVENT * EVENTS

@@ -17,7 +17,7 @@ from tests.chat_calls import CHAT, asked, streamed
 from tests.journals import records_of
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.capture.exchange import LONG_STREAM
-from trace_recorder.capture.response_parts import SHORT
+from trace_recorder.capture.received_response import SHORT
 from trace_recorder.derive.validate import validate
 
 

@@ -20,7 +20,7 @@ from tests.chat_calls import CHAT
 from tests.journals import records_of
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.background_work import current_yield
-from trace_recorder.capture.response_parts import LARGE_BODY
+from trace_recorder.capture.received_response import LARGE_BODY
 from trace_recorder.derive.validate import validate
 from trace_recorder.values.messages import Payload
 

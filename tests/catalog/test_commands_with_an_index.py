@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.catalog.many_runs import make_runs, record_run
 from tests.cli.invoking import invoke
 from trace_recorder import load, open_index
+from trace_recorder.viewer.list_request import ListRequest
 from trace_recorder.viewer.runs import RunList
 from trace_recorder.views.stats import Stats
 
@@ -59,22 +61,30 @@ def test_a_command_answers_as_without(directory: Path, command: list[str]) -> No
     )
 
 
+def with_all_costs(runs: RunList) -> dict[str, Any]:
+    """The list when all calls were read for what they cost."""
+    while runs.page(ListRequest(since="0"))["next_seconds"] < 1:
+        pass
+    return runs.page(ListRequest())
+
+
 def test_the_viewers_list_is_the_same(directory: Path) -> None:
     """With every cost, whose calls it need not read then."""
-    without = RunList(directory)
-    without.work_out_costs(60)
-    expected = without.to_json()
+    expected = with_all_costs(RunList(directory))
     index = directory / ".trace-recorder.sqlite3"
     index.write_bytes((directory.parent / "index").read_bytes())
     index.unlink()
     open_index(directory).update()
     found = RunList(directory)
-    first = found.to_json()
-    found.work_out_costs(60)
-    last = found.to_json()
+    first = found.page(ListRequest())
+    last = with_all_costs(found)
     index.unlink()
+    elsewhere = RunList(directory, index=directory.parent / "index")
+    unknown = [RunList(directory).page(ListRequest())["without_costs"], elsewhere.page(ListRequest())["without_costs"]]
 
     assert first["without_costs"] <= 3
+    assert unknown[1] < unknown[0]
+    assert with_all_costs(elsewhere)["runs"] == expected["runs"]
     for member in ("runs", "unreadable", "without_costs"):
         assert last[member] == expected[member]
 

@@ -13,7 +13,7 @@ STEP = AgentStep(
     "2026-01-01T00:00:00+00:00",
     "done",
     llm_response=LLMResponse("vast"),
-    tool_results=(ToolResult("c", "bash", success=False),),
+    tool_results=(ToolResult("c", name="bash", success=False),),
 )
 UNUSUAL = Trajectory(
     trajectory_id="a\ud800b",
@@ -44,7 +44,7 @@ UNUSUAL = Trajectory(
         ("meta:big", True),
         (f"meta:big={2**80}", True),
         ('meta:none=""', True),
-        ("tool:bash", False),
+        ("tool:bash", True),
         ("failed_tool:bash", True),
         ("failed_tool:bash>1", False),
         ("has:error", True),

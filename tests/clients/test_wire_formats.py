@@ -277,7 +277,7 @@ def test_what_a_provider_cannot_take_is_refused():
 
 def test_a_response_is_the_assistants_turn():
     """An LLMResponse, and its document with a role, are the same message."""
-    response = LLMResponse("hi", "hm", (ToolCall("c", "look", {"at": 1}),), extra={"content": []})
+    response = LLMResponse("hi", reasoning="hm", tool_calls=(ToolCall("c", "look", {"at": 1}),), extra={"content": []})
 
     from_value, from_document = to_messages([response, {"role": "assistant", **response.to_document()}])
     assert (

@@ -79,7 +79,7 @@ def test_a_call_is_a_step() -> None:
         state="calling_tool",
         llm_response=step.interaction.response,
         tool_calls=(ToolCall("a", "tool-a", {}),),
-        tool_results=(ToolResult("a", "tool-a", None, "found"),),
+        tool_results=(ToolResult("a", name="tool-a", success=None, result="found"),),
         agent="researcher",
         interaction=step.interaction,
         derived=True,

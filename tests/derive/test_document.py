@@ -197,7 +197,14 @@ class Source:
 
 
 def interaction(number: int, messages: list[Message]) -> LLMInteraction:
-    return LLMInteraction(f"llm_{number}", "2025-06-12T22:05:46+00:00", "p", "m", Source(messages), api="openai-chat")
+    return LLMInteraction(
+        interaction_id=f"llm_{number}",
+        timestamp="2025-06-12T22:05:46+00:00",
+        provider="p",
+        model="m",
+        source=Source(messages),
+        api="openai-chat",
+    )
 
 
 MESSAGES = st.builds(

@@ -234,8 +234,8 @@ CHANGES = [
     (retold, "record 9 (llm_response)", f"the assembled response {DIFFERS}"),
     (garbled, "record 9 (llm_response)", UNPACKED),
     (cut_elsewhere, "record 9 (llm_response)", "what is said of its stream's chunks does not fit the stream"),
-    (misshaped, "record 4 (llm_response)", "status: Input should be a valid integer"),
-    (of_another_kind, "record 10 (reward)", "name: Field required"),
+    (misshaped, "record 4 (llm_response)", "data.status: an integer is expected"),
+    (of_another_kind, "record 10 (reward)", "data.name: it is missing"),
 ]
 
 

@@ -157,7 +157,7 @@ def test_a_response_is_read():
         id="r",
         choices=(
             Choice(0, "a\n\nb", finish_reason="STOP", interleaved=blocks),
-            Choice(1, None, None, calls, "SAFETY", {"avgLogprobs": -0.5, "parts": [image]}, called),
+            Choice(1, None, None, calls, "SAFETY", extra={"avgLogprobs": -0.5, "parts": [image]}, interleaved=called),
         ),
         extra={"createTime": "now", "parts": [image]},
         interleaved=blocks,
@@ -173,7 +173,16 @@ def test_what_an_sdk_dumps_is_read():
     body = {"candidates": [candidate], "model_version": "m", "response_id": "r", "usage_metadata": usage}
     calls = (ToolCall("c", "f", {"a": 1}),)
     choice = Choice(0, "a", tool_calls=calls, finish_reason="STOP")
-    assert read_response(body) == LLMResponse("a", None, calls, "STOP", Usage(3, 4), "m", "r", (choice,))
+    assert read_response(body) == LLMResponse(
+        "a",
+        reasoning=None,
+        tool_calls=calls,
+        finish_reason="STOP",
+        usage=Usage(3, 4),
+        model="m",
+        id="r",
+        choices=(choice,),
+    )
 
 
 @pytest.mark.parametrize(("number", "word"), [(1, "STOP"), (2, "MAX_TOKENS"), (9, "9")])

@@ -87,7 +87,7 @@ def test_a_response_is_read():
         finish_reason="stop",
         usage=Usage(0, 2),
         model="qwen",
-        choices=(Choice(0, "", "Hm.", calls, "stop", {"logprobs": logprobs}),),
+        choices=(Choice(0, "", "Hm.", calls, "stop", extra={"logprobs": logprobs}),),
         extra={"done": True, "eval_duration": 5},
     )
 

@@ -139,14 +139,14 @@ def test_a_response():
     calls = (ToolCall("c1", "weather", {"city": "Oslo"}),)
     assert openai_chat.read_response(body) == LLMResponse(
         None,
-        None,
-        calls,
-        "tool_calls",
-        Usage(3, 5, extra={"total_tokens": 8}),
-        "gpt-4o-2024",
-        "chatcmpl-1",
-        (Choice(0, None, None, calls, "tool_calls", {"logprobs": {"content": []}}),),
-        {"refusal": "No.", "object": "chat.completion"},
+        reasoning=None,
+        tool_calls=calls,
+        finish_reason="tool_calls",
+        usage=Usage(3, 5, extra={"total_tokens": 8}),
+        model="gpt-4o-2024",
+        id="chatcmpl-1",
+        choices=(Choice(0, None, None, calls, "tool_calls", extra={"logprobs": {"content": []}}),),
+        extra={"refusal": "No.", "object": "chat.completion"},
     )
 
 

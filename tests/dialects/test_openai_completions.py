@@ -44,9 +44,19 @@ def test_a_response():
         ],
         "usage": {"prompt_tokens": 1, "completion_tokens": 2},
     }
-    choices = (Choice(0, "a", None, (), "length", {"logprobs": {"tokens": ["a"]}}), Choice(1, "b", None, (), "stop"))
+    choices = (
+        Choice(0, "a", None, (), "length", extra={"logprobs": {"tokens": ["a"]}}),
+        Choice(1, "b", None, (), "stop"),
+    )
     assert openai_completions.read_response(body) == LLMResponse(
-        "a", None, (), "length", Usage(1, 2), "m", "cmpl-1", choices
+        "a",
+        reasoning=None,
+        tool_calls=(),
+        finish_reason="length",
+        usage=Usage(1, 2),
+        model="m",
+        id="cmpl-1",
+        choices=choices,
     )
 
 

@@ -150,17 +150,17 @@ def test_a_response():
     weather = replace(WEATHER, extra={"id": "fc_1", "status": "completed"})
     usage = Usage(9, 8, None, 0, 4, extra={"total_tokens": 17})
     logprobs = {"logprobs": [{"token": "Let me ", "logprob": -0.1}, {"token": "see.", "logprob": -0.2}]}
-    choice = Choice(0, "Let me see.", "Look out.", (weather,), "completed", logprobs)
+    choice = Choice(0, "Let me see.", "Look out.", (weather,), "completed", extra=logprobs)
     assert openai_responses.read_response(FINAL) == LLMResponse(
         choice.content,
-        choice.reasoning,
-        choice.tool_calls,
-        "completed",
-        usage,
-        "gpt-5-2025",
-        "resp_1",
-        (choice,),
-        {"object": "response", "output": FINAL["output"][:2]},
+        reasoning=choice.reasoning,
+        tool_calls=choice.tool_calls,
+        finish_reason="completed",
+        usage=usage,
+        model="gpt-5-2025",
+        id="resp_1",
+        choices=(choice,),
+        extra={"object": "response", "output": FINAL["output"][:2]},
     )
 
 

@@ -21,7 +21,8 @@ from tests.isolation.outcomes import KINDS
 from tests.limits import limited
 from trace_recorder import TrajectoryRecorder, guard
 from trace_recorder.attach.lifecycle import Lifecycle
-from trace_recorder.capture import exchange, seam, stream_flusher, transport
+from trace_recorder.capture import attempt_records, exchange, seam, stream_flusher, transport
+from trace_recorder.capture.received_response import ReceivedResponse
 from trace_recorder.derive.call_records import CallRecords
 from trace_recorder.derive.live_document.document_thread import process_thread
 from trace_recorder.derive.live_document.whole_document import WholeDocument
@@ -64,14 +65,14 @@ def together(*breaks: Break) -> Break:
 
 def once_asked(broken: Break) -> Break:
     """Have something fail only when the request is on file."""
-    begin = exchange.Exchange.begin
+    write_request = attempt_records.AttemptRecords.write_request
 
     def later(patch: pytest.MonkeyPatch) -> None:
-        def begun(self: exchange.Exchange, context: Mapping[str, Payload]) -> None:
-            begin(self, context)
+        def written(self: attempt_records.AttemptRecords, context: Mapping[str, Payload]) -> None:
+            write_request(self, context)
             broken(patch)
 
-        patch.setattr(exchange.Exchange, "begin", begun)
+        patch.setattr(attempt_records.AttemptRecords, "write_request", written)
 
     return later
 
@@ -163,20 +164,18 @@ HOOKS: dict[str, Hook] = {
     "watch a stream": Hook(failing(stream_flusher, "watch"), streamed(PART)),
     "start a thread": Hook(no_threads_of_ours, streamed(DOCUMENT, PART, whole=DOCUMENT)),
     "beat": Hook(
-        together(
-            failing(stream_flusher, "watch", exchange.Exchange.write_pending), failing(exchange.Exchange, "flush")
-        ),
+        together(failing(stream_flusher, "watch", ReceivedResponse.write_pending), failing(ReceivedResponse, "flush")),
         streamed(PART, END),
     ),
     "compress a part": Hook(failing(body_encoding.zlib, "compress"), streamed(PART, END), flush_bytes=1),
     "mask a part": Hook(failing(Redaction, "mask_stream"), streamed(PART, END), flush_bytes=1),
     "write a part": Hook(once_asked(failing(Journal, "append_all")), streamed(PART, END, whole=END), flush_bytes=1),
-    "put together": Hook(failing(exchange, "join_stream"), streamed(JOIN)),
-    "serialise": Hook(failing(exchange, "to_json"), streamed(END)),
-    "read a body": Hook(failing(exchange, "body_member"), streamed(whole=END)),
+    "put together": Hook(failing(attempt_records, "join_stream"), streamed(JOIN)),
+    "serialise": Hook(failing(attempt_records, "to_json"), streamed(END)),
+    "read a body": Hook(failing(attempt_records, "body_member"), streamed(whole=END)),
     "mask the response": Hook(once_asked(failing(Redaction, "mask")), streamed(END, whole=END)),
     "write the response": Hook(once_asked(failing(Journal, "append_all")), streamed(END, whole=END)),
-    "describe an error": Hook(failing(exchange, "describe_error"), {"cut": frozenset({END})}),
+    "describe an error": Hook(failing(attempt_records, "describe_error"), {"cut": frozenset({END})}),
     "write the document": Hook(
         together(failing(WholeDocument, "write"), thread_is_quick), always(DOCUMENT), raises=False
     ),

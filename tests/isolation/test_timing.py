@@ -25,6 +25,7 @@ from tests.isolation.hooks import Hook, fail, failing, together
 from tests.limits import limited
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.capture import exchange
+from trace_recorder.capture.received_response import ReceivedResponse
 from trace_recorder.storage.journal import Journal
 
 Payload = Any
@@ -68,7 +69,7 @@ def read_async(url: str, recorder: TrajectoryRecorder, heard: Callable[[], None]
 CONDITIONS = {
     "as ever": Hook(together()),
     "flushing each chunk": Hook(together(), flush_bytes=1),
-    "flushes fail": Hook(failing(exchange.Exchange, "_flush_stream"), flush_bytes=1),
+    "flushes fail": Hook(failing(ReceivedResponse, "_flush_stream"), flush_bytes=1),
     "the disk is full": Hook(failing(Journal, "append_all"), flush_bytes=1),
     "nothing can be decoded": Hook(failing(exchange, "decoder_of", lambda *_: fail)),
 }
@@ -102,7 +103,7 @@ def test_what_cannot_be_written_is_not_tried_with_every_chunk(tmp_path: Path) ->
         return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=iter(lines))
 
     def look(frame: FrameType) -> None:
-        if frame.f_code is exchange.Exchange._write_stream.__code__:
+        if frame.f_code is ReceivedResponse._write_lines.__code__:
             tries.append(len(frame.f_locals["data"]))
             if len(tries) == 8:
                 full_disk.close()
@@ -122,16 +123,16 @@ def test_a_chunk_waits_for_nobody(tmp_path: Path) -> None:
     """While another thread holds a stream, to write what has come, the caller has its next chunks, and none is lost."""
     lines = [b'data: {"choices":[],"n":%d}\n\n' % number for number in range(10)]
     held, read = threading.Event(), threading.Event()
-    exchanges: list[exchange.Exchange] = []
+    responses: list[ReceivedResponse] = []
     threads: list[threading.Thread] = []
 
     def hold() -> None:
-        with exchanges[0]._lock:
+        with responses[0].lock:
             held.set()
             read.wait(PATIENCE)
 
     def body() -> Iterator[bytes]:
-        exchanges.extend(one for one in gc.get_objects() if isinstance(one, exchange.Exchange) and not one._done)
+        responses.extend(one for one in gc.get_objects() if isinstance(one, ReceivedResponse) and not one.done)
         threads.append(threading.Thread(target=hold))
         threads[0].start()
         held.wait(PATIENCE)
@@ -190,10 +191,10 @@ def test_what_a_finished_stream_said_is_kept_by_nobody(tmp_path: Path) -> None:
         with recorder.wrap(httpx2.Client(transport=httpx2.MockTransport(answer))) as client:
             response = client.post("http://provider.test/v1/chat/completions", json={"model": "m", "stream": True})
     run = recorder._lifecycle.run
-    kept = [one for one in gc.get_objects() if isinstance(one, exchange.Exchange) and one.run is run]
+    kept = [one for one in gc.get_objects() if isinstance(one, ReceivedResponse) and one.run is run]
 
     assert response.content == b"".join(lines)
-    assert [(one._buffer, one._written) for one in kept] == [([], [])]
+    assert [(one.buffer, one.written) for one in kept] == [([], [])]
 
 
 def test_the_loop_goes_on_while_a_model_is_waited_for(tmp_path: Path) -> None:

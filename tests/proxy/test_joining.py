@@ -87,7 +87,13 @@ def test_the_times_and_results_of_tools_are_those_of_the_session_file(
     claude_code(home, QUESTION, said(ASKED), returned(RETURNED), said(DONE))
     run = recorded(server, tmp_path / "runs", **{"x-claude-code-session-id": SESSION})
     expected = ToolResult(
-        "t1", "Bash", True, RETURNED, duration_seconds=2.0, sent="made", timestamp="2100-01-01T00:00:02.500000+00:00"
+        "t1",
+        name="Bash",
+        success=True,
+        result=RETURNED,
+        duration_seconds=2.0,
+        sent="made",
+        timestamp="2100-01-01T00:00:02.500000+00:00",
     )
     about = {"format": "claude-code", "session_id": SESSION, "calls": 2, "tools": 1, "version": "2.1.197"}
     assert (results(run), run.gaps) == ([expected], ())

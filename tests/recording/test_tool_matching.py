@@ -49,7 +49,7 @@ def test_a_derived_step_has_the_object_and_the_text(recorder: TrajectoryRecorder
 
     first, second = steps(recorder)
     [result] = first.tool_results
-    told = ToolResult("c1", "bash", True, {"code": 0, "out": "ls"}, sent="code 0")
+    told = ToolResult("c1", name="bash", success=True, result={"code": 0, "out": "ls"}, sent="code 0")
     assert result.timestamp is not None
     assert replace(result, duration_seconds=None, timestamp=None) == told
     assert (first.state, first.derived, second.state, second.tool_calls) == ("calling_tool", True, "completed", ())

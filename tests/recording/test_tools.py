@@ -314,28 +314,37 @@ def test_a_process_killed_in_a_tool_shows_which(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("marked", [True, False])
-def test_a_generator_that_is_collected_while_something_is_recorded(recorder: TrajectoryRecorder, marked: bool) -> None:
-    """Its end is on file behind what is being recorded, and nothing is torn."""
-
-    @(recorder.tool if marked else lambda function: function)
-    def endless() -> Iterator[int]:
-        with recorder.step():
-            while True:
-                yield 1
-
-    running = [endless()]
-    next(running[0])
+@pytest.mark.parametrize("locked", [True, False])
+def test_a_generator_that_is_collected_while_something_is_recorded(tmp_path: Path, marked: bool, locked: bool) -> None:
+    """Its end is on file behind the record of a thread that holds the run's lock, and otherwise at once."""
+    running: list[Iterator[int]] = []
 
     class Value:
         def __repr__(self) -> str:
             running.clear()
             return "value"
 
-    recorder.record_llm_interaction([Value()], {"content": "x"}, "p", "m")
+    def redact(text: str) -> str:  # called while the lock is held
+        if text == "the answer":
+            running.clear()
+        return text
 
-    kinds = [one.kind for one in records_of(recorder.trajectory_path)]
-    ends = ["llm_interaction", "agent_step", *(["tool_result"] if marked else [])]
-    assert kinds[-len(ends) :] == ends
+    with TrajectoryRecorder(tmp_path / "run.json", strict=True, redact=redact) as recorder:
+
+        @(recorder.tool if marked else lambda function: function)
+        def endless() -> Iterator[int]:
+            with recorder.step():
+                while True:
+                    yield 1
+
+        running.append(endless())
+        next(running[0])
+        recorder.record_llm_interaction(["a" if locked else Value()], {"content": "the answer"}, "p", "m")
+        kinds = [one.kind for one in records_of(recorder.trajectory_path) if one.kind != "item"]
+
+    ends = ["agent_step", *(["tool_result"] if marked else [])]
+    ends = ["llm_interaction", *ends] if locked else [*ends, "llm_interaction"]
+    assert (kinds[-len(ends) :], running) == (ends, [])
 
 
 def test_a_name_in_the_place_of_a_function_is_misuse(recorder: TrajectoryRecorder) -> None:

@@ -40,7 +40,12 @@ class Unread(WithoutRawData):
 
 CALL = ToolCall("c", "search", {"query": LONG})
 ONE = LLMInteraction(
-    "i1", "2025-06-12T22:05:46+00:00", "openai", "gpt-5", Unread(), response=LLMResponse(content="Hi.")
+    interaction_id="i1",
+    timestamp="2025-06-12T22:05:46+00:00",
+    provider="openai",
+    model="gpt-5",
+    source=Unread(),
+    response=LLMResponse(content="Hi."),
 )
 STEP = AgentStep(1, "2025-06-12T22:05:46+00:00", "completed", tool_calls=(CALL,))
 

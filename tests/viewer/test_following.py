@@ -17,6 +17,7 @@ from trace_recorder import TrajectoryFormatError, load
 from trace_recorder.cli.list_runs import listing
 from trace_recorder.imports.growing_journal import GrowingJournal, ReplacedError
 from trace_recorder.viewer.interface import RunAnswers
+from trace_recorder.viewer.list_request import ListRequest
 from trace_recorder.viewer.open_runs import OpenRun, OpenRuns
 from trace_recorder.viewer.runs import RunList
 
@@ -207,7 +208,7 @@ def test_the_list_is_that_of_the_command(tmp_path: Path) -> None:
     record(tmp_path / "done.json", growing(3), provider="openai")
     record(tmp_path / "alone.json", growing(2)).with_suffix(".jsonl").unlink()
     (tmp_path / "other.json").write_text("[]")
-    rows = {one["id"]: one for one in RunList(tmp_path).to_json()["runs"]}
+    rows = {one["id"]: one for one in RunList(tmp_path).page(ListRequest())["runs"]}
     stated = {one.file: one for one in listing([tmp_path]).trajectories}
 
     assert rows.keys() == stated.keys()
@@ -227,7 +228,7 @@ def test_a_run_that_goes_on_is_running_and_then_interrupted(tmp_path: Path) -> N
     path = record(tmp_path / "run.json", growing(1), ends=False)
     runs = RunList(tmp_path)
     with path.with_suffix(".jsonl").open("rb") as file:
-        running = runs.to_json()
+        running = runs.page(ListRequest())
         file.read(1)
     copy = tmp_path / "copy"
     copy.mkdir()
@@ -235,13 +236,13 @@ def test_a_run_that_goes_on_is_running_and_then_interrupted(tmp_path: Path) -> N
         (copy / f"run{suffix}").write_bytes(path.with_suffix(suffix).read_bytes())
 
     assert [one["status"] for one in running["runs"]] == ["running"]
-    assert [one["status"] for one in RunList(copy).to_json()["runs"]] == ["interrupted"]
+    assert [one["status"] for one in RunList(copy).page(ListRequest())["runs"]] == ["interrupted"]
 
 
 def test_a_journal_alone_is_listed_by_its_ends(tmp_path: Path) -> None:
     """Without a document the figures are not known, and are null; task and status are."""
     record(tmp_path / "run.json", growing(1)).unlink()
-    [row] = RunList(tmp_path).to_json()["runs"]
+    [row] = RunList(tmp_path).page(ListRequest())["runs"]
 
     assert (row["id"], row["task"], row["status"]) == ("run.jsonl", "fix the failing test", "completed")
     assert (row["llm_calls"], row["steps"]) == (None, None)
@@ -257,20 +258,22 @@ def test_a_long_result_and_hostile_annotations_do_not_hide_the_figures(tmp_path:
     tail |= {"annotations": annotations, "final_result": "z" * 300_000}
     path.write_text(head + json.dumps(tail, indent=0).removeprefix("{\n"))
     assert json.loads(path.read_text())["annotations"] == annotations
-    [row] = RunList(tmp_path).to_json()["runs"]
+    [row] = RunList(tmp_path).page(ListRequest())["runs"]
 
     assert (row["status"], row["success"], row["llm_calls"]) == ("completed", True, 1)
 
 
-def test_only_what_changed_is_read_again(tmp_path: Path) -> None:
+def test_a_list_without_changes_is_not_answered_again(tmp_path: Path) -> None:
     """A list without changes has the same version."""
     record(tmp_path / "run.json", growing(1))
     runs = RunList(tmp_path)
-    first = runs.to_json()
+    first = runs.page(ListRequest(since=""))
 
-    assert runs.to_json()["version"] == first["version"]
-    assert runs.to_json(since="dead.1")["complete"] is True
-    assert runs.to_json(since=first["version"])["runs"] == []
+    assert first["changed"] is True
+    assert runs.page(ListRequest())["version"] == first["version"]
+    assert runs.page(ListRequest(since="dead.1"))["changed"] is True
+    unchanged = runs.page(ListRequest(since=first["version"]))
+    assert (unchanged["changed"], unchanged["runs"], unchanged["version"]) == (False, [], first["version"])
 
 
 def test_some_files_of_a_directory_are_listed_alone(tmp_path: Path) -> None:
@@ -278,7 +281,7 @@ def test_some_files_of_a_directory_are_listed_alone(tmp_path: Path) -> None:
     for name in ("a", "b", "c"):
         record(tmp_path / f"{name}.json", growing(1))
     runs = RunList(tmp_path / "a.json", tmp_path / "c.jsonl")
-    assert sorted(one["id"] for one in runs.to_json()["runs"]) == ["a.json", "c.json"]
+    assert sorted(one["id"] for one in runs.page(ListRequest())["runs"]) == ["a.json", "c.json"]
     assert (runs.path_of("c.json"), runs.path_of("b.json"), runs.first_name()) == (tmp_path / "c.json", None, None)
     (tmp_path / "other").mkdir()
     with pytest.raises(ValueError, match="one directory"):

@@ -53,6 +53,7 @@ def test_the_list_comes_before_its_costs(answers: dict[str, Payload]) -> None:
         "unknown.json": (None, None, None),
     }
     assert (answers["first"]["without_costs"], answers["second"]["without_costs"]) == (3, 0)
+    assert answers["first"]["next_seconds"] < 1 < answers["second"]["next_seconds"]
     assert answers["first"]["prices"] == table_name()
 
 

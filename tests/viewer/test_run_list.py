@@ -1,7 +1,8 @@
-"""The list of runs: its order, and that one thread at a time works out what runs cost, the newest first."""
+"""The list of runs: which rows come when, which costs are read first, and that nobody waits for another's reading."""
 
 from __future__ import annotations
 
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,9 +13,13 @@ import pytest
 from tests.chat_calls import asked, call
 from tests.viewer.test_list_costs import priced
 from trace_recorder import TrajectoryRecorder
+from trace_recorder.viewer.followed_runs import FollowedRuns
+from trace_recorder.viewer.list_request import ListRequest
 from trace_recorder.viewer.runs import RunList
+from trace_recorder.viewer.served_files import ServedFiles
 
 NAMES = ("oldest.json", "middle.json", "newest.json")
+FIRST_ROW = ListRequest(first=0, last=0, since="0")
 
 
 @pytest.fixture
@@ -28,19 +33,21 @@ def runs(tmp_path: Path) -> RunList:
 
 def with_costs(runs: RunList) -> list[str]:
     """The runs of the list whose costs are known."""
-    return [row["id"] for row in runs.to_json()["runs"] if row["cost"] is not None]
+    return [row["id"] for row in runs.page(ListRequest())["runs"] if row["cost"] is not None]
 
 
 def test_the_newest_run_is_listed_first(runs: RunList) -> None:
-    """Runs that began at the same time, or at none that is known, are in the order of their names, the last first."""
+    """If it is not known when a run began, the time of its files counts. The last name is the first of equal times."""
     for name in ("a.json", "b.json"):
         (runs.directory / name).write_text('{"llm_interactions": [], "agent_steps": []}')
+        os.utime(runs.directory / name, (7, 7))
 
-    assert [row["id"] for row in runs.to_json()["runs"]] == [*reversed(NAMES), "b.json", "a.json"]
+    rows = runs.page(ListRequest())["runs"]
+    assert [row["id"] for row in rows] == [*reversed(NAMES), "b.json", "a.json"]
 
 
 def test_the_costs_of_the_newest_runs_come_first(runs: RunList, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Calls are read as long as there is time, from the newest run on."""
+    """First those of the row that was shown, and then those of the others from the newest run on."""
     read: list[str] = []
     read_bytes = Path.read_bytes
 
@@ -49,16 +56,19 @@ def test_the_costs_of_the_newest_runs_come_first(runs: RunList, monkeypatch: pyt
         return read_bytes(path)
 
     monkeypatch.setattr(Path, "read_bytes", noting)
-    runs.work_out_costs(0)
+    oldest_first = ListRequest(descending=False, first=0, last=0)
+    runs.page(oldest_first)
     assert (read, with_costs(runs)) == ([], [])
-    runs.work_out_costs(60)
-    assert (read, with_costs(runs)) == ([*reversed(NAMES)], [*reversed(NAMES)])
+    runs.page(ListRequest(descending=False, first=0, last=0, since="0"))
+    assert read == ["oldest.json", "newest.json", "middle.json"]
+    assert with_costs(runs) == [*reversed(NAMES)]
 
 
-def test_one_thread_works_out_costs_and_the_list_waits_for_none(runs: RunList, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While a run is read, a second thread returns at once, and the list is given without its costs."""
+def test_one_thread_reads_and_the_list_waits_for_none(runs: RunList, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a run is read, a second thread gets the list as it is, and rows of it."""
     is_reading, may_read = threading.Event(), threading.Event()
     read_bytes = Path.read_bytes
+    version = runs.page(ListRequest())["version"]
 
     def slowly(path: Path, *arguments: Any) -> bytes:
         is_reading.set()
@@ -68,13 +78,47 @@ def test_one_thread_works_out_costs_and_the_list_waits_for_none(runs: RunList, m
     monkeypatch.setattr(Path, "read_bytes", slowly)
     with ThreadPoolExecutor() as threads:
         try:
-            first = threads.submit(runs.work_out_costs, 60)
+            first = threads.submit(runs.page, FIRST_ROW)
             assert is_reading.wait(60)
-            threads.submit(runs.work_out_costs, 60).result(30)
-            assert threads.submit(with_costs, runs).result(30) == []
+            second = threads.submit(runs.page, FIRST_ROW).result(30)
+            window = threads.submit(runs.page, ListRequest(first=1, last=1, version=version)).result(30)
             assert not first.done()
         finally:
             may_read.set()
         first.result(60)
 
+    assert [row["id"] for row in (*second["runs"], *window["runs"])] == ["newest.json", "middle.json"]
+    assert second["runs"][0]["cost"] is None
     assert with_costs(runs) == [*reversed(NAMES)]
+
+
+def test_between_two_looks_only_runs_that_go_on_are_read(tmp_path: Path) -> None:
+    """A large directory is looked at rarely; a running run still changes in the list, and ends there."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", task="live")
+    recorder.start()
+    runs = FollowedRuns(ServedFiles((tmp_path,)))
+    runs.look()
+    runs.read_one()
+    with TrajectoryRecorder(tmp_path / "new.json"):
+        pass
+    recorder.finalize(True)
+    before = runs.version
+    runs.look_at_running()
+    assert [*runs.unread] == ["run.json"]
+    runs.read_one()
+    runs.look_at_running()
+
+    assert (runs.version, [status for _, status in runs.runs.values()], runs.unread) == (before + 1, ["completed"], {})
+    runs.look()
+    assert [*runs.unread] == ["new.json"]
+
+
+def test_files_that_are_no_runs_are_counted_and_the_first_are_named(runs: RunList) -> None:
+    """A directory may have many of them."""
+    for number in range(150):
+        (runs.directory / f"other{number:03}.json").write_text("no JSON")
+    answer = runs.page(ListRequest())
+
+    assert (answer["total"], answer["unreadable_count"]) == (3, 150)
+    assert [file["id"] for file in answer["unreadable"]] == [f"other{number:03}.json" for number in range(100)]
+    assert "other000.json" in answer["unreadable"][0]["error"]

@@ -17,8 +17,6 @@ from trace_recorder.recording import manual_records
 from trace_recorder.recording.run import Run
 from trace_recorder.views.otlp.span import PARENT_CONTEXT
 
-__records__ = True  # `guard.is_recording` looks for this name
-
 UNDELIVERED = "undelivered_spans"
 """The annotation of a run that ended before all spans had arrived: the number of missing spans by endpoint."""
 

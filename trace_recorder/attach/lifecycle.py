@@ -8,7 +8,6 @@ current recorder.
 from __future__ import annotations
 
 import os
-import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -20,6 +19,7 @@ from trace_recorder.attach.exporting import Exporter, Exporting
 from trace_recorder.capture.unseen_clients import unseen_clients
 from trace_recorder.errors import AlreadyFinalizedError, RecorderStateError, TrajectoryPathError
 from trace_recorder.guard import Guard, logger, try_call
+from trace_recorder.locks import new_lock
 from trace_recorder.recording import process
 from trace_recorder.recording.limits import Limits
 from trace_recorder.recording.process import NOT_PICKLED
@@ -30,8 +30,6 @@ from trace_recorder.storage.redaction.redactor import Redaction, Redactor
 from trace_recorder.values.final_status import FinalStatus, status_of_process
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.origins import ForkedFrom
-
-__records__ = True  # `guard.is_recording` looks for this name
 
 
 def is_disabled(environment: Mapping[str, str]) -> bool:
@@ -59,7 +57,7 @@ class Lifecycle:
         disabled: bool,
         exporters: Sequence[Exporter] = (),
     ) -> None:
-        self.lock = threading.RLock()
+        self.lock = new_lock()
         self.guard = guard
         self.about = about
         self.run: Run | None = None
@@ -224,7 +222,7 @@ class Lifecycle:
 
     def after_fork(self) -> None:
         """Leave the open run to the parent after a fork. Records of this child go to a new file."""
-        self.lock = threading.RLock()  # a thread of the parent may have held the old lock, and does not exist here
+        self.lock = new_lock()  # a thread of the parent may have held the old lock, and does not exist here
         self.guard.discard_failures()
         if self.run is not None and not self.run.closed:
             self._parent = self.run.trajectory_id
@@ -283,7 +281,9 @@ class RecorderTarget:
 
     def open_run(self) -> Run | None:
         """Return the recorder's run, or None, with one warning, if it has ended."""
-        return self.recorder._lifecycle.open_run("a wrapped client")
+        lifecycle = self.recorder._lifecycle
+        run = lifecycle.run  # in nearly every call: without a call of `open_run`
+        return lifecycle.open_run("a wrapped client") if run is None or lifecycle.ended else run
 
     def run_of_tool(self) -> Run | None:
         """Return the recorder's run for the call of a tool."""

@@ -38,8 +38,6 @@ from trace_recorder.values.checked_arguments import ArgumentReader
 from trace_recorder.values.final_status import FinalStatus, status_from_exception
 from trace_recorder.values.messages import Payload, without_none
 
-__records__ = True  # `guard.is_recording` looks for this name
-
 Client = TypeVar("Client")
 current: ContextVar[TrajectoryRecorder | None] = ContextVar("trace_recorder_current", default=None)
 running: WeakRegistry[TrajectoryRecorder] = WeakRegistry()

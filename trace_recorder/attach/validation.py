@@ -1,4 +1,4 @@
-"""Validation for users. The first call imports the schemas, and pydantic with them."""
+"""Validation for users. What it needs is imported by the first call, because few programs validate."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ def validate(path: str | Path) -> Report:
     `path` is either file. Nothing is written. The report has `ok`, and `findings`, each with `severity`, `where` and
     `what`. Raises OSError if the file cannot be read. Every fault of its content is a finding.
     """
-    from trace_recorder.derive import validate as validation  # noqa: PLC0415 - it imports pydantic
+    from trace_recorder.derive import validate as validation  # noqa: PLC0415 - few programs validate
 
     return validation.validate(path)

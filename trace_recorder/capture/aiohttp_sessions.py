@@ -78,16 +78,15 @@ def _body(session: Any, named: dict[str, Any]) -> tuple[bytes, ...]:
 def _record_refusal(error: Any, exchange: Exchange) -> None:
     """Record an answer that became an exception before anything of its body was read."""
     with exchange.run.guard.protect("record a refused call"):
-        exchange.answered(error.status, _raw(error.headers or {}))
-        exchange.note_origin(ReplayedFrom.of_error(error))
+        exchange.answered(error.status, _raw(error.headers or {}), ReplayedFrom.of_error(error))
         exchange.ended("its body was not read", error)
 
 
 def _record(response: Any, exchange: Exchange, *, is_decoded: bool) -> None:
     """Record what is read of a response."""
     with exchange.run.guard.protect("wrap a response"):
-        exchange.answered(response.status, [*response.raw_headers], is_decoded=is_decoded)
-        exchange.note_origin(getattr(response, ORIGIN_ATTRIBUTE, None))
+        origin = getattr(response, ORIGIN_ATTRIBUTE, None)
+        exchange.answered(response.status, [*response.raw_headers], origin, is_decoded=is_decoded)
         response.content = Content(response.content, exchange)
         response.__class__ = _recorded_class(type(response))  # type: ignore[arg-type]  # a class is hashable
         exchange.watch_body(response)
@@ -208,9 +207,7 @@ class Content:
         return piece
 
     def _keep(self, data: bytes) -> None:
-        if data:
-            self._exchange.chunk(data)
-            if self._exchange.is_due():
-                self._exchange.write_due()
+        if data and self._exchange.response.chunk(data):
+            self._exchange.response.write_due()
         if self._inner.at_eof():
             self._exchange.ended_without_waiting()

@@ -1,21 +1,33 @@
-"""Which responses of this process's runs were not final when they came: they are polled, by requests of their own.
+"""Responses that a provider makes in the background: which of this process's runs were not final, and their polls.
 
-A poll may come from another client, thread or recorder than the call; it belongs to the call's run. No lock is taken:
-each change is one operation of a dict.
+A program fetches such a response later, by requests of its own. They may come from another client, thread or recorder
+than the call; they belong to the call's run. No lock is taken: each change is one operation of a dict.
+
+The final response is written as another `llm_response` of the call that it answers. Nothing is written of a poll that
+came too early, or failed: the next poll gets the whole answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NoReturn, Protocol
 from weakref import ref
 
-from trace_recorder.dialects.background import NOT_FINAL, background_id
+from trace_recorder.capture import attempts
+from trace_recorder.capture.attempts import SentRequest
+from trace_recorder.capture.received_response import ReceivedResponse
+from trace_recorder.dialects.background import NOT_FINAL, background_id, is_final, tells_all
+from trace_recorder.dialects.dialect import join_stream
 from trace_recorder.recording.run import Run
 from trace_recorder.recording.weak_registry import WeakRegistry
 from trace_recorder.signal_handlers import ours
+from trace_recorder.storage.body_encoding import body_member, joined_bytes
+from trace_recorder.storage.redaction import headers
 from trace_recorder.values.json_text import parse_leniently
+from trace_recorder.values.jsonable import dump_members, to_json
+from trace_recorder.values.messages import Payload
+from trace_recorder.values.origins import ReplayedFrom
 
 MAX_REMEMBERED = 1000
 """So many are remembered; of those that are never polled, the oldest are forgotten."""
@@ -92,3 +104,60 @@ def _find_streaming(api: str, identity: str) -> tuple[Run, BackgroundCall] | Non
 def take(call: BackgroundCall) -> bool:
     """Forget a response, which is final now. Return whether no other poll has said so before."""
     return _calls.pop(call.key, None) is call
+
+
+class PollRecords:
+    """Writes the answer to one poll, if it is final, as a response of the call's own attempt."""
+
+    def __init__(self, run: Run, sent: SentRequest, call: BackgroundCall) -> None:
+        self.run = run
+        self.sent = sent
+        self._call = call
+        self._members: dict[str, Payload] = {"interaction_id": call.interaction_id, "attempt": call.attempt}
+        self.response = ReceivedResponse(run, self._members, call.began, in_parts=False)
+
+    def note_answer(self, status: int, raw: Sequence[tuple[bytes, bytes]]) -> None:
+        """Do nothing. The next poll is not another attempt of the call."""
+
+    def write_error(self, error: BaseException) -> None:
+        """Write nothing. The next poll may succeed."""
+
+    def note_origin(self, origin: ReplayedFrom) -> None:
+        """Name the recorded call that gave the answer in the record of the response."""
+        self._members["replayed_from"] = origin.to_document()
+
+    def write_response(self, ended_at: float, why: str | None, error: BaseException | None) -> None:
+        """Write the response if it is final, and if no other poll has brought it before."""
+        response = self.response
+        if response.missing is not None or response.status >= 300 or self.run.closed:
+            return
+        if not response.is_stream and (why is not None or error is not None):
+            return  # a stream may have delivered its last event before it failed
+        data = joined_bytes(response.buffer)
+        body = self._body(data)
+        if not is_final(body) or not take(self._call):
+            return
+        self.run.learn(*headers.secrets(self.sent.headers, self.sent.url))
+        answer = f'"assembled":{to_json(body)}' if response.is_stream else body_member(data, self.run.mask_bytes)
+        members = {"status": response.status, "duration_seconds": response.seconds(ended_at), "complete": True}
+        foreign = f"{dump_members({'headers': response.headers})},{answer}"
+        try:
+            self.run.append("llm_response", {**self._members, **members, "polled": True}, foreign)
+        except BaseException:
+            remember(self._call)  # the next poll may be written
+            raise
+        attempts.forget_failure(self._call.interaction_id)
+
+    def write_bare_response(self, failure: Exception) -> NoReturn:
+        """Write nothing. Raise the failure."""
+        raise failure
+
+    def _body(self, data: bytes) -> Payload:
+        """Return the response, or None if it is not valid JSON or the stream is incomplete."""
+        if self.response.is_stream:
+            joined = join_stream(self._call.api, data) if tells_all(self._call.api, self.sent.url) else None
+            return joined.body if joined is not None and joined.ended else None
+        try:
+            return parse_leniently(data.decode())
+        except ours(ValueError):
+            return None

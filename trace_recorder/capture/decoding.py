@@ -42,7 +42,7 @@ def plain_request(headers: list[tuple[bytes, bytes]], body: bytes) -> bytes:
         return body
     encoding = next((value for name, value in headers if name.lower() == b"content-encoding"), b"")
     decode = decoder_of(encoding.decode("latin-1"))
-    return body if decode is None else try_call(lambda: decode(body), lambda _: body)
+    return body if decode is None else try_call(decode, lambda _: body, body)
 
 
 def _chain(decoders: list[Decoder]) -> Decoder:

@@ -25,9 +25,8 @@ class SyncChunks:
     def __next__(self) -> bytes:
         try:
             chunk: bytes = next(self._chunks)
-            self._exchange.chunk(chunk)
-            if self._exchange.is_due():
-                self._exchange.write_due()
+            if self._exchange.response.chunk(chunk):
+                self._exchange.response.write_due()
         except StopIteration:
             self._exchange.ended()
             raise
@@ -55,8 +54,7 @@ class AsyncChunks:
     async def __anext__(self) -> bytes:
         try:
             chunk: bytes = await anext(self._chunks)
-            self._exchange.chunk(chunk)
-            if self._exchange.is_due():
+            if self._exchange.response.chunk(chunk):
                 await self._exchange.write_due_in_event_loop()
         except StopAsyncIteration:
             await self._exchange.ended_in_event_loop()

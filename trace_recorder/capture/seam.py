@@ -14,16 +14,18 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 from weakref import WeakKeyDictionary, ref
 
 from trace_recorder.capture import background_responses
+from trace_recorder.capture.attempt_records import AttemptRecords
 from trace_recorder.capture.attempts import SentRequest
 from trace_recorder.capture.decoding import plain_request
 from trace_recorder.capture.event_loops import run_in_thread
 from trace_recorder.capture.exchange import Exchange
-from trace_recorder.capture.polled_exchange import PolledExchange
+from trace_recorder.capture.received_response import LARGE_BODY
 from trace_recorder.dialects.dialect import DIALECTS
 from trace_recorder.dialects.endpoints import Endpoint, canonical_host, endpoint_of, may_be_call, polled_response
 from trace_recorder.guard import Guard
@@ -148,8 +150,10 @@ def begin(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> 
     if run is None or endpoint is None:
         return _other(binding, request) if endpoint is None else None
     with run.guard.protect("record a request"):
-        exchange = _exchange(run, endpoint, binding, request, plain_body)
-        exchange.begin(context_of(run))
+        sent = _sent_request(run, endpoint, binding, request, plain_body)
+        records = AttemptRecords(run, sent)
+        exchange = Exchange(records)
+        records.write_request(context_of(run))
         return exchange
     return None
 
@@ -161,11 +165,14 @@ async def begin_in_event_loop(binding: Binding, request: Any, plain_body: type[I
         return _other(binding, request) if endpoint is None else None
     write: Callable[[], None] | None = None
     with run.guard.protect("record a request"):
-        exchange = _exchange(run, endpoint, binding, request, plain_body)
-        if not exchange.is_large():
-            exchange.begin(context_of(run))
+        sent = _sent_request(run, endpoint, binding, request, plain_body)
+        records = AttemptRecords(run, sent)
+        exchange = Exchange(records)
+        write_request = partial(records.write_request, context_of(run))
+        if not _is_large(run, sent.body):
+            write_request()
             return exchange
-        write = exchange.begin_in_thread(context_of(run))
+        write = exchange.request_in_thread(write_request)
     if write is None:
         return None
     try:
@@ -220,20 +227,25 @@ def _poll(binding: Binding, request: Any) -> Exchange | None:
             run, call = found
             endpoint = Endpoint(call.api, "", None, streams=False)
             sent = SentRequest(endpoint, request.method, str(request.url), request.headers.raw, b"")
-            return PolledExchange(run, sent, call)
+            return Exchange(background_responses.PollRecords(run, sent, call))
     return None
 
 
-def _exchange(
+def _is_large(run: Run, body: bytes) -> bool:
+    """Whether writing a request would delay an event loop. Never in a strict run, where it must raise at once."""
+    return len(body) > LARGE_BODY and not run.guard.strict and run.new_bytes(body) > LARGE_BODY
+
+
+def _sent_request(
     run: Run, endpoint: Endpoint, binding: Binding, request: Any, plain_body: type[Iterable[bytes]]
-) -> Exchange:
-    """Return the exchange of a request, before anything of it is written."""
+) -> SentRequest:
+    """Return a request as it is about to be sent."""
     if binding.provider:
         endpoint = replace(endpoint, provider=binding.provider)
     body = b"".join(request.stream) if isinstance(request.stream, plain_body) else _content(request, run)
     if body[:1] not in b"{[":  # it is no JSON, so it may be compressed
         body = plain_request(request.headers.raw, body)
-    return Exchange(run, SentRequest(endpoint, request.method, str(request.url), request.headers.raw, body))
+    return SentRequest(endpoint, request.method, str(request.url), request.headers.raw, body)
 
 
 def _content(request: Any, run: Run) -> bytes:

@@ -14,9 +14,8 @@ from typing import Protocol
 
 from trace_recorder.background_work import run_yielding, start_thread
 from trace_recorder.guard import try_call
+from trace_recorder.locks import new_lock
 from trace_recorder.signal_handlers import suppress
-
-__records__ = True  # `guard.is_recording` looks for this name
 
 SECONDS = 1.0
 
@@ -33,36 +32,35 @@ class StreamFlusher:
 
     def __init__(self, *, seconds: float = SECONDS) -> None:
         self._seconds = seconds
+        self.watched: set[Stream] = set()
+        """The streams that will be flushed within the next `seconds`."""
+
         self.after_fork()
 
     def after_fork(self) -> None:
         """Start empty in a forked child: the thread does not exist there, and its lock may never be released."""
-        self._watched: set[Stream] = set()
-        self._lock = threading.RLock()
+        self.watched.clear()
+        self._lock = new_lock()
         self._thread: threading.Thread | None = None
-
-    def is_watched(self, stream: Stream) -> bool:
-        """Whether the stream will be flushed within the next `seconds`."""
-        return stream in self._watched
 
     def watch(self, stream: Stream) -> None:
         """Flush the stream within the next `seconds`, once."""
         with self._lock:
-            self._watched.add(stream)
+            self.watched.add(stream)
             if self._thread is None or not self._thread.is_alive():
                 with suppress(RuntimeError):  # the system has no more threads: the stream's next piece tries again
                     self._thread = start_thread(partial(run_yielding, self._run), "trace_recorder streams")
 
     def forget(self, stream: Stream) -> None:
         """Stop watching a stream, which has ended."""
-        self._watched.discard(stream)
+        self.watched.discard(stream)
 
     def _run(self) -> None:
         while True:
             time.sleep(self._seconds)
             with self._lock:
-                streams = list(self._watched)
-                self._watched.clear()
+                streams = list(self.watched)
+                self.watched.clear()
                 if not streams:
                     self._thread = None
                     return
@@ -71,7 +69,7 @@ class StreamFlusher:
 
 
 process_flusher = StreamFlusher()
-watch, is_watched, forget = process_flusher.watch, process_flusher.is_watched, process_flusher.forget
+watched, watch, forget = process_flusher.watched, process_flusher.watch, process_flusher.forget
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=process_flusher.after_fork)

@@ -48,10 +48,9 @@ async def send_async(transport: Any, request: Any) -> Any:
 def record_response(response: Any, exchange: Exchange, body: type) -> None:
     """Wrap the stream of a response for recording. A response that a mock transport made is recorded at once."""
     with exchange.run.guard.protect("wrap a response"):
-        exchange.answered(response.status_code, response.headers.raw)
-        if ORIGIN_EXTENSION in response.extensions:
-            exchange.note_origin(response.extensions[ORIGIN_EXTENSION])
-        if response.is_stream_consumed:
+        origin, is_whole = response.extensions.get(ORIGIN_EXTENSION), response.is_stream_consumed
+        exchange.answered(response.status_code, response.headers.raw, origin, is_decoded=is_whole)
+        if is_whole:
             exchange.whole(response.content)
         else:
             response.stream = recorded_body = body(response.stream, exchange)
@@ -91,8 +90,8 @@ class SyncRecordingTransport(RecordingTransport):
         if exchange is None:
             return send(self.inner, request)
         before = request_in_progress.get()
-        request_in_progress.set((exchange.run, request))
         try:
+            request_in_progress.set((exchange.run, request))
             hosts_in_use[id(request)] = request.url.raw_host
             response = self.inner.handle_request(request)
         except BaseException as error:
@@ -130,8 +129,8 @@ class AsyncRecordingTransport(RecordingTransport):
         if exchange is None:
             return await send_async(self.inner, request)
         before = request_in_progress.get()
-        request_in_progress.set((exchange.run, request))
         try:
+            request_in_progress.set((exchange.run, request))
             hosts_in_use[id(request)] = request.url.raw_host
             response = await self.inner.handle_async_request(request)
         except BaseException as error:

@@ -125,7 +125,7 @@ class UnseenClients:
             self._is_reported = True
             lacks = "has no LLM call, but" if has_calls_since is None else "may lack LLM calls:"
             message = "%s %s %s (logged once)"
-            try_call(lambda: logger.warning(message, document, lacks, advice(connections)), lambda _: None)
+            try_call(logger.warning, lambda _: None, message, document, lacks, advice(connections))
 
     def _replace_lookup(self) -> None:
         original = socket.getaddrinfo

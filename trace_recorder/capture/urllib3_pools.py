@@ -62,24 +62,18 @@ def _bytes(text: str | bytes) -> bytes:
 def _record(response: Any, exchange: Exchange) -> None:
     """Record what is read of a response. A body that is in memory already is recorded at once."""
     with exchange.run.guard.protect("wrap a response"):
-        exchange.answered(response.status, _pairs(response.headers))
-        exchange.note_origin(getattr(response, ORIGIN_ATTRIBUTE, None))
-        if getattr(response, "_fp", None) is None or response.isclosed():
-            _record_whole(response, exchange)
+        origin = getattr(response, ORIGIN_ATTRIBUTE, None)
+        is_whole = getattr(response, "_fp", None) is None or response.isclosed()
+        is_decoded = is_whole and bool(response.decode_content)
+        exchange.answered(response.status, _pairs(response.headers), origin, is_decoded=is_decoded)
+        if is_whole:
+            exchange.whole(response.data or b"")
         else:
             response.__class__ = _recorded_class(type(response))  # type: ignore[arg-type]  # a class is hashable
             response._trace_recorder_exchange = exchange
             exchange.watch_body(response)
         return
     exchange.closed("it could not be recorded")
-
-
-def _record_whole(response: Any, exchange: Exchange) -> None:
-    if response.decode_content:
-        exchange.whole(response.data or b"")
-    else:
-        exchange.chunk(response.data or b"")
-        exchange.ended()
 
 
 @cache
@@ -115,10 +109,9 @@ class _Recorded:
         return data
 
     def _keep(self, data: bytes | None) -> None:
-        if data:
-            self._trace_recorder_exchange.chunk(data)
-            if self._trace_recorder_exchange.is_due():
-                self._trace_recorder_exchange.write_due()
+        response = self._trace_recorder_exchange.response
+        if data and response.chunk(data):
+            response.write_due()
 
     def read_chunked(self, *arguments: Any, **named: Any) -> Iterator[bytes]:
         """Yield the chunks of a chunked body."""

@@ -92,7 +92,7 @@ def _named(kind: str, number: str = "number") -> Callable[[Term], Condition]:
             return _has_name(kind, "n.name = ? AND n.text = ?", _text(term), storable(term.text))
         if term.relation is not None:
             return _has_name(kind, f"n.name = ? AND n.{number} {term.relation} ?", _text(term), _number(term))
-        is_there = f" AND n.{number} > 0" if kind == "tool" else ""  # a tool without calls may have results
+        is_there = " AND n.failed > 0" if number == "failed" else ""
         return _has_name(kind, f"n.name = ?{is_there}", _text(term))
 
     return condition

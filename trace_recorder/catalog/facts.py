@@ -15,6 +15,7 @@ from trace_recorder.clocks import parse_time
 from trace_recorder.values.llm_interaction import ErrorInfo
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import metrics_of
+from trace_recorder.values.tool_uses import tool_uses_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.plain_text import text_of
 from trace_recorder.views.rewards import rewards_of
@@ -24,8 +25,8 @@ from trace_recorder.views.run_costs import costs_of_calls
 def facts_of(run: Trajectory, *, with_texts: bool = True) -> Facts:
     """Return the facts of a run. Its calls and steps are read."""
     metrics = run.metrics or metrics_of(run.llm_interactions, run.agent_steps)
-    began, exact_time = _seconds_of(run.start_time)
-    ended, _ = _seconds_of(run.end_time)
+    began, exact_time = seconds_of(run.start_time)
+    ended, _ = seconds_of(run.end_time)
     single = (
         *(text_of(run.trajectory_id) or None, text_of(run.task) or None, text_of(run.status)),
         *(int(run.success) if isinstance(run.success, bool) else None, began, ended),
@@ -54,16 +55,16 @@ def facts_of(run: Trajectory, *, with_texts: bool = True) -> Facts:
 
 def _numbers_of(run: Trajectory, metrics: Mapping[str, Payload]) -> Iterator[float | None]:
     for name in ("agent_steps", "llm_calls", "failed_llm_calls", "tool_calls", "failed_tool_calls"):
-        yield _number(metrics.get(name))
+        yield number_of_value(metrics.get(name))
     tokens = (
-        _number(metrics.get("total_input_tokens", metrics.get("input_tokens"))),
-        _number(metrics.get("output_tokens")),
+        number_of_value(metrics.get("total_input_tokens", metrics.get("input_tokens"))),
+        number_of_value(metrics.get("output_tokens")),
     )
     known = [count for count in tokens if count is not None]
-    yield _number(sum(known)) if known else None
+    yield number_of_value(sum(known)) if known else None
     yield from tokens
     yield costs_of_calls(run.llm_interactions).amount
-    yield _number(run.execution_time)
+    yield number_of_value(run.execution_time)
 
 
 def _named(run: Trajectory) -> Iterator[Named]:
@@ -77,7 +78,9 @@ def _named(run: Trajectory) -> Iterator[Named]:
     agents |= {text_of(name) for step in run.agent_steps for name in (step.agent, step.agent_id)}
     yield from (Named("agent", name) for name in sorted(agents - {""}))
     yield from _tools(run)
-    yield from (Named("reward", text_of(name), number=_number(value)) for name, value in rewards_of(run).items())
+    yield from (
+        Named("reward", text_of(name), number=number_of_value(value)) for name, value in rewards_of(run).items()
+    )
     for kind, members in (("meta", run.metadata), ("annotation", run.annotations)):
         if isinstance(members, dict):
             yield from (Named(kind, text_of(name), text_of(value)) for name, value in members.items())
@@ -86,40 +89,29 @@ def _named(run: Trajectory) -> Iterator[Named]:
 
 
 def _tools(run: Trajectory) -> Iterator[Named]:
-    """Yield the tools that models asked for, with the numbers of calls and of failures."""
-    calls: Counter[str] = Counter()
+    """Yield the tools that were used, with the numbers of uses and of failures."""
+    uses: Counter[str] = Counter()
     failed: Counter[str] = Counter()
-    in_steps = {identity for step in run.agent_steps for identity in step.interaction_ids}
-    in_steps |= {step.interaction.interaction_id for step in run.agent_steps if step.interaction}
-    for step in run.agent_steps:
-        names = {call.call_id: call.name for call in step.tool_calls}
-        calls.update(text_of(call.name) for call in step.tool_calls)
-        failed.update(
-            text_of(names.get(one.call_id) or one.name or "unknown")
-            for one in step.tool_results
-            if one.success is False
-        )
-    for one in run.llm_interactions:
-        asked = Counter(text_of(call.name) for call in one.response.tool_calls)
-        if one.interaction_id in in_steps:
-            calls |= Counter(dict.fromkeys(asked, 1))
-        else:
-            calls.update(asked)
-    for name in sorted(calls.keys() | failed.keys()):
-        yield Named("tool", name, number=calls[name], failed=failed[name])
+    for _, use in tool_uses_of(run):
+        name = text_of(use.name)
+        uses[name] += 1
+        failed[name] += use.failed
+    for name in sorted(uses):
+        yield Named("tool", name, number=uses[name], failed=failed[name])
 
 
 def _error_text(error: ErrorInfo | None) -> str | None:
     return None if error is None else f"{text_of(error.type)}: {text_of(error.message)}"
 
 
-def _number(value: Payload) -> float | None:
+def number_of_value(value: Payload) -> float | None:
+    """Return a number that SQLite can hold, or None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return value if math.isfinite(value) and abs(value) < MAX_INTEGER else None
 
 
-def _seconds_of(timestamp: Payload) -> tuple[float | None, bool]:
+def seconds_of(timestamp: Payload) -> tuple[float | None, bool]:
     """Return a time in seconds, and whether it is the same in every time zone."""
     time = parse_time(timestamp)
     if time is None:

@@ -26,7 +26,7 @@ from trace_recorder.version import __version__
 
 INDEX_NAME = ".trace-recorder.sqlite3"
 _SECOND = 1_000_000_000
-_FORM = 2
+_FORM = 3
 """The version of the tables, and of the facts in them."""
 _SQLITE, _APPLICATION, _OURS = b"SQLite format 3\0", slice(68, 72), b"TRix"
 """How the file of a database begins, where it states the application, and what an index states there."""

@@ -1,52 +1,84 @@
-"""A search over a directory with counts: how many of the runs that match have each status, model, tool and reward."""
+"""A search over runs that change: which runs match a query, and how many of them have each status, model and so on.
+
+The caller lists the runs with the states of their files, again and again. Runs that an index has in that state are not
+read. The caller reads the others one at a time, so that it can stop at any moment and go on later.
+A file that cannot be read, or has several runs, does not match.
+"""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 
 from trace_recorder.catalog.counted import COUNTED, counted_of
+from trace_recorder.catalog.file_states import State
 from trace_recorder.catalog.matching import Matcher
-from trace_recorder.catalog.planning import plan
 from trace_recorder.catalog.query import Term
 from trace_recorder.imports.many_runs import Runs
 from trace_recorder.values.messages import Payload
 
+RunState = tuple[State, Payload]
+"""The state of a run's files and its status, which may change while the files stay."""
+KnownRuns = Mapping[str, tuple[State, str | None]]
+"""The runs of an index by name: the state of the files, and the counted values of those that match, as JSON."""
 
-@dataclass(slots=True)
+
 class Search:
-    """The runs that match: their paths, and for each kind how many runs have each value."""
+    """One query over some runs, which are named as the caller names them. Not safe for several threads at once.
 
-    paths: list[Path] = field(default_factory=list)
-    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    `known` has what an index knows of the runs.
+    """
+
+    def __init__(self, terms: tuple[Term, ...], known: KnownRuns) -> None:
+        self.counts: Counter[tuple[str, str]] = Counter()
+        self.waiting: dict[str, RunState] = {}
+        """The runs that have to be read."""
+        self.matches: dict[str, str] = {}
+        """The counted values of the runs that match, as JSON."""
+        self._known = known
+        self._matches = Matcher(terms)
+        self._searched: dict[str, RunState] = {}
+
+    def follow(self, states: Mapping[str, RunState]) -> bool:
+        """Take the runs as they are now. Those that changed wait to be read. Return whether the result changed."""
+        is_changed = False
+        for name in self._searched.keys() - states.keys():
+            is_changed |= self._set(name, None)
+            del self._searched[name]
+        self.waiting = {}
+        for name, state in states.items():
+            if self._searched.get(name) == state:
+                continue
+            known = self._known.get(name)
+            if known is not None and known[0] == state[0]:
+                self._searched[name] = state
+                is_changed |= self._set(name, known[1])
+            else:
+                self.waiting[name] = state
+        return is_changed
+
+    def counted_in(self, path: Path) -> str | None:
+        """Read a run, and return its counted values as JSON; None if it does not match."""
+        runs = [*Runs(iter([path]), strict=False, select=self._matches)]
+        return json.dumps(counted_of(runs[0])) if len(runs) == 1 else None
+
+    def take(self, name: str, counted: str | None) -> bool:
+        """Take the counted values of a run that waited. Return whether the result changed."""
+        self._searched[name] = self.waiting.pop(name)
+        return self._set(name, counted)
 
     def counts_json(self) -> dict[str, Payload]:
         """Return the counts by kind, the most frequent value first."""
-        ordered = sorted(self.counts.items(), key=lambda one: (-one[1], one[0]))
+        ordered = sorted(((key, runs) for key, runs in self.counts.items() if runs), key=lambda one: (-one[1], one[0]))
         return {kind: [[name, runs] for (of, name), runs in ordered if of == kind] for kind in COUNTED}
 
-    def add(self, path: Path, counted: Iterable[Sequence[str]]) -> None:
-        """Take a run that matches."""
-        self.paths.append(path)
-        self.counts.update((kind, name) for kind, name in counted)
-
-
-def search(directory: Path, terms: Sequence[Term], may_read: Callable[[Path], bool]) -> Search:
-    """Search the runs in and below a directory. A file that cannot be read, or has several runs, is left out.
-
-    Only files that `may_read` accepts are searched.
-    """
-    found, matches = Search(), Matcher(terms)
-    for one in plan(directory, terms, what="counted"):
-        if one.matches is False or not may_read(one.path):
-            continue
-        if one.kept is not None:
-            found.add(one.path, json.loads(one.kept))
-        else:
-            runs = [*Runs(iter([one.path]), strict=False, select=matches)]
-            if len(runs) == 1:
-                found.add(one.path, counted_of(runs[0]))
-    return found
+    def _set(self, name: str, counted: str | None) -> bool:
+        before = self.matches.pop(name, None)
+        if before is not None:
+            self.counts.subtract((kind, value) for kind, value in json.loads(before))
+        if counted is not None:
+            self.matches[name] = counted
+            self.counts.update((kind, value) for kind, value in json.loads(counted))
+        return before != counted

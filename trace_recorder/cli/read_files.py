@@ -85,7 +85,7 @@ _SHOWN_ERRORS = 3
 
 def _damage_of(path: Path) -> str:
     """Return the first errors that validation finds in a run's files, each with its place."""
-    from trace_recorder.derive.validate import validate  # noqa: PLC0415 - it imports pydantic
+    from trace_recorder.derive.validate import validate  # noqa: PLC0415 - only damaged files need it
 
     errors = (finding for finding in validate(path).findings if finding.severity == "error")
     return "; ".join(f"{finding.where}: {finding.what}" for finding in islice(errors, _SHOWN_ERRORS))

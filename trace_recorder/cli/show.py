@@ -18,6 +18,7 @@ from trace_recorder.values.messages import LLMResponse, Payload, ToolCall, ToolR
 from trace_recorder.values.origins import run_origin_of
 from trace_recorder.values.structs import asdict
 from trace_recorder.values.token_counts import prompt_tokens
+from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.kinds import INTERLEAVING, REFUSALS, SIGNATURES, THOUGHTS, contents_of_answer
 from trace_recorder.views.conversations.call_chains import Turn, TurnsOnDemand, agent_key
@@ -161,14 +162,11 @@ class Show:
 
     def _tools(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> Iterator[Entry]:
         self._prompts.add_shown_results(results)
-        remaining = list(results)
-        for call in calls:
-            yield from self._tool(call)
-            for result in [one for one in remaining if one.call_id == call.call_id][:1]:
-                remaining.remove(result)
-                yield from self._result(result, indent=4)
-        for result in remaining:
-            yield from self._result(result, indent=2)
+        for _, call, result in tool_uses(calls, results):
+            if call is not None:
+                yield from self._tool(call)
+            if result is not None:
+                yield from self._result(result, indent=2 if call is None else 4)
 
     def _tool(self, call: ToolCall, indent: int = 2) -> Iterator[Entry]:
         """Yield a tool call on one line, or with a line for each argument."""

@@ -24,7 +24,8 @@ def stats(
 ) -> None:
     """Count calls, tokens, costs, tools and failures over runs.
 
-    Also the cache, retries and time, all of it in total and by model. A run that cannot be read is reported and skipped; the exit code is then 1.
+    Also the cache, retries and time, all of it in total and by model. A run that cannot be read is reported and
+    skipped; the exit code is then 1.
     """
     does = Engine(engine, address)
     paths = paths_or_default(paths)

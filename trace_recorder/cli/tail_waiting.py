@@ -14,6 +14,7 @@ from rich.text import Text
 from trace_recorder.cli.text_layout import compact, escape_control_characters, in_one_line, pluralize, seconds
 from trace_recorder.clocks import seconds_between
 from trace_recorder.values.messages import LLMResponse
+from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall
 
 MAX_TEXT_LINES = 8
@@ -24,11 +25,10 @@ def waiting_for(part: StepOrCall, now: str) -> Iterator[Text]:
     """Yield the lines for an open step or call: its waiting time, and its text so far."""
     call = part.call
     if call is None or (call.answered and call.complete):
-        returned = {result.call_id for result in part.tool_results}
         names = [
             f"{tool.name} {compact(tool.arguments, full=False)}"
-            for tool in part.tool_calls
-            if tool.call_id not in returned
+            for _, tool, result in tool_uses(part.tool_calls, part.tool_results)
+            if tool is not None and result is None
         ]
         if names:
             spent = call.duration_seconds if call else None

@@ -22,7 +22,7 @@ def validate_(
     Checks each record, each restored request and stream, and the document against the journal. Exits with 1 if there is
     an error.
     """
-    from trace_recorder.cli import validation_report as checking  # noqa: PLC0415 - it imports pydantic, which the others do without
+    from trace_recorder.cli import validation_report as checking  # noqa: PLC0415 - the other commands do without it
 
     does, runs = Engine(engine, address), runs_of(paths_or_default(files))
     with Progress(len(runs)) as progress:

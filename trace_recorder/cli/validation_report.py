@@ -1,7 +1,4 @@
-"""The findings of validation, for people and for machines.
-
-Only this module of the command line imports pydantic, through `validate.py`. It is imported when its command is called.
-"""
+"""The findings of validation, for people and for machines. It is imported when its command is called."""
 
 from __future__ import annotations
 

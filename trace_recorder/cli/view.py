@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trace_recorder.cli.arguments import DEFAULT, paths_or_default
+from trace_recorder.cli.arguments import DEFAULT, IndexPath, paths_or_default
 from trace_recorder.cli.list_runs import run_at
 from trace_recorder.cli.output import console, fail, print_lines
 from trace_recorder.cli.read_files import error_message, process, read
@@ -51,13 +51,14 @@ NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Print the address
 ReadOnly = Annotated[bool, typer.Option("--read-only", help="Do not allow adding anything to a run.")]
 
 
-def view(
+def view(  # noqa: PLR0913, PLR0917 - one argument an option
     places: Places = None,
     output: Output = None,
     force: Force = False,
     port: Port = None,
     no_browser: NoBrowser = False,
     read_only: ReadOnly = False,
+    index: IndexPath = None,
 ) -> None:
     """Look at runs in the browser.
 
@@ -77,7 +78,7 @@ def view(
             "With -o, it writes a file and needs neither."
         )
     try:
-        runs = RunList(*places)
+        runs = RunList(*places, index=index)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     _serve(runs, ", ".join(map(str, places)), port, opens_browser=not no_browser, read_only=read_only)

@@ -19,6 +19,7 @@ from trace_recorder.dialects.call_ids import count_made_up
 from trace_recorder.dialects.dialect import MANUAL, dialect_of, join_stream
 from trace_recorder.dialects.event_stream import EXCEPTION_HEADER, FRAMING
 from trace_recorder.signal_handlers import ours
+from trace_recorder.storage.body_encoding import MAX_EXPANSION
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.storage.stream_chunks import TimedBytes, read_chunks
@@ -29,8 +30,7 @@ from trace_recorder.values.messages import NO_RESPONSE, JoinedStream, LLMRespons
 from trace_recorder.values.structs import replace
 
 MAX_STREAM_BYTES = 64 * 1024 * 1024
-MAX_EXPANSION = 64
-"""A stream may unpack to `MAX_STREAM_BYTES`, or to this many times its size on file, whichever is more."""
+"""A stream may unpack to so many bytes, or to `MAX_EXPANSION` times its packed size, whichever is more."""
 _NOT_READ = JoinedStream(None, None, 0)
 ENDINGS = frozenset({"llm_response", "llm_error"})
 
@@ -236,14 +236,15 @@ class CallRecords:
 
     def raw_stream(self) -> str | None:
         """The text of the newest attempt's stream; if a plain body has no end on file, what came of it."""
-        raw = self.stream_bytes() if self.ending else self._joined_bytes(plain="plain" in self.last_part)
+        raw = self.stream_bytes() if self.ending else self.bytes_in_parts(plain="plain" in self.last_part)
         return None if raw is None else raw.decode("utf-8", "replace")
 
     def stream_bytes(self) -> bytes | None:
         """The decoded bytes of the newest attempt's stream."""
-        return self._joined_bytes(plain=False)
+        return self.bytes_in_parts(plain=False)
 
-    def _joined_bytes(self, *, plain: bool) -> bytes | None:
+    def bytes_in_parts(self, *, plain: bool) -> bytes | None:
+        """Return what the parts of the newest attempt's stream, or of its plain body, are together."""
         parts = self._parts(self.request_data.get("attempt", 0), plain=plain)
         return None if parts is None else b"".join(text for text, _ in parts)
 

@@ -14,17 +14,18 @@ only a part of the list. `history` at the root says which form was chosen. Likew
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import NoneType
-from typing import TypeVar, cast, get_args
+from typing import TypeVar, get_args
 
 from trace_recorder.dialects import manual
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.signal_handlers import ours
 from trace_recorder.values.checked_types import check_types
+from trace_recorder.values.document_members import Member, members_of
 from trace_recorder.values.jsonable import is_description
-from trace_recorder.values.llm_interaction import Attempt, ErrorInfo, LLMInteraction, WithoutRawData, call_seconds
+from trace_recorder.values.llm_interaction import LLMInteraction, WithoutRawData, call_seconds
 from trace_recorder.values.message_table import MessageTable, NumberedMessages
 from trace_recorder.values.messages import (
     NO_RESPONSE,
@@ -37,9 +38,10 @@ from trace_recorder.values.messages import (
 from trace_recorder.values.metrics import are_of_older_version, metrics_of
 from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.structs import replace
-from trace_recorder.values.trajectory import SCHEMA_VERSION, AgentStep, Gap, Reward, Status, Trajectory
+from trace_recorder.values.trajectory import SCHEMA_VERSION, AgentStep, Status, Trajectory
 
 Element = TypeVar("Element")
+Value = TypeVar("Value")
 
 STEP_DELTA = "llm_messages_delta"
 """The member of a step in place of `llm_messages`."""
@@ -71,29 +73,45 @@ def _version(document: Mapping[str, Payload]) -> int:
 
 
 def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
-    stated = document.get("status")
     table = MessageTable()
-    interactions = list(_interactions(document["llm_interactions"], _Messages(table)))
+    interactions = list(_interactions(document["llm_interactions"], _DocumentMessages(table)))
     by_id = {one.interaction_id: one for one in interactions}
-    status: Status = "completed" if document.get("end_time") else "unknown"
-    if isinstance(stated, str) and stated in get_args(Status):
-        status = cast(Status, stated)
-    trajectory = Trajectory(
-        **_texts(document, ("trajectory_id", "task", "provider", "model")),
-        **{name: document.get(name) for name in ("success", "final_result", "max_steps", "execution_time")},
-        **{name: document.get(name) for name in ("start_time", "end_time")},
+    records, status = document.get("journal_records"), document.get("status")
+    if not isinstance(status, str) or status not in get_args(Status):
+        status = "completed" if document.get("end_time") else "unknown"
+    return read_value(
+        Trajectory,
+        document,
         status=status,
-        error=_error(document.get("error")),
-        metadata=document.get("metadata") or {},
-        annotations=document.get("annotations") or {},
-        rewards=tuple(_reward(reward) for reward in document.get("rewards") or ()),
         metrics=_metrics(document.get("metrics") or {}, interactions),
         llm_interactions=interactions,
-        agent_steps=list(_steps(document.get("agent_steps") or (), by_id, _Messages(table))),
-        gaps=tuple(check_types(Gap(**gap | _texts(gap, ("what", "why")))) for gap in document.get("gaps") or ()),
-        journal_records=records if isinstance(records := document.get("journal_records"), int) else None,
+        agent_steps=list(_steps(document.get("agent_steps") or (), by_id, _DocumentMessages(table))),
+        journal_records=records if isinstance(records, int) else None,
     )
-    return check_types(trajectory)
+
+
+def read_value(kind: Callable[..., Value], document: Mapping[str, Payload], **known: Payload) -> Value:
+    """Read a value from its object in a document. The fields `known` are not read.
+
+    A member that is null or missing gives a field its default. Raises TypeError, ValueError or AttributeError if a
+    member has a type that the field has not.
+    """
+    for member in members_of(kind):
+        stated = document.get(member.name)
+        if member.field not in known and (stated is not None or member.is_required):
+            known[member.field] = _read_member(member, stated)
+    return check_types(kind(**known))
+
+
+def _read_member(member: Member, stated: Payload) -> Payload:
+    """Return the value of a field. A description in place of a text is its `repr`, as in what `load` reads."""
+    kind = member.value_class
+    if tuple in member.classes:
+        return tuple(read_value(kind, element) for element in stated) if kind else tuple(stated)
+    if kind:
+        return read_value(kind, stated) if isinstance(stated, dict) else None
+    is_text = str in member.classes and dict not in member.classes
+    return stated["repr"] if is_text and is_description(stated) else stated
 
 
 def _metrics(stated: Mapping[str, Payload], interactions: Sequence[LLMInteraction]) -> dict[str, Payload]:
@@ -104,17 +122,6 @@ def _metrics(stated: Mapping[str, Payload], interactions: Sequence[LLMInteractio
     if "llm_seconds" in numbers and any(len(one.attempts) > 1 for one in interactions):
         numbers["llm_seconds"] = metrics_of(interactions, ()).get("llm_seconds", numbers["llm_seconds"])
     return numbers
-
-
-def _reward(document: dict[str, Payload]) -> Reward:
-    texts = _texts(document, [name for name in ("name", "explanation") if name in document])
-    return check_types(Reward(**{**document, **texts}))
-
-
-def _texts(document: Mapping[str, Payload], names: Iterable[str]) -> dict[str, Payload]:
-    """Return these members; a description in the place of a text is its `repr`, as it is in what `load` reads."""
-    values = ((name, document.get(name)) for name in names)
-    return {name: value["repr"] if is_description(value) else value for name, value in values}
 
 
 def expanded(document: Mapping[str, Payload]) -> dict[str, Payload]:
@@ -159,7 +166,7 @@ class _DocumentSource(WithoutRawData):
         return True
 
 
-def _interactions(documents: list[Payload], messages: _Messages) -> Iterator[LLMInteraction]:
+def _interactions(documents: list[Payload], messages: _DocumentMessages) -> Iterator[LLMInteraction]:
     for number, document in enumerate(documents):
         identity = document.get("interaction_id") or f"llm_{number}"
         delta, given = document.get("input_messages_delta"), document.get("input_messages")
@@ -170,7 +177,7 @@ _TEXTS = frozenset((str, NoneType))
 """The types of the members of most messages, which are then compared as they are."""
 
 
-class _Messages:
+class _DocumentMessages:
     """Reads the lists of messages of a document. Each distinct message is read once."""
 
     def __init__(self, table: MessageTable) -> None:
@@ -213,35 +220,15 @@ def _interaction(identity: str, document: Mapping[str, Payload], messages: Seque
     tools = [check_types(replace(manual.read_tool(raw), name=name)) for name, raw in zip(names, raws, strict=False)]
     parameters, instructions = request.get("parameters") or {}, request.get("instructions") or 0
     reading = RequestReading(messages, tools, parameters, document.get("model"), instructions)
-    attempts = tuple(_attempt(attempt) for attempt in document.get("attempts") or ())
-    one = LLMInteraction(
+    one = read_value(
+        LLMInteraction,
+        document,
         interaction_id=identity,
-        timestamp=document["timestamp"],
         source=_DocumentSource(check_types(reading)),
-        **_texts(document, _TEXTS_OF_INTERACTION),
-        step_number=document.get("step_number"),
-        duration_seconds=call_seconds(attempts, document.get("duration_seconds")),
         response=_response(document["response"]) if document.get("response") else NO_RESPONSE,
-        error=_error(document.get("error")),
-        attempts=attempts,
-        time_to_first_token_seconds=document.get("time_to_first_token_seconds"),
-        stream=document.get("stream", False),
-        complete=document.get("complete", True),
         replayed_from=ReplayedFrom.of_document(document.get("replayed_from")),
     )
-    return check_types(one)
-
-
-_TEXTS_OF_INTERACTION = (
-    "provider",
-    "model",
-    "api",
-    "agent",
-    "ended_by",
-    "agent_id",
-    "parent_agent_id",
-    "parent_execution_id",
-)
+    return replace(one, duration_seconds=call_seconds(one.attempts, one.duration_seconds))
 
 
 def _response(document: dict[str, Payload]) -> LLMResponse:
@@ -250,22 +237,16 @@ def _response(document: dict[str, Payload]) -> LLMResponse:
     return check_types(replace(manual.read_flat_response(document), given=document))
 
 
-def _attempt(document: Mapping[str, Payload]) -> Attempt:
-    return check_types(Attempt(**{**document, "error": _error(document.get("error"))}))
-
-
-def _error(document: Payload) -> ErrorInfo | None:
-    return check_types(ErrorInfo(**document)) if isinstance(document, dict) else None
-
-
-_STEP_MEMBERS = frozenset(AgentStep.__struct_fields__) | {"llm_messages", STEP_DELTA, "interaction_id"}
-
-
-_TEXTS_OF_STEP = ("state", "reflection", "error", "agent", "agent_id", "parent_agent_id")
+_STEP_MEMBERS = frozenset(member.name for member in members_of(AgentStep)) | {
+    "llm_messages",
+    STEP_DELTA,
+    "llm_response",
+    "interaction_id",
+}
 
 
 def _steps(
-    documents: Iterable[Payload], interactions: Mapping[str, LLMInteraction], messages: _Messages
+    documents: Iterable[Payload], interactions: Mapping[str, LLMInteraction], messages: _DocumentMessages
 ) -> Iterator[AgentStep]:
     for document in documents:
         delta, given = document.get(STEP_DELTA), document.get("llm_messages")
@@ -277,18 +258,13 @@ def _steps(
 def _step(
     document: Mapping[str, Payload], messages: Sequence[Message] | None, interactions: Mapping[str, LLMInteraction]
 ) -> AgentStep:
-    step = AgentStep(
-        step_number=document["step_number"],
-        timestamp=document["timestamp"],
-        **_texts(document, _TEXTS_OF_STEP),
+    return read_value(
+        AgentStep,
+        document,
         messages=messages,
         llm_response=_response(document["llm_response"]) if document.get("llm_response") else None,
         tool_calls=tuple(manual.read_tool_call(call) for call in document.get("tool_calls") or ()),
         tool_results=tuple(manual.read_tool_result(result) for result in document.get("tool_results") or ()),
-        duration_seconds=document.get("duration_seconds"),
-        interaction_ids=tuple(document.get("interaction_ids") or ()),
         interaction=interactions.get(document.get("interaction_id", "")),
-        derived=document.get("derived", False),
         extra={name: value for name, value in document.items() if name not in _STEP_MEMBERS},
     )
-    return check_types(step)

@@ -19,9 +19,9 @@ def result_of(message: Message) -> ToolResult:
     """Read a tool message as a result. Whether the tool failed is unknown in dialects that do not say so."""
     failed = message.extra.get("is_error")
     if failed is True:
-        return ToolResult(message.call_id or "", message.name, success=False, error=_error_text(message.content))
+        return ToolResult(message.call_id or "", name=message.name, success=False, error=_error_text(message.content))
     success = True if failed is False else None
-    return ToolResult(message.call_id or "", message.name, success=success, result=message.content)
+    return ToolResult(message.call_id or "", name=message.name, success=success, result=message.content)
 
 
 def _error_text(content: Payload) -> str:

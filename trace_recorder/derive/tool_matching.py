@@ -85,10 +85,10 @@ class ToolExecution:
         told = None if answer is None else answer.error if answer.result is None else answer.result
         return ToolResult(
             self.call().call_id,
-            self.name,
-            success if isinstance(success, bool) else None,
-            gave,
-            _error_text(as_dict(error)) if error else None,
+            name=self.name,
+            success=success if isinstance(success, bool) else None,
+            result=gave,
+            error=_error_text(as_dict(error)) if error else None,
             duration_seconds=duration if isinstance(duration, int | float) else None,
             sent=None if told == gave else told,
             execution_id=self.identity if self.has_sub_agent else None,

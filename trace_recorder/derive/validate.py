@@ -2,7 +2,7 @@
 
 `validate(path)` only reads. Its findings are values: an error means that something was lost, changed or contradicts
 itself; a note is something that a reader should know, such as the torn last line of a process that was killed. The
-shape of a file is checked by `json_schema.py`, its meaning by the fold.
+shape of a file is checked by `schemas/violations.py`, its meaning by the fold.
 """
 
 from __future__ import annotations
@@ -22,10 +22,8 @@ from trace_recorder.derive.document_agreement import first_difference
 from trace_recorder.derive.fold import Fold
 from trace_recorder.derive.item_checks import ItemChecks
 from trace_recorder.derive.run_facts import MISSING_LINES
-from trace_recorder.derive.schemas.document import Document
 from trace_recorder.derive.schemas.journal import DATA
-from trace_recorder.derive.schemas.json_schema import violations
-from trace_recorder.derive.schemas.record_parts import Record as RecordShape
+from trace_recorder.derive.schemas.violations import violations
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage import journal_reader, paths
@@ -123,11 +121,15 @@ def _journal(lines: Sequence[Record | BadLine], records: Sequence[Record], fold:
 
 
 def _shape(record: Record) -> Iterator[Finding]:
-    envelope = {"seq": record.seq, "time": record.time, "kind": record.kind, "data": {}, "crc": f"{record.crc:08x}"}
-    model = DATA.get(record.kind)
-    found = violations(RecordShape, envelope) + (violations(model, record.data) if model else [])
-    yield from (Finding("error", _at(record), what) for what in found)
-    if model is None:
+    line = {
+        "seq": record.seq,
+        "time": record.time,
+        "kind": record.kind,
+        "data": record.data,
+        "crc": f"{record.crc:08x}",
+    }
+    yield from (Finding("error", _at(record), what) for what in violations("journal", line))
+    if record.kind not in DATA:
         yield Finding("note", _at(record), "a record of a kind that is not known here")
 
 
@@ -264,7 +266,7 @@ class _Document:
         if "schema_version" not in self.value:
             yield Finding("note", "document", "it has no schema_version: it was not written by this package")
             return
-        found = violations(Document, self.value)
+        found = violations("document", self.value)
         self.is_sound = not found
         yield from (Finding("error", "document", what) for what in found)
 

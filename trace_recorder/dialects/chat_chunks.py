@@ -22,7 +22,7 @@ _FUNCTION_KEYS = ("function", "custom")
 _PADDING = ("obfuscation", "p")
 
 
-def join_chunks(text: str, adapt: Callable[[dict[str, Payload]], Payload] = as_dict) -> JoinedStream:
+def join_chunks(text: str, adapt: Callable[[dict[str, Payload]], Payload] | None = None) -> JoinedStream:
     """Join the chunks of a stream. `adapt` converts an event's JSON to the form of a chunk, if it has another form.
 
     If every event was converted, it is unknown whether the stream is complete.
@@ -33,10 +33,12 @@ def join_chunks(text: str, adapt: Callable[[dict[str, Payload]], Payload] = as_d
         if data.strip() == "[DONE]":
             joined.done = True
             continue
-        event = as_dict(json_value(data))
-        chunk = as_dict(adapt(event))
-        joined.adapted += chunk is not event
-        joined.add(chunk, error_of(name, chunk, data))
+        event = chunk = as_dict(json_value(data))
+        if adapt is not None:
+            chunk = as_dict(adapt(event))
+            joined.adapted += chunk is not event
+        error = error_of(name, chunk, data) if name or "error" in chunk or chunk.get("object") == "error" else None
+        joined.add(chunk, error)
     return joined.stream() if joined.events else unstreamed(text)
 
 
@@ -64,7 +66,9 @@ class _Joined:
         if error:
             self.error = error
             chunk = chunk if "error" in chunk else {"error": error}
-        for choice in map(as_dict, as_list(chunk.pop("choices", None))):
+        choices = chunk.pop("choices", None)
+        for value in choices if isinstance(choices, list) else ():
+            choice = as_dict(value)
             index = as_int(choice.get("index")) or 0
             if index not in self._choices:
                 self._choices[index] = _Choice()
@@ -99,10 +103,11 @@ class _Choice:
         self._calls = _Calls()
 
     def add(self, choice: dict[str, Payload]) -> None:
-        delta = as_dict(choice.pop("delta", None))
-        for call in as_list(delta.pop("tool_calls", None)):
-            self._calls.add(as_dict(call))
-        merge(self._message, delta)
+        delta = choice.pop("delta", None)
+        if isinstance(delta, dict):
+            for call in as_list(delta.pop("tool_calls", None)) if "tool_calls" in delta else ():
+                self._calls.add(as_dict(call))
+            merge(self._message, delta)
         merge(self._members, choice)
 
     def body(self, index: int) -> dict[str, Payload]:

@@ -23,33 +23,29 @@ _DEPTH = 8
 class GrowingText:
     """A text whose pieces are still arriving. `finish_texts` joins them once."""
 
-    __slots__ = ("_pieces",)
+    __slots__ = ("pieces",)
 
-    def __init__(self, text: str) -> None:
-        self._pieces = [text]
-
-    def add(self, piece: str) -> GrowingText:
-        """Add a piece, and return the object itself."""
-        self._pieces.append(piece)
-        return self
+    def __init__(self, *pieces: str) -> None:
+        self.pieces = [*pieces]
 
     def may_be_json(self) -> bool:
         """Whether it ends like a JSON object. This is checked without joining the pieces."""
-        return next((piece for piece in reversed(self._pieces) if piece.strip()), "").rstrip().endswith("}")
+        return next((piece for piece in reversed(self.pieces) if piece.strip()), "").rstrip().endswith("}")
 
     def __str__(self) -> str:
-        self._pieces = ["".join(self._pieces)]
-        return self._pieces[0]
+        self.pieces = ["".join(self.pieces)]
+        return self.pieces[0]
 
     def __bool__(self) -> bool:
-        return any(self._pieces)
+        return any(self.pieces)
 
 
 def append_text(seen: Payload, piece: str) -> Payload:
     """Append a piece to a text. The earlier value may not be a text."""
     if isinstance(seen, GrowingText):
-        return seen.add(piece)
-    return GrowingText(seen).add(piece) if isinstance(seen, str) and seen else piece
+        seen.pieces.append(piece)
+        return seen
+    return GrowingText(seen, piece) if isinstance(seen, str) and seen else piece
 
 
 def finish_texts(value: Payload) -> Payload:
@@ -64,10 +60,13 @@ def finish_texts(value: Payload) -> Payload:
 def merge(into: dict[str, Payload], delta: dict[str, Payload], depth: int = _DEPTH) -> None:
     """Merge a delta into the value so far, in place. Objects are merged down to `depth`."""
     for key, value in delta.items():
+        seen = into.get(key)
         if value is None:
             into.setdefault(key)
-        else:
-            into[key] = _joined(key, into.get(key), value, depth)
+        elif type(seen) is GrowingText and type(value) is str and key in _PIECEWISE:
+            seen.pieces.append(value)  # nearly every delta: without another call
+        elif value is not seen or type(value) is str:  # the index, for example, stays the same
+            into[key] = _joined(key, seen, value, depth)
 
 
 def _joined(key: str, seen: Payload, value: Payload, depth: int) -> Payload:

@@ -16,6 +16,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from trace_recorder.dialects.dialect import DIALECTS, dialect_of
 from trace_recorder.dialects.event_stream import MEDIA_TYPE
+from trace_recorder.loopback import LOOPBACK_NAMES
 from trace_recorder.signal_handlers import ours
 
 PROVIDER_OF_HOST: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
@@ -72,7 +73,6 @@ BASE_URL_VARIABLES: Mapping[str, tuple[str, str]] = {
 }
 """For each SDK: the environment variable that directs it to another server, and the path that it expects."""
 _OTHER_BASE_URL_VARIABLES = ("OPENAI_API_BASE", "AZURE_OPENAI_ENDPOINT", "GOOGLE_VERTEX_BASE_URL")
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 _AROUND_CALLS = re.compile(
     r"/(?:files|uploads?|batches|vector_stores|fine[_-]tuning|fine[_-]tunes|cachedContents|containers|evals|traces"
@@ -194,7 +194,7 @@ def may_be_call(host: str, port: int | None, path: str, environment: Mapping[str
 def canonical_host(host: str) -> str:
     """Return the name under which hosts are compared. All names of this machine become one."""
     name = host.lower().rstrip(".")
-    return "localhost" if name in _LOOPBACK else name
+    return "localhost" if name in LOOPBACK_NAMES else name
 
 
 @lru_cache(maxsize=256)

@@ -18,6 +18,13 @@ from trace_recorder.values.json_text import NotJsonError, parse, replace_lone_su
 from trace_recorder.values.messages import Payload
 
 _DECODER = json.JSONDecoder()
+try:
+    from msgspec import MsgspecError
+    from msgspec.json import Decoder
+
+    _decode: Callable[[str], Payload] = Decoder().decode
+except ImportError:  # in another interpreter, which has the standard library alone
+    _decode, MsgspecError = _DECODER.decode, ValueError  # type: ignore[assignment, misc]
 ROLES = {"model": "assistant", "function": "tool"}
 """Roles that some dialects call by another name."""
 
@@ -71,7 +78,14 @@ def is_nonempty(value: Payload) -> bool:
 
 
 def json_value(text: str) -> Payload:
-    """Parse a JSON text; return None if it is not JSON."""
+    """Parse a JSON text; return None if it is not JSON.
+
+    msgspec is five times as fast. It refuses NaN, infinities and halves of surrogate pairs, which Python's json reads.
+    """
+    try:
+        return _decode(text)
+    except ours(MsgspecError, ValueError, RecursionError):
+        pass
     try:
         return _DECODER.decode(text)
     except ours(ValueError, RecursionError):

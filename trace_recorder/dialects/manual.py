@@ -129,10 +129,10 @@ def read_tool_result(tool_result: Payload) -> ToolResult:
     shown = {"call_id": identity, "success": success, "result": result, "error": error}
     return ToolResult(
         identity,
-        members.text("name"),
-        success if isinstance(success, bool) else None,
-        result,
-        error if isinstance(error, str | None) else str(error),
+        name=members.text("name"),
+        success=success if isinstance(success, bool) else None,
+        result=result,
+        error=error if isinstance(error, str | None) else str(error),
         sent=tool_result.get("sent"),
         duration_seconds=members.number("duration_seconds"),
         execution_id=members.text("execution_id"),
@@ -171,14 +171,14 @@ def read_flat_response(body: dict[str, Payload]) -> LLMResponse:
     reasoning = as_text(body.get("reasoning")) or as_text(body.get("reasoning_content"))
     return LLMResponse(
         content,
-        reasoning,
-        calls,
-        as_text(body.get("finish_reason")) or as_text(body.get("stop_reason")),
-        read_usage(as_dict(body.get("usage"))),
-        as_text(body.get("model")),
-        as_text(body.get("id")),
-        tuple([_read_choice(choice) for choice in as_list(body.get("choices")) if isinstance(choice, dict)]),
-        as_dict(body.get("extra")),
+        reasoning=reasoning,
+        tool_calls=calls,
+        finish_reason=as_text(body.get("finish_reason")) or as_text(body.get("stop_reason")),
+        usage=read_usage(as_dict(body.get("usage"))),
+        model=as_text(body.get("model")),
+        id=as_text(body.get("id")),
+        choices=tuple([_read_choice(choice) for choice in as_list(body.get("choices")) if isinstance(choice, dict)]),
+        extra=as_dict(body.get("extra")),
         given=_shown_response(body, calls),
         interleaved=read_blocks(body["blocks"], content, reasoning) if "blocks" in body else (),
     )
@@ -193,8 +193,8 @@ def _read_choice(value: Mapping[str, Payload]) -> Choice:
         reasoning,
         tuple(map(read_tool_call, as_list(value.get("tool_calls")))),
         as_text(value.get("finish_reason")),
-        as_dict(value.get("extra")),
-        read_blocks(value.get("blocks"), content, reasoning),
+        extra=as_dict(value.get("extra")),
+        interleaved=read_blocks(value.get("blocks"), content, reasoning),
     )
 
 

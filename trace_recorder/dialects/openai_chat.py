@@ -160,9 +160,9 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
     first = choices[0] if choices else Choice(0)
     return LLMResponse(
         first.content,
-        first.reasoning,
-        first.tool_calls,
-        first.finish_reason,
+        reasoning=first.reasoning,
+        tool_calls=first.tool_calls,
+        finish_reason=first.finish_reason,
         usage=read_usage(members.object("usage") or members.nested("x_groq").object("usage")),
         model=members.text("model"),
         id=members.text("id"),

@@ -84,9 +84,9 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
     kept = [item for item in output if not _is_call(item)]
     return LLMResponse(
         choice.content,
-        choice.reasoning,
-        choice.tool_calls,
-        finish_reason,
+        reasoning=choice.reasoning,
+        tool_calls=choice.tool_calls,
+        finish_reason=finish_reason,
         usage=read_usage(members.object("usage")),
         model=members.text("model"),
         id=members.text("id"),

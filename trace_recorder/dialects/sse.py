@@ -10,8 +10,9 @@ here raises, also if the text was cut off. The dialects know the meaning of an e
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
-from trace_recorder.background_work import current_yield
+from trace_recorder.background_work import current_yield, yield_to_others
 from trace_recorder.dialects.event_stream import LINE_BEGINS, frame_events
 from trace_recorder.dialects.json_access import as_dict, json_value
 from trace_recorder.values.messages import JoinedStream
@@ -27,8 +28,8 @@ def events(text: str) -> Iterator[tuple[str | None, str]]:
         return
     name: str | None = None
     data: list[str] = []
-    yield_to_others = current_yield.get() or _no_yield
-    for line in _lines(text.removeprefix("\ufeff")):
+    let_others_run = current_yield.get()
+    for line in chain.from_iterable(_line_blocks(text.removeprefix("\ufeff"))):
         if line.startswith("data:"):
             data.append(line[6:] if line.startswith(" ", 5) else line[5:])
         elif line.startswith("event:"):
@@ -37,7 +38,8 @@ def events(text: str) -> Iterator[tuple[str | None, str]]:
             data.append("")
         elif not line:
             if data:
-                yield_to_others()
+                if let_others_run is not None:
+                    let_others_run()
                 yield name, data[0] if len(data) == 1 else "\n".join(data)
             name, data = None, []
     if data:
@@ -46,15 +48,10 @@ def events(text: str) -> Iterator[tuple[str | None, str]]:
 
 def json_lines(text: str) -> Iterator[str]:
     """Yield each line of a stream of JSON lines (NDJSON) that is not blank."""
-    yield_to_others = current_yield.get() or _no_yield
-    for line in _lines(text.removeprefix("\ufeff")):
+    for line in chain.from_iterable(_line_blocks(text.removeprefix("\ufeff"))):
         if line.strip():
             yield_to_others()
             yield line
-
-
-def _no_yield() -> None:
-    """Do nothing, because the caller waits for the result."""
 
 
 def unstreamed(text: str) -> JoinedStream:
@@ -65,15 +62,15 @@ def unstreamed(text: str) -> JoinedStream:
     return JoinedStream(body=body, ended=True, events=0, error=as_dict(body).get("error"))
 
 
-def _lines(text: str) -> Iterator[str]:
+def _line_blocks(text: str) -> Iterator[list[str]]:
     """Split at LF, CR and CRLF only: `str.splitlines` also splits at U+2028, which JSON strings may contain.
 
-    The text is split in blocks, because no other thread runs during `str.split`.
+    The lines come in blocks, because no other thread runs during `str.split`.
     """
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     begin = 0
     while (end := text.find("\n", begin + SPLIT_AT_ONCE)) >= 0:
-        yield from text[begin:end].split("\n")
+        yield text[begin:end].split("\n")
         begin = end + 1
-    yield from text[begin:].split("\n")
+    yield text[begin:].split("\n")

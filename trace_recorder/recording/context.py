@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from trace_recorder.errors import RecorderStateError
-from trace_recorder.guard import is_recording
+from trace_recorder.locks import holds_lock
 from trace_recorder.recording.run import Run
 from trace_recorder.signal_handlers import ours
 from trace_recorder.values.final_status import status_from_exception
@@ -58,28 +58,28 @@ class OpenBlocks(Generic[T]):
     """The open blocks of one kind."""
 
     def __init__(self, name: str) -> None:
-        self._blocks: ContextVar[tuple[OpenBlock[T], ...]] = ContextVar(name, default=())
+        self.blocks: ContextVar[tuple[OpenBlock[T], ...]] = ContextVar(name, default=())
 
     def enter(self, value: T) -> OpenBlock[T]:
         """Open a block in this context; return it, for `leave`."""
         block = OpenBlock(value, _current_owner())
-        block.token = self._blocks.set((*self.around(), block))
+        block.token = self.blocks.set((*self.around(), block))
         return block
 
     def leave(self, block: OpenBlock[T]) -> None:
         """Close a block in this context, and in that in which it was entered."""
         token, block.token = block.token, None
-        others = tuple(one for one in self._blocks.get() if one is not block)
+        others = tuple(one for one in self.blocks.get() if one is not block)
         if token is not None:
             try:
-                self._blocks.reset(token)
+                self.blocks.reset(token)
             except ours(ValueError):  # it was entered in another context
                 block.left_elsewhere = True
-        self._blocks.set(others)
+        self.blocks.set(others)
 
     def around(self) -> tuple[OpenBlock[T], ...]:
         """Return the blocks that are open in this context, the innermost last."""
-        blocks = self._blocks.get()
+        blocks = self.blocks.get()
         for block in blocks:
             if block.left_elsewhere:
                 break
@@ -145,6 +145,8 @@ def current_execution(run: Run) -> str | None:
 
 def context_of(run: Run | None) -> Mapping[str, Payload]:
     """Return the members of a record that name the current agent and step of a run."""
+    if not _step_contexts.blocks.get():  # most calls are in no block
+        return {}
     for block in reversed(_step_contexts.around()):
         if block.value.run is run:
             return block.value.about
@@ -172,11 +174,12 @@ def merge_facts(one: Mapping[str, Payload], other: Mapping[str, Payload]) -> dic
 
 
 def record_or_defer(closing: Run | None, record: Callable[[], None]) -> None:
-    """Record now; or after the next record, if the garbage collector closes a generator in the middle of recording.
+    """Record now, or after the next record if this thread holds a lock of recording.
 
-    That thread may hold locks. `closing` is the run of such a generator.
+    Then the garbage collector closes a generator in the middle of another record. `closing` is the generator's run;
+    it is None if no generator is closed.
     """
-    if closing is not None and is_recording():
+    if closing is not None and holds_lock():
         closing.unfinished.defer(record)
     elif not sys.is_finalizing():
         record()

@@ -18,7 +18,7 @@ class Limits:
     run that ends waits for `lock_timeout_seconds` for a response that is being recorded at that moment.
     """
 
-    flush_bytes: int = 32 * 1024
+    flush_bytes: int = 64 * 1024
     flush_seconds: float = 1.0
     lock_timeout_seconds: float = 1.0
     document: DocumentLimits = DEFAULT_LIMITS

@@ -25,8 +25,6 @@ from trace_recorder.values.jsonable import (
 )
 from trace_recorder.values.messages import Payload
 
-__records__ = True  # `guard.is_recording` looks for this name
-
 
 def about_run(who: str, task: object, provider: object, model: object, max_steps: object) -> dict[str, Payload]:
     """Return the members of a `start` record. Raises TypeError if `max_steps` is not a number; `who` is the method."""

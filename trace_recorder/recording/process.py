@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import atexit
 import os
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from trace_recorder.locks import new_lock
 from trace_recorder.recording.weak_registry import WeakRegistry
 
 PARENT_VARIABLE = "TRACE_RECORDER_PARENT"
@@ -40,7 +40,7 @@ class ProcessObserver(Protocol):
 observers: WeakRegistry[ProcessObserver] = WeakRegistry()
 run_listeners: list[Callable[[Path], None]] = []
 """Called with the path of the document of each run that begins in this process or a fork of it; they must not raise."""
-_lock = threading.RLock()
+_lock = new_lock()
 _open: dict[str, None] = {}
 _published: str | None = None
 _inherited: str | None = None
@@ -82,7 +82,7 @@ def _publish() -> None:
 
 def _after_fork() -> None:
     global _lock, _published  # noqa: PLW0603
-    _lock = threading.RLock()
+    _lock = new_lock()
     _published = None  # a child gets the variable that its parent set
     _open.clear()
     for observer in list(observers):

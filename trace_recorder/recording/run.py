@@ -30,6 +30,7 @@ from trace_recorder.clocks import now
 from trace_recorder.derive.live_document.writer import DocumentWriter
 from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard, try_call
+from trace_recorder.locks import new_lock
 from trace_recorder.recording.limits import Limits
 from trace_recorder.recording.process import NOT_PICKLED
 from trace_recorder.recording.process_facts import process_facts
@@ -40,15 +41,12 @@ from trace_recorder.signal_handlers import suppress
 from trace_recorder.storage import paths
 from trace_recorder.storage.items.encoder import Encoded, ItemEncoder
 from trace_recorder.storage.journal import Journal
-from trace_recorder.storage.journal_lines import Data, encode_data
-from trace_recorder.storage.record_data import Records, item_records, record_data
+from trace_recorder.storage.journal_lines import Data, Records, encode_data, item_records, record_data
 from trace_recorder.storage.redaction.body_parts import BodyPart
 from trace_recorder.storage.redaction.redactor import Redaction, masks_in
 from trace_recorder.values.final_status import FinalStatus
 from trace_recorder.values.jsonable import members_to_json, to_jsonable
 from trace_recorder.values.messages import Payload, without_none
-
-__records__ = True  # `guard.is_recording` looks for this name
 
 OF_CAPTURED_CALLS = frozenset({"llm_request", "llm_stream", "llm_response", "llm_error"})
 """The kinds of records that the document's thread shows. Those that the agent makes itself are shown at once."""
@@ -78,7 +76,7 @@ class Run:
         self._journal = journal
         self._redaction = redaction
         self._learned: tuple[list[str], list[str]] = [], []
-        self._lock = threading.RLock()
+        self._lock = new_lock()
         self._items, self._elements = ItemEncoder(), RepeatedElements()
         self._texts = RunTexts()
         self._numbers = {kind: itertools.count(1) for kind in ("llm", "step", "agent", "tool")}

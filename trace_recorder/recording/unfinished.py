@@ -12,8 +12,6 @@ from functools import partial
 from typing import Protocol
 from weakref import ref
 
-__records__ = True  # `guard.is_recording` looks for this name
-
 
 class Unfinished(Protocol):
     """A call or a step that a run has to end if it is still open at the end of the run."""

@@ -5,13 +5,14 @@ Everything is derived from the `Trajectory` of the run's journal and from the vi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from trace_recorder.imports.loader import load
 from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction
 from trace_recorder.values.messages import ToolCall, ToolResult
 from trace_recorder.values.token_counts import counts_of
+from trace_recorder.values.tool_uses import ToolUse, tool_uses
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.cost import cost_of
 
@@ -52,14 +53,11 @@ class TrajectoryAssertions:
 
     def tool_results(self, name: str | None = None) -> list[ToolResult]:
         """What a tool gave, or all tools, in the order of the steps."""
-        return [result for called, result in self._results() if name in {None, called}]
+        return [use.result for use in self._tool_uses() if use.result is not None and name in {None, use.name}]
 
-    def _results(self) -> list[tuple[str, ToolResult]]:
-        found = []
+    def _tool_uses(self) -> Iterator[ToolUse]:
         for step in self.steps:
-            names = {call.call_id: call.name for call in step.tool_calls}
-            found += [(names.get(one.call_id) or one.name or "unknown", one) for one in step.tool_results]
-        return found
+            yield from tool_uses(step.tool_calls, step.tool_results)
 
     @property
     def total_tokens(self) -> int | None:
@@ -93,7 +91,11 @@ class TrajectoryAssertions:
         """What failed, and where: LLM calls after their last attempt, tools, recorded steps, the run."""
         run = self.trajectory
         found = [f"{one.interaction_id}: {_text(one.error)}" for one in run.llm_interactions if one.error]
-        found += [f"{name}: {one.error or 'no reason given'}" for name, one in self._results() if one.success is False]
+        found += [
+            f"{use.name}: {use.result.error or 'no reason given'}"
+            for use in self._tool_uses()
+            if use.result is not None and use.failed
+        ]
         found += [f"step {step.step_number}: {step.error}" for step in self.steps if step.error and not step.derived]
         return found + ([f"the run: {_text(run.error)}"] if run.error else [])
 

@@ -55,7 +55,7 @@ class _RecordedTexts:
         if "items" not in one.begin.data:
             return _texts(self._recording.request(one))
         try:
-            body, numbers = self._recording.elements(one)
+            body, numbers = one.records.request_in_items()
             return {text for name, value in body.items() for text in self._of_member(name, value, numbers.get(name))}
         except ours(KeyError, TypeError, ValueError, IndexError, AttributeError):
             return set()

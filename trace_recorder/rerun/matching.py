@@ -145,7 +145,7 @@ class Requests:
         if "items" not in exchange.begin.data:
             return self._key(exchange.endpoint, self._digests(self._recording.request(exchange)))
         try:
-            body, numbers = self._recording.elements(exchange)
+            body, numbers = exchange.records.request_in_items()
             return self._key(exchange.endpoint, dict(self._recorded_digests(body, numbers)))
         except ours(KeyError, TypeError, ValueError, AttributeError):
             return b""

@@ -7,22 +7,21 @@ given, so that a long run costs no more memory than its journal.
 from __future__ import annotations
 
 import base64
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
+from trace_recorder.derive.call_records import CallRecords
 from trace_recorder.dialects.dialect import ENDED_BY_SERVER
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.dialects.event_stream import FRAMING, encode_line
 from trace_recorder.dialects.json_access import as_dict, as_number, as_text
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.guard import try_call
-from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal_reader import VERSION, Record, read
 from trace_recorder.storage.paths import journal_path_for
-from trace_recorder.storage.stream_chunks import TimedBytes, read_chunks
+from trace_recorder.storage.stream_chunks import TimedBytes
 from trace_recorder.values.json_text import split_members
 from trace_recorder.values.messages import Payload
 
@@ -31,19 +30,26 @@ _REDIRECTS = (307, 308)
 
 @dataclass(slots=True)
 class RecordedExchange:
-    """One HTTP exchange: its request's record, the parts of a stream, and the record that ended it, if there is one."""
+    """One HTTP exchange, which is one attempt of an interaction. `records` are those of this attempt alone."""
 
-    begin: Record
-    parts: list[Record] = field(default_factory=list)
-    ending: Record | None = None
+    records: CallRecords
     next_url: str | None = None
-    """Return the address of the next attempt."""
+    """The address of the next attempt."""
+
+    @property
+    def begin(self) -> Record:
+        """The record of the request."""
+        return self.records.first
+
+    @property
+    def ending(self) -> Record | None:
+        """The record that ended the exchange; None if there is none."""
+        return self.records.ending
 
     @property
     def interaction_id(self) -> str:
-        """Return the interaction that it is an attempt of."""
-        identity: str = self.begin.data["interaction_id"]
-        return identity
+        """The interaction of which the exchange is an attempt."""
+        return self.records.interaction_id
 
     @property
     def endpoint(self) -> Endpoint:
@@ -54,8 +60,8 @@ class RecordedExchange:
     @property
     def streams(self) -> bool:
         """Whether the response was a stream; a large plain one is written in parts too."""
-        if self.parts:
-            return not self.parts[0].data.get("plain")
+        if self.records.streams:
+            return not self.records.streams[0].data.get("plain")
         return bool(self.ending and self.ending.data.get("stream"))
 
     @property
@@ -91,7 +97,9 @@ class RecordedExchange:
         if self.ending is None:
             return "the recording ends here"
         data = self.ending.data
-        if "assembled" in data and "chunks" not in data and not self.parts:  # a recording of ours counts its chunks
+        if (
+            "assembled" in data and "chunks" not in data and not self.records.streams
+        ):  # a recording of ours counts its chunks
             return "the events of its stream are not in the recording"
         if data.get("complete") is not False or "error" in data or data.get("ended_by") in ENDED_BY_SERVER:
             return None
@@ -103,8 +111,7 @@ class RecordedExchange:
         return float(as_number(self.ending.data.get("duration_seconds")) or 0) if self.ending else 0.0
 
     def _newest(self) -> Mapping[str, Payload]:
-        records = [*self.parts, *filter(None, (self.ending,))]
-        return records[-1].data if records else {}
+        return self.records.last_part if self.ending is None else self.ending.data
 
 
 class Recording:
@@ -125,8 +132,8 @@ class Recording:
         self.trajectory_id: str | None = None
         self.exchanges: list[RecordedExchange] = []
         self.tools: list[RecordedTool] = []
-        self.polled: dict[str, Record] = {}
-        """By the id of a response that was made in the background: the record of its final answer."""
+        self.polled: dict[str, RecordedExchange] = {}
+        """By the id of a response that was made in the background: its final answer, without a request."""
         self._by_attempt: dict[tuple[str, int], RecordedExchange] = {}
         self._by_execution: dict[str, RecordedTool] = {}
         self.damaged = 0
@@ -164,23 +171,27 @@ class Recording:
 
     def _take_answer(self, record: Record) -> None:
         exchange = self._by_attempt.get(_attempt(record.data))
-        if exchange is not None and record.kind == "llm_stream":
-            exchange.parts.append(record)
-        elif "polled" in record.data:
+        if "polled" in record.data:
             body = as_dict(record.data.get("assembled", record.data.get("body")))
-            self.polled[as_text(body.get("id")) or ""] = record
+            self.polled[as_text(body.get("id")) or ""] = self._exchange(record)
         elif exchange is not None:
-            exchange.ending = record
+            exchange.records.add(record)
 
     def _take_request(self, record: Record) -> None:
         identity, attempt = _attempt(record.data)
-        exchange = self._by_attempt[identity, attempt] = RecordedExchange(record)
+        exchange = self._by_attempt[identity, attempt] = self._exchange(record)
         self.exchanges.append(exchange)
         previous = self._by_attempt.get((identity, attempt - 1))
         if previous is not None:
             previous.next_url = record.data.get("url")
         if "items" in record.data:
             self._items.add_base(record.seq, record.data["items"])
+
+    def _exchange(self, first: Record) -> RecordedExchange:
+        """Return an exchange that begins with a record."""
+        records = CallRecords(first.data["interaction_id"], self._items)
+        records.add(first)
+        return RecordedExchange(records)
 
     def _refuse_newer(self, version: Payload) -> None:
         if isinstance(version, int) and version > VERSION:
@@ -190,23 +201,11 @@ class Recording:
             )
 
     def request(self, exchange: RecordedExchange) -> Payload:
-        """The JSON that was sent, or its text where that was none; None where a line that it needs is damaged."""
+        """Return the JSON that was sent, or its text if it was not JSON; None if a line that it needs is damaged."""
         data = exchange.begin.data
-        if "items" not in data:
-            return data.get("body", data.get("text", data.get("base64")))
-        try:
-            return self._items.expand(data)
-        except ours(KeyError, TypeError, ValueError, IndexError, AttributeError):
-            return None
-
-    def elements(self, exchange: RecordedExchange) -> tuple[Mapping[str, Payload], dict[str, int | list[int]]]:
-        """A request's members, and for those that are items, their numbers. Raises KeyError where one is missing."""
-        data = exchange.begin.data
-        parts: Mapping[str, Payload] = data["items"]
-        numbers = {
-            name: part if isinstance(part, int) else [*self._items.numbers(name, part)] for name, part in parts.items()
-        }
-        return data["body"], numbers
+        if "items" in data:
+            return exchange.records.raw_request()
+        return data.get("body", data.get("text", data.get("base64")))
 
     def item(self, number: int) -> Payload:
         """The value of an item. Raises KeyError where its line is damaged."""
@@ -215,8 +214,8 @@ class Recording:
     def body(self, exchange: RecordedExchange) -> bytes:
         """Return the body of a response that was no stream, as its text is in the journal."""
         record = exchange.ending
-        if exchange.parts:
-            return b"".join(map(_inflated, exchange.parts))
+        if exchange.records.streams:
+            return self._undamaged(exchange, plain=True)
         data: Mapping[str, Payload] = record.data if record else {}
         if "text" in data:
             return str(data["text"]).encode("utf-8", "surrogatepass")
@@ -228,13 +227,22 @@ class Recording:
         return _member(_member(line, "data"), "body").encode("utf-8", "surrogatepass")
 
     def chunks(self, exchange: RecordedExchange) -> tuple[TimedBytes, ...]:
-        """The chunks of a stream, and when each came; an event a chunk where the journal does not say."""
-        parts = [(_inflated(part), part.data) for part in exchange.parts]
-        try:
-            chunks = read_chunks(parts)
-        except ours(ValueError, TypeError, KeyError, IndexError):
-            chunks = tuple((0.0, event) for event in _events(b"".join(text for text, _ in parts)))
-        return tuple(_framed(chunks)) if any(data.get("framing") == FRAMING for _, data in parts) else chunks
+        """Return the chunks of a stream, and when each came. An event is a chunk if the journal does not say."""
+        chunks = exchange.records.raw_chunks()
+        if chunks is None:
+            chunks = tuple((0.0, event) for event in _events(self._undamaged(exchange, plain=False)))
+        has_frames = any(part.data.get("framing") == FRAMING for part in exchange.records.streams)
+        return tuple(_framed(chunks)) if has_frames else chunks
+
+    def _undamaged(self, exchange: RecordedExchange, *, plain: bool) -> bytes:
+        """Return what the parts of a response are together. Raises TrajectoryFormatError if they cannot be unpacked."""
+        data = exchange.records.bytes_in_parts(plain=plain)
+        if data is None and exchange.records.is_damaged:
+            raise TrajectoryFormatError(
+                f"A part of the response of {exchange.interaction_id} is damaged in {self.path}. "
+                "The response cannot be given."
+            )
+        return data or b""
 
 
 @dataclass(slots=True)
@@ -258,15 +266,6 @@ class RecordedTool:
 
 def _attempt(data: Mapping[str, Payload]) -> tuple[str, int]:
     return data["interaction_id"], data.get("attempt", 0)
-
-
-def _inflated(part: Record) -> bytes:
-    try:
-        return zlib.decompress(base64.b64decode(part.data["zlib"]))
-    except ours(KeyError, TypeError, ValueError, zlib.error) as error:
-        raise TrajectoryFormatError(
-            f"record {part.seq} of the recording is damaged, and its response cannot be given: {error}"
-        ) from error
 
 
 def _member(text: str, name: str) -> str:

@@ -159,13 +159,12 @@ class Replay:
         What was recorded of a stream that was resumed is its last event.
         """
         found = polled_response(method, path)
-        record = self.recording.polled.get(found[1]) if found else None
-        if record is None:
+        exchange = self.recording.polled.get(found[1]) if found else None
+        if exchange is None:
             return None
-        exchange = RecordedExchange(record, ending=record)
         body = self.recording.body(exchange)
-        if "assembled" in record.data:
-            event = {"type": "response.completed", "response": record.data["assembled"]}
+        if "assembled" in exchange.begin.data:
+            event = {"type": "response.completed", "response": exchange.begin.data["assembled"]}
             body = f"event: response.completed\ndata: {json.dumps(event)}\n\n".encode()
         return Answer(status=exchange.status, headers=exchange.headers, body=body, origin=self._origin(exchange))
 

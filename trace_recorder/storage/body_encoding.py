@@ -12,6 +12,9 @@ from trace_recorder.storage import stream_chunks
 from trace_recorder.values.json_text import NotJsonError, one_line, parse
 from trace_recorder.values.jsonable import error_message
 
+MAX_EXPANSION = 64
+"""How many times its packed size the text of a stream may have. Readers refuse more, beyond 64 MB."""
+
 
 def joined_bytes(pieces: list[stream_chunks.TimedBytes]) -> bytes:
     """Join the bytes of chunks."""
@@ -29,9 +32,9 @@ def first_pieces(pieces: list[stream_chunks.TimedBytes], size: int) -> list[stre
 
 
 def packed(data: bytes, level: int) -> str:
-    """Encode a part's text as base64 of zlib. Highly compressible text is stored: readers refuse such ratios."""
+    """Encode a part's text as base64 of zlib. Text that is more compressible than readers accept is stored."""
     packed = zlib.compress(data, level)
-    return base64.b64encode(packed if len(data) < 32 * len(packed) else zlib.compress(data, 0)).decode()
+    return base64.b64encode(packed if len(data) <= MAX_EXPANSION * len(packed) else zlib.compress(data, 0)).decode()
 
 
 def error_text(error: BaseException) -> str:

@@ -6,12 +6,14 @@ CRC is combined with that of the bytes before it, so that nothing that is done w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
 from trace_recorder.background_work import yield_to_others
+from trace_recorder.storage.items.item_lists import NewItem
 from trace_recorder.storage.journal_reader import LINE_BEGIN
+from trace_recorder.values.json_text import make_json_writer
 
 LARGE_DATA = 32 * 1024
 """Data of more characters is worth encoding beforehand."""
@@ -29,8 +31,33 @@ class EncodedData:
 Data = str | EncodedData | Callable[[Sequence[int]], str]
 """A record's data as JSON text on one line, or encoded; or a function that makes it from the CRCs before it."""
 
+Records = Sequence[tuple[str, Data]]
+"""Records to be written: the kind of each, and its data."""
+
 Line = tuple[bytes, ...]
 """The pieces of a line."""
+
+_dump = make_json_writer(",", ":", allow_nan=False)
+
+
+def record_data(about: Mapping[str, object], said: str, redacted: int = 0) -> str:
+    """The data of a record, as JSON text: the recorder's own members, and those of others, which are JSON text already.
+
+    `redacted` is how many secrets are masked in these; there may be some in its own members, which say so themselves.
+    """
+    masked_before = about.get("redacted", 0)
+    if redacted and isinstance(masked_before, int):
+        about = {**about, "redacted": masked_before + redacted}
+    own = _dump(about)[1:-1]
+    return f"{{{own},{said}}}" if said else f"{{{own}}}"
+
+
+def item_records(new: Sequence[NewItem], masked: Sequence[tuple[str, int]]) -> list[tuple[str, str]]:
+    """The records of new items, from their masked members."""
+    return [
+        ("item", f'{{{item.about},"redacted":{count},{said}}}' if count else f"{{{item.about},{said}}}")
+        for item, (said, count) in zip(new, masked[: len(new)], strict=True)
+    ]
 
 
 def encode_data(text: str) -> Data:

@@ -25,6 +25,7 @@ TimedBytes = tuple[float, bytes]
 
 _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _VALUES = {digit: value for value, digit in enumerate(_DIGITS)}
+_NEWLINE = ord("\n")
 _CONTINUATION = 32
 """Added to each digit but the last of a number."""
 _MAX_WEIGHT = _CONTINUATION**9
@@ -79,9 +80,9 @@ def _encode_ends(text: bytes, ends: Sequence[int]) -> str:
     words = []
     for start, end in zip([0, *ends], ends, strict=False):
         lines = text.count(b"\n", start, end)
-        rest = end - max(start, text.rfind(b"\n", start, end) + 1)
+        rest = 0 if end > start and text[end - 1] == _NEWLINE else end - max(start, text.rfind(b"\n", start, end) + 1)
         words.append(f"{lines or ''}+{rest}" if rest else str(lines))
-    runs = ((word, sum(1 for _ in same)) for word, same in groupby(words))
+    runs = ((word, len([*same])) for word, same in groupby(words))
     return ",".join(f"{word}*{count}" if count > 1 else word for word, count in runs)
 
 

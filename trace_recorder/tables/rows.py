@@ -9,8 +9,9 @@ from trace_recorder.imports.foreign.layout import IMPORTED_FROM
 from trace_recorder.tables.columns import TABLES, TableName, cell, json_text
 from trace_recorder.tables.message_rows import NumberedCalls
 from trace_recorder.values.llm_interaction import ErrorInfo
-from trace_recorder.values.messages import Payload, ToolCall, ToolResult
+from trace_recorder.values.messages import Payload, ToolResult
 from trace_recorder.values.token_counts import Counts, counts_of
+from trace_recorder.values.tool_uses import tool_uses_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.comparison.figures import figures_of
 from trace_recorder.views.content.openai_functions import result_text
@@ -127,23 +128,20 @@ def _step_rows(run: Trajectory) -> Iterator[Row]:
 
 
 def _tool_call_rows(run: Trajectory) -> Iterator[Row]:
-    for step in run.agent_steps:
-        results = {result.call_id: result for result in step.tool_results}
-        for call in step.tool_calls:
-            yield {
-                "step_number": step.step_number,
-                "started_at": step.started_at,
-                "agent": step.agent,
-                **_tool_call(call, results.get(call.call_id)),
-            }
+    for source, (name, call, result) in tool_uses_of(run):
+        yield {
+            "step_number": source.step_number,
+            "started_at": source.started_at,
+            "agent": source.agent,
+            "call_id": call.call_id if call else result and result.call_id,
+            "name": name,
+            "arguments": None if call is None else json_text(call.arguments),
+            **_result_cells(result),
+        }
 
 
-def _tool_call(call: ToolCall, result: ToolResult | None) -> Row:
-    """Describe a call and its result."""
+def _result_cells(result: ToolResult | None) -> Row:
     return {
-        "call_id": call.call_id,
-        "name": call.name,
-        "arguments": json_text(call.arguments),
         "success": result and result.success,
         "result": None if result is None or result.result is None else result_text(result),
         "error": result and result.error,

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypeGuard
 
-from trace_recorder.guard import stack_has_room, try_call
+from trace_recorder.guard import try_call
 from trace_recorder.signal_handlers import ours
 from trace_recorder.values.json_equivalents import json_equivalent
 from trace_recorder.values.json_text import make_json_writer
@@ -30,8 +30,6 @@ MAX_NODES = 1_000_000
 """Where a value with more parts is cut; lists that contain one another twice would grow without limit."""
 _MAX_REPR = 10_000
 """The longest repr in a description, in characters."""
-_RECORD_FRAMES = 60
-"""How many frames are needed to copy a record's own members; values for which there are not enough are described."""
 _NOT_GIVEN_CLASSES = frozenset({"NotGiven", "Omit"})
 """The SDKs' classes for an argument that was not given; a dict's member with such a value is left out."""
 ATTRIBUTES = (
@@ -58,11 +56,11 @@ def _write(value: object, dump: Callable[[Payload], str], max_nodes: int = MAX_N
 def members_to_json(value: Mapping[str, object]) -> str:
     """Write a mapping's members as JSON text, without the braces around them.
 
-    Raises RecursionError where the stack has no room: a description of the whole mapping would not be members.
+    Each member is copied by itself: a description of the whole mapping would not be members. Raises RecursionError if
+    the stack has no room.
     """
-    if not stack_has_room(_RECORD_FRAMES):
-        raise RecursionError("the stack has no room for a record")
-    return _write(value, _dump)[1:-1]
+    members = ((name, member) for name, member in value.items() if type(member).__name__ not in _NOT_GIVEN_CLASSES)
+    return _dump({json_key(name): _copy(member, MAX_NODES, depth=1, opens=False)[0] for name, member in members})[1:-1]
 
 
 def dump_members(value: Mapping[str, Payload]) -> str:

@@ -11,6 +11,17 @@ from datetime import datetime
 from typing import Protocol
 
 from trace_recorder.clocks import parse_time, seconds_between
+from trace_recorder.values.document_members import (
+    Always,
+    Count,
+    Integer,
+    NotInDocument,
+    Seconds,
+    StatedTime,
+    Text,
+    insert_after,
+    render,
+)
 from trace_recorder.values.messages import (
     NO_RESPONSE,
     LLMResponse,
@@ -26,46 +37,33 @@ from trace_recorder.values.shared_sequence import ImmutableSequence, SharedSeque
 from trace_recorder.values.short_forms import call_repr, folded_rows, table
 from trace_recorder.values.structs import Struct, equal_but, field
 
-_OMITTED_WHERE_UNKNOWN = ("agent_id", "parent_agent_id", "parent_execution_id", "replayed_from")
-
 
 class ErrorInfo(Struct, frozen=True, gc=False):
     """An error: its class or the provider's name for it, its message, and the HTTP status where there was one."""
 
     type: str
-    message: str
+    message: Text
     status: int | None = None
 
     def to_document(self) -> dict[str, Payload]:
         """Render for the document."""
-        return {"type": self.type, "message": self.message} | without_none(status=self.status)
+        return render(self)
 
 
 class Attempt(Struct, frozen=True, gc=False):
     """One HTTP exchange of an interaction. `inferred` is True if it was assigned to the interaction by inference."""
 
-    number: int
-    timestamp: str
+    number: Count
+    timestamp: StatedTime
     status: int | None = None
     error: ErrorInfo | None = None
-    duration_seconds: float | None = None
+    duration_seconds: Seconds | None = None
     headers: dict[str, str] = field(default_factory=dict)
     inferred: bool = False
 
     def to_document(self) -> dict[str, Payload]:
         """Render for the document."""
-        document: dict[str, Payload] = {"number": self.number, "timestamp": self.timestamp}
-        if self.status is not None:
-            document["status"] = self.status
-        if self.error is not None:
-            document["error"] = self.error.to_document()
-        if self.duration_seconds is not None:
-            document["duration_seconds"] = self.duration_seconds
-        if self.headers:
-            document["headers"] = self.headers
-        if self.inferred:
-            document["inferred"] = True
-        return document
+        return render(self)
 
 
 def call_seconds(attempts: Sequence[Attempt], recorded: float | None) -> float | None:
@@ -140,7 +138,7 @@ class WithoutRawData:
         return
 
 
-class LLMInteraction(Struct, frozen=True, gc=False):
+class LLMInteraction(Struct, frozen=True, gc=False, kw_only=True):
     """One request to a model with its response.
 
     `api` is the wire dialect ("openai-chat", …), None if it was recorded by hand. `complete` is False while the call is
@@ -152,26 +150,26 @@ class LLMInteraction(Struct, frozen=True, gc=False):
     What a run repeats, such as the messages of a conversation, is shared by its interactions: do not change it.
     """
 
-    interaction_id: str
-    timestamp: str
-    provider: str | None
+    timestamp: StatedTime
+    provider: Text | None
     model: str | None
-    source: InteractionSource
-    api: str | None = None
-    step_number: int | None = None
-    agent: str | None = None
+    response: NotInDocument[LLMResponse] = NO_RESPONSE
+    interaction_id: str
+    step_number: Always[Integer | None] = None
+    agent: Always[Text | None] = None
     agent_id: str | None = None
     parent_agent_id: str | None = None
-    response: LLMResponse = NO_RESPONSE
-    error: ErrorInfo | None = None
-    attempts: tuple[Attempt, ...] = ()
-    duration_seconds: float | None = None
-    time_to_first_token_seconds: float | None = None
-    stream: bool = False
-    complete: bool = True
-    ended_by: str | None = None
     parent_execution_id: str | None = None
+    api: Always[str | None] = None
+    attempts: Always[tuple[Attempt, ...]] = ()
+    duration_seconds: Always[Seconds | None] = None
+    time_to_first_token_seconds: Always[Seconds | None] = None
+    stream: Always[bool] = False
+    complete: Always[bool] = True
+    ended_by: Always[str | None] = None
+    error: Always[ErrorInfo | None] = None
     replayed_from: ReplayedFrom | None = None
+    source: NotInDocument[InteractionSource]
 
     @property
     def is_replayed(self) -> bool:
@@ -273,31 +271,9 @@ class LLMInteraction(Struct, frozen=True, gc=False):
         if messages is None:
             is_known = self.source.has_request()
             messages = {"input_messages": [one.to_document() for one in reading.messages]} if is_known else {}
-        document = {
-            "timestamp": self.timestamp,
-            "provider": self.provider,
-            "model": self.model,
-            **messages,
+        answer = {
             "response": self.response.to_document() if response is None else response,
             "tools_available": [tool.name for tool in reading.tools] or None,
-            "interaction_id": self.interaction_id,
-            "step_number": self.step_number,
-            "agent": self.agent,
-            "agent_id": self.agent_id,
-            "parent_agent_id": self.parent_agent_id,
-            "parent_execution_id": self.parent_execution_id,
-            "api": self.api,
-            "request": reading.to_document() if request is None else request,
-            "attempts": [attempt.to_document() for attempt in self.attempts],
-            "duration_seconds": self.duration_seconds,
-            "time_to_first_token_seconds": self.time_to_first_token_seconds,
-            "stream": self.stream,
-            "complete": self.complete,
-            "ended_by": self.ended_by,
-            "error": self.error and self.error.to_document(),
-            "replayed_from": self.replayed_from and self.replayed_from.to_document(),
         }
-        for name in _OMITTED_WHERE_UNKNOWN:
-            if document[name] is None:
-                del document[name]
-        return document
+        sent = {"request": reading.to_document() if request is None else request}
+        return insert_after(render(self), {"model": messages | answer, "api": sent})

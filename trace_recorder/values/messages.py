@@ -2,16 +2,28 @@
 
 Immutable data: no file is opened, no SDK is known. What is unknown is None: a token count that the provider did not
 give is never 0. Members of a provider's JSON that have no field here are kept in `extra`, under the provider's names.
-Each value renders itself for the document with `to_document`; one that the user recorded by hand, as it was `given`.
+Each value renders itself for the document with `to_document`, by the types of its fields (`document_members.py`). A
+value that the user recorded by hand is rendered as it was `given`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from trace_recorder.values.document_members import (
+    Always,
+    Count,
+    InDocument,
+    Name,
+    NotInDocument,
+    NullIfEmpty,
+    Seconds,
+    Unchecked,
+    render,
+)
 from trace_recorder.values.short_forms import folded_rows, table
-from trace_recorder.values.structs import Struct, asdict, field
+from trace_recorder.values.structs import Struct, field
 
 Payload = Any
 """A provider's raw JSON: dict, list, str, int, float, bool or None. The only place for Any."""
@@ -35,20 +47,13 @@ class ToolCall(Struct, frozen=True, gc=False):
     call_id: str
     name: str
     arguments: Payload
-    call_id_made_up: bool = False
-    extra: dict[str, Payload] = field(default_factory=dict)
-    given: dict[str, Payload] | None = None
+    call_id_made_up: Unchecked[bool] = False
+    extra: Unchecked[dict[str, Payload]] = field(default_factory=dict)
+    given: NotInDocument[dict[str, Payload] | None] = None
 
     def to_document(self) -> dict[str, Payload]:
-        """Render for the document: `call_id`, `name`, `arguments`, and what else is known."""
-        if self.given is not None:
-            return self.given
-        document = {"call_id": self.call_id, "name": self.name, "arguments": self.arguments}
-        if self.call_id_made_up:
-            document["call_id_made_up"] = True
-        if self.extra:
-            document["extra"] = self.extra
-        return document
+        """Render for the document."""
+        return render(self) if self.given is None else self.given
 
 
 class ToolResult(Struct, frozen=True, gc=False):
@@ -61,26 +66,21 @@ class ToolResult(Struct, frozen=True, gc=False):
     """
 
     call_id: str
-    name: str | None = None
-    success: bool | None = None
-    result: Payload = None
-    error: str | None = None
-    extra: dict[str, Payload] = field(default_factory=dict)
-    given: dict[str, Payload] | None = None
+    success: Unchecked[Always[bool | None]] = None
+    result: Always[Payload] = None
+    error: Unchecked[Always[str | None]] = None
+    name: Unchecked[str | None] = None
     sent: Payload = None
-    duration_seconds: float | None = None
+    duration_seconds: Seconds | None = None
     execution_id: str | None = None
     timestamp: str | None = None
     replayed: bool = False
+    extra: Unchecked[dict[str, Payload]] = field(default_factory=dict)
+    given: NotInDocument[dict[str, Payload] | None] = None
 
     def to_document(self) -> dict[str, Payload]:
-        """Render for the document; `call_id`, `success`, `result` and `error` are always there."""
-        if self.given is not None:
-            return self.given
-        document = {"call_id": self.call_id, "success": self.success, "result": self.result, "error": self.error}
-        more = without_none(name=self.name, sent=self.sent, duration_seconds=self.duration_seconds)
-        more |= without_none(execution_id=self.execution_id, timestamp=self.timestamp, replayed=self.replayed or None)
-        return document | more | without_none(extra=self.extra or None)
+        """Render for the document."""
+        return render(self) if self.given is None else self.given
 
 
 class Message(Struct, frozen=True, gc=False):
@@ -92,13 +92,13 @@ class Message(Struct, frozen=True, gc=False):
     """
 
     role: str
-    content: str | list[Payload] | None = None
+    content: Always[str | list[Payload] | None] = None
     tool_calls: tuple[ToolCall, ...] = ()
     call_id: str | None = None
     name: str | None = None
     reasoning: str | None = None
     extra: dict[str, Payload] = field(default_factory=dict)
-    given: dict[str, Payload] | None = None
+    given: NotInDocument[dict[str, Payload] | None] = None
 
     def _repr_html_(self) -> str:
         """Show the message in a notebook."""
@@ -107,21 +107,8 @@ class Message(Struct, frozen=True, gc=False):
         return table(f"Message: {self.role}", members, details=[folded_rows(f"{len(calls)} tool calls", calls)])
 
     def to_document(self) -> dict[str, Payload]:
-        """Render for the document: `role` and `content`, and what else is known."""
-        if self.given is not None:
-            return self.given
-        document: dict[str, Payload] = {"role": self.role, "content": self.content}
-        if self.tool_calls:
-            document["tool_calls"] = [call.to_document() for call in self.tool_calls]
-        if self.call_id is not None:
-            document["call_id"] = self.call_id
-        if self.name is not None:
-            document["name"] = self.name
-        if self.reasoning is not None:
-            document["reasoning"] = self.reasoning
-        if self.extra:
-            document["extra"] = self.extra
-        return document
+        """Render for the document."""
+        return render(self) if self.given is None else self.given
 
 
 class Tool(Struct, frozen=True, gc=False):
@@ -163,11 +150,8 @@ class Usage(Struct, frozen=True, gc=False):
         )
 
     def to_document(self) -> dict[str, Payload]:
-        """Render for the document: what is unknown is left out."""
-        document = {name: value for name, value in asdict(self).items() if value is not None}
-        if not self.extra:
-            del document["extra"]
-        return document
+        """Render for the document. A count that is unknown is missing there."""
+        return render(self)
 
 
 BlockType = Literal["reasoning", "text", "tool_call", "other"]
@@ -181,14 +165,16 @@ class Block(Struct, frozen=True, gc=False):
     """
 
     type: BlockType
-    text: str | None = None
+    text: Annotated[str | None, Name("characters"), InDocument(Count)] = None
     call_id: str | None = None
-    position: int | None = None
+    position: Count | None = None
 
     def to_document(self) -> dict[str, Payload]:
-        """Render for the document, which has the texts already: only their lengths, in code points."""
-        length = None if self.text is None else len(self.text)
-        return {"type": self.type} | without_none(characters=length, call_id=self.call_id, position=self.position)
+        """Render for the document. It has the text elsewhere, so here is only the number of its code points."""
+        document = render(self)
+        if self.text is not None:
+            document["characters"] = len(self.text)
+        return document
 
 
 def _default_blocks(said: LLMResponse | Choice) -> tuple[Block, ...]:
@@ -202,12 +188,12 @@ class Choice(Struct, frozen=True, gc=False):
     """One of the answers of a response. `extra` holds what else it has, such as `logprobs` and `token_ids`."""
 
     index: int
-    content: str | None = None
+    content: Always[str | None] = None
     reasoning: str | None = None
     tool_calls: tuple[ToolCall, ...] = ()
     finish_reason: str | None = None
+    interleaved: Annotated[tuple[Block, ...], Name("blocks")] = ()
     extra: dict[str, Payload] = field(default_factory=dict)
-    interleaved: tuple[Block, ...] = ()
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -216,13 +202,7 @@ class Choice(Struct, frozen=True, gc=False):
 
     def to_document(self) -> dict[str, Payload]:
         """Render for the document."""
-        return {"index": self.index, "content": self.content} | without_none(
-            reasoning=self.reasoning,
-            tool_calls=[call.to_document() for call in self.tool_calls] or None,
-            finish_reason=self.finish_reason,
-            blocks=[block.to_document() for block in self.interleaved] or None,
-            extra=self.extra or None,
-        )
+        return render(self)
 
 
 class LLMResponse(Struct, frozen=True, gc=False):
@@ -233,17 +213,17 @@ class LLMResponse(Struct, frozen=True, gc=False):
     `extra` holds every member of the answer that has no field here (`system_fingerprint`, `service_tier`, …).
     """
 
-    content: str | None = None
-    reasoning: str | None = None
-    tool_calls: tuple[ToolCall, ...] = ()
-    finish_reason: str | None = None
+    content: Always[str | None] = None
+    model: Always[str | None] = None
+    finish_reason: Always[str | None] = None
     usage: Usage = field(default_factory=Usage)
-    model: str | None = None
+    tool_calls: NullIfEmpty[tuple[ToolCall, ...]] = ()
+    reasoning: str | None = None
+    interleaved: Annotated[tuple[Block, ...], Name("blocks")] = ()
     id: str | None = None
     choices: tuple[Choice, ...] = ()
     extra: dict[str, Payload] = field(default_factory=dict)
-    given: dict[str, Payload] | None = None
-    interleaved: tuple[Block, ...] = ()
+    given: NotInDocument[dict[str, Payload] | None] = None
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -251,24 +231,12 @@ class LLMResponse(Struct, frozen=True, gc=False):
         return self.interleaved or _default_blocks(self)
 
     def to_document(self) -> dict[str, Payload]:
-        """Render for the document; `choices` only if there are several, or one of them has `extra`."""
+        """Render for the document. `choices` is missing if there is only one, without `extra`."""
         if self.given is not None:
             return self.given
-        document: dict[str, Payload] = {"content": self.content, "model": self.model}
-        document["finish_reason"] = self.finish_reason
-        if usage := self.usage.to_document():
-            document["usage"] = usage
-        document["tool_calls"] = [call.to_document() for call in self.tool_calls] or None
-        if self.reasoning is not None:
-            document["reasoning"] = self.reasoning
-        if self.interleaved:
-            document["blocks"] = [block.to_document() for block in self.interleaved]
-        if self.id is not None:
-            document["id"] = self.id
-        if len(self.choices) > 1 or any(choice.extra for choice in self.choices):
-            document["choices"] = [choice.to_document() for choice in self.choices]
-        if self.extra:
-            document["extra"] = self.extra
+        document = render(self)
+        if len(self.choices) == 1 and not self.choices[0].extra:
+            del document["choices"]
         return document
 
 

@@ -12,13 +12,14 @@ import json
 from typing import Self
 from urllib.parse import urlsplit
 
+from trace_recorder.loopback import LOOPBACK_NAMES
+from trace_recorder.values.document_members import render
 from trace_recorder.values.json_text import NotJsonError, parse
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.structs import Struct, asdict
 
 REPLAYED_FROM_HEADER = "trace-recorder-replayed-from"
 """The header of a response that was given; its value is the JSON of `ReplayedFrom.to_document`."""
-_THIS_MACHINE = frozenset({"127.0.0.1", "localhost", "::1"})
 _ATTRIBUTE = "trace_recorder_replayed_from"
 
 
@@ -58,8 +59,7 @@ class ReplayedFrom(Struct, frozen=True, gc=False):
 
     def to_document(self) -> dict[str, Payload]:
         """Render for the document, and for records."""
-        known = without_none(trajectory_id=self.trajectory_id, interaction_id=self.interaction_id)
-        return known | ({"by_hand": True} if self.by_hand else {})
+        return render(self)
 
     def to_headers(self) -> dict[str, str]:
         """Render as headers of a response."""
@@ -72,7 +72,7 @@ class ReplayedFrom(Struct, frozen=True, gc=False):
 
 def is_believed(url: str) -> bool:
     """Whether a server at an address may state that its answers are recorded ones: one of this machine may."""
-    return urlsplit(url).hostname in _THIS_MACHINE
+    return urlsplit(url).hostname in LOOPBACK_NAMES
 
 
 # ── runs ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -13,12 +13,12 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from msgspec import Struct, field
-    from msgspec.structs import asdict, replace
+    from msgspec import NODEFAULT, Struct, field
+    from msgspec.structs import asdict, fields, replace
 else:
     try:
-        from msgspec import Struct, field
-        from msgspec.structs import asdict, replace
+        from msgspec import NODEFAULT, Struct, field
+        from msgspec.structs import asdict, fields, replace
     except ImportError:
         from dataclasses import field, replace
 
@@ -27,9 +27,9 @@ else:
 
             __struct_fields__ = ()
 
-            def __init_subclass__(cls, *, frozen: bool = False, gc: bool = True) -> None:  # noqa: ARG003 - for structs
+            def __init_subclass__(cls, *, frozen: bool = False, gc: bool = True, kw_only: bool = False) -> None:  # noqa: ARG003 - for structs
                 super().__init_subclass__()
-                dataclasses.dataclass(frozen=frozen)(cls)
+                dataclasses.dataclass(frozen=frozen, kw_only=kw_only)(cls)
                 cls.__struct_fields__ = tuple(one.name for one in dataclasses.fields(cls))
 
         def asdict(struct: Struct) -> dict[str, Any]:
@@ -37,7 +37,21 @@ else:
             return {name: getattr(struct, name) for name in struct.__struct_fields__}
 
 
-__all__ = ["Struct", "asdict", "equal_but", "field", "replace"]
+__all__ = ["Struct", "asdict", "defaults_of", "equal_but", "field", "replace"]
+
+
+def defaults_of(kind: Any) -> dict[str, Any]:
+    """Return the defaults of a struct or a dataclass, by the names of the fields that have one."""
+    is_dataclass = dataclasses.is_dataclass(kind)
+    missing: Any = dataclasses.MISSING if is_dataclass else NODEFAULT
+    all_fields: Any = dataclasses.fields(kind) if is_dataclass else fields(kind)
+    defaults = {}
+    for one in all_fields:
+        if one.default is not missing:
+            defaults[one.name] = one.default
+        elif one.default_factory is not missing:
+            defaults[one.name] = one.default_factory()
+    return defaults
 
 
 def equal_but(one: Struct, other: Struct, left_aside: str) -> bool:

@@ -17,6 +17,22 @@ from typing import TYPE_CHECKING, Literal
 
 from trace_recorder.clocks import parse_time
 from trace_recorder.values import structs
+from trace_recorder.values.document_members import (
+    Always,
+    Count,
+    Described,
+    Integer,
+    NotInDocument,
+    NullIfEmpty,
+    Number,
+    Seconds,
+    StatedTime,
+    Text,
+    Time,
+    insert_after,
+    render,
+    renderer_of,
+)
 from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult, without_none
 from trace_recorder.values.shared_sequence import SharedSequence
@@ -25,8 +41,6 @@ from trace_recorder.values.structs import Struct, equal_but
 
 SCHEMA_VERSION = 1
 """The version of the document's additions. A reader of the format that the document follows may ignore it."""
-
-_OMITTED_WHERE_UNKNOWN = ("agent_id", "parent_agent_id", "interaction_id", "interaction_ids", "duration_seconds")
 
 Status = Literal["running", "completed", "failed", "interrupted", "unknown"]
 History = Literal["inline", "delta"]
@@ -39,23 +53,23 @@ class AgentStep(Struct, frozen=True, gc=False):
     block, and `interaction_ids` are all in the block. `parent_agent_id` is the agent that started this sub-agent.
     """
 
-    step_number: int
-    timestamp: str
-    state: str
-    messages: Sequence[Message] | None = None
-    llm_response: LLMResponse | None = None
-    tool_calls: tuple[ToolCall, ...] = ()
-    tool_results: tuple[ToolResult, ...] = ()
-    reflection: str | None = None
-    error: str | None = None
-    agent: str | None = None
+    step_number: Integer
+    timestamp: StatedTime
+    state: Text
+    llm_response: NotInDocument[LLMResponse | None] = None
+    tool_calls: NullIfEmpty[tuple[ToolCall, ...]] = ()
+    tool_results: NullIfEmpty[tuple[ToolResult, ...]] = ()
+    reflection: Always[str | None] = None
+    error: Always[str | None] = None
+    agent: Always[Text | None] = None
     agent_id: str | None = None
     parent_agent_id: str | None = None
-    duration_seconds: float | None = None
+    derived: Always[bool] = False
     interaction_ids: tuple[str, ...] = ()
-    interaction: LLMInteraction | None = None
-    derived: bool = False
-    extra: dict[str, Payload] = structs.field(default_factory=dict)
+    duration_seconds: Seconds | None = None
+    messages: NotInDocument[Sequence[Message] | None] = None
+    interaction: NotInDocument[LLMInteraction | None] = None
+    extra: NotInDocument[dict[str, Payload]] = structs.field(default_factory=dict)
 
     def __eq__(self, other: object) -> bool:
         return type(other) is AgentStep and equal_but(self, other, "interaction")
@@ -113,63 +127,40 @@ class AgentStep(Struct, frozen=True, gc=False):
         if messages is None:
             given = self.messages
             messages = {"llm_messages": None if given is None else [message.to_document() for message in given]}
-        document = {
-            "step_number": self.step_number,
-            "timestamp": self.timestamp,
-            "state": self.state,
-            **messages,
-            "llm_response": llm_response if llm_response is not None else self._response(),
-            "tool_calls": [call.to_document() for call in self.tool_calls] or None,
-            "tool_results": [result.to_document() for result in self.tool_results] or None,
-            "reflection": self.reflection,
-            "error": self.error,
-            **self.extra,
-            "agent": self.agent,
-            "agent_id": self.agent_id,
-            "parent_agent_id": self.parent_agent_id,
-            "derived": self.derived,
-            "interaction_id": self.interaction and self.interaction.interaction_id,
-            "interaction_ids": [*self.interaction_ids] or None,
-            "duration_seconds": self.duration_seconds,
-        }
-        for name in _OMITTED_WHERE_UNKNOWN:
-            if document[name] is None:
-                del document[name]
-        return document
-
-    def _response(self) -> Payload:
-        return None if self.llm_response is None else self.llm_response.to_document()
+        if llm_response is None and self.llm_response is not None:
+            llm_response = self.llm_response.to_document()
+        origin = {} if self.interaction is None else {"interaction_id": self.interaction.interaction_id}
+        further = {"state": {**messages, "llm_response": llm_response}, "error": self.extra, "derived": origin}
+        return insert_after(render(self), further)
 
 
 @dataclass(frozen=True, slots=True)
 class Reward:
     """A reward of the whole run, or of one step if `step_number` is given."""
 
-    name: str
-    value: float
-    weight: float = 1.0
-    step_number: int | None = None
-    explanation: str | None = None
-    timestamp: str | None = None
+    name: Text
+    value: Number
+    weight: Always[Number] = 1.0
+    step_number: Integer | None = None
+    explanation: Text | None = None
+    timestamp: Time | None = None
 
     def to_document(self) -> dict[str, Payload]:
         """Render for the document."""
-        return {"name": self.name, "value": self.value, "weight": self.weight} | without_none(
-            step_number=self.step_number, explanation=self.explanation, timestamp=self.timestamp
-        )
+        return render(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
     """Something that could not be recorded, or cannot be read any more: what, and why."""
 
-    timestamp: str | None
-    what: str
-    why: str
+    timestamp: Time | None
+    what: Text
+    why: Text
 
     def to_document(self) -> dict[str, Payload]:
         """Render for the document."""
-        return {"timestamp": self.timestamp, "what": self.what, "why": self.why}
+        return render(self)
 
 
 class _ReadOnDemand:
@@ -198,28 +189,28 @@ class _ReadOnDemand:
 class Trajectory(_ReadOnDemand):
     """One run of one agent. `execution_time` is in seconds."""
 
-    trajectory_id: str | None = None
-    task: str | None = None
-    status: Status = "unknown"
-    success: bool | None = None
-    final_result: Payload = None
-    error: ErrorInfo | None = None
-    provider: str | None = None
-    model: str | None = None
-    max_steps: int | None = None
-    start_time: str | None = None
-    end_time: str | None = None
-    execution_time: float | None = None
-    metadata: dict[str, Payload] = field(default_factory=dict)
-    annotations: dict[str, Payload] = field(default_factory=dict)
-    rewards: tuple[Reward, ...] = ()
-    metrics: dict[str, Payload] = field(default_factory=dict)
-    llm_interactions: Sequence[LLMInteraction] = ()
-    agent_steps: Sequence[AgentStep] = ()
-    gaps: tuple[Gap, ...] = ()
-    journal_records: int | None = field(default=None, compare=False)
+    task: Always[Text | None] = None
+    start_time: Always[Time | None] = None
+    end_time: Always[Time | None] = None
+    provider: Always[Text | None] = None
+    model: Always[Text | None] = None
+    max_steps: Always[Integer | None] = None
+    llm_interactions: NotInDocument[Sequence[LLMInteraction]] = ()
+    agent_steps: NotInDocument[Sequence[AgentStep]] = ()
+    success: Always[Described[bool] | None] = None
+    final_result: Always[Payload] = None
+    execution_time: Always[Seconds | None] = None
+    trajectory_id: Always[str | None] = None
+    status: Always[Status] = "unknown"
+    error: Always[ErrorInfo | None] = None
+    metadata: Always[dict[str, Payload]] = field(default_factory=dict)
+    annotations: Always[dict[str, Payload]] = field(default_factory=dict)
+    metrics: Always[dict[str, float]] = field(default_factory=dict)
+    rewards: Always[tuple[Reward, ...]] = ()
+    gaps: Always[tuple[Gap, ...]] = ()
+    journal_records: Count | None = field(default=None, compare=False)
     """How many records of its journal this is; None for a document that does not say."""
-    path: Path | None = field(default=None, compare=False)
+    path: NotInDocument[Path | None] = field(default=None, compare=False)
     """The file that it was loaded from; None for one that was not loaded from a file."""
 
     @classmethod
@@ -319,30 +310,15 @@ class Trajectory(_ReadOnDemand):
 
     def head(self) -> dict[str, Payload]:
         """The document's members before `llm_interactions`."""
-        return {
-            "task": self.task,
-            "start_time": self.start_time,
-            "end_time": self.end_time,
-            "provider": self.provider,
-            "model": self.model,
-            "max_steps": self.max_steps,
-        }
+        return renderer_of(Trajectory, 0, _HEAD_MEMBERS)(self)
 
     def tail(self, history: History) -> dict[str, Payload]:
         """The document's members after `agent_steps`."""
-        return {
-            "success": self.success,
-            "final_result": self.final_result,
-            "execution_time": self.execution_time,
-            "schema_version": SCHEMA_VERSION,
-            "trajectory_id": self.trajectory_id,
-            "status": self.status,
-            "error": self.error and self.error.to_document(),
-            "metadata": self.metadata,
-            "annotations": self.annotations,
-            "metrics": self.metrics,
-            "rewards": [reward.to_document() for reward in self.rewards],
-            "gaps": [gap.to_document() for gap in self.gaps],
-            "history": history,
-            **without_none(journal_records=self.journal_records),
+        further: dict[str, dict[str, Payload]] = {
+            "execution_time": {"schema_version": SCHEMA_VERSION},
+            "gaps": {"history": history},
         }
+        return insert_after(renderer_of(Trajectory, _HEAD_MEMBERS)(self), further)
+
+
+_HEAD_MEMBERS = [*Trajectory.__dataclass_fields__].index("llm_interactions")

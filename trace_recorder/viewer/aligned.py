@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import zip_longest
 
+from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.comparing import StepNumbers
 from trace_recorder.viewer.parts import Json
@@ -58,13 +59,11 @@ def _cell(numbers: StepNumbers, side: DiffSide, differs: Sequence[str]) -> Json:
     """Return what the table shows of a step. `differs` has the kinds of its differences from the first run's."""
     source = side.source
     said = source.response.content if source.response else None
-    results = {result.call_id: result for result in source.tool_results}
     return {
         **(numbers.of(side) or {}),
         "text": said[:MAX_CHARACTERS] if isinstance(said, str) else None,
         "tools": [
-            {"name": call.name, "failed": (answer := results.get(call.call_id)) is not None and answer.success is False}
-            for call in source.tool_calls
+            {"name": use.name, "failed": use.failed} for use in tool_uses(source.tool_calls, source.tool_results)
         ],
         "error": None if source.call is None or source.call.error is None else source.call.error.message,
         "differs": [*differs],

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction, pause_between
 from trace_recorder.values.messages import Choice, LLMResponse, ToolCall, ToolResult, without_none
+from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.values.trajectory import AgentStep
-from trace_recorder.viewer.outline import calls_with_results
 from trace_recorder.viewer.parts import (
     Json,
     Limits,
@@ -64,7 +64,9 @@ def step_detail(number: int, step: AgentStep, limits: Limits) -> Json:
         "error": text_part("text", step.error, limits) if step.error else None,
         "messages": messages,
         "response": _own_response(step, limits),
-        "tool_calls": [_call(call, result, limits) for call, result in calls_with_results(step)],
+        "tool_calls": [
+            _call(call, result, limits) for _, call, result in tool_uses(step.tool_calls, step.tool_results)
+        ],
         "extra": json_part(step.extra, limits) if step.extra else None,
     }
 

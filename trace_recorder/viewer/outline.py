@@ -14,6 +14,7 @@ from trace_recorder.clocks import seconds_between
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
 from trace_recorder.values.messages import ToolCall, ToolResult
 from trace_recorder.values.token_counts import counts_of
+from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.viewer.agents import Agents
 from trace_recorder.viewer.parts import CUT, Json, Limits, excerpt, first_argument, value_parts
@@ -157,19 +158,11 @@ def step_entry(number: int, step: AgentStep, numbers: Mapping[str, int], clock: 
         "error": step.error,
         "reflection": excerpt(step.reflection),
         "summary": step.extra.get("lakeview_summary"),
-        "tool_calls": [_tool_entry(call, result, clock, agents) for call, result in calls_with_results(step)],
+        "tool_calls": [
+            _tool_entry(call, result, clock, agents)
+            for _, call, result in tool_uses(step.tool_calls, step.tool_results)
+        ],
     }
-
-
-def calls_with_results(step: AgentStep) -> list[tuple[ToolCall | None, ToolResult | None]]:
-    """Pair the tool calls of a step with their results; a result whose call is elsewhere is alone."""
-    left: dict[str, list[ToolResult]] = {}
-    for result in step.tool_results:
-        left.setdefault(result.call_id, []).append(result)
-    pairs: list[tuple[ToolCall | None, ToolResult | None]] = [
-        (call, left[call.call_id].pop(0) if left.get(call.call_id) else None) for call in step.tool_calls
-    ]
-    return pairs + [(None, result) for results in left.values() for result in results]
 
 
 def _tool_entry(call: ToolCall | None, result: ToolResult | None, clock: Clock, agents: Agents) -> Json:

@@ -1,92 +1,82 @@
-"""The runs of a directory, listed again and again: only files that changed since the last look are read.
+"""The list of runs as the viewer asks for it: some rows at a time, filtered, sorted, searched and counted here.
 
-What counts as a run is what `list` shows (`storage/run_files.py`). The id of a run is its path from the directory.
-Of a file that cannot be read the list says why. A link that leads out of the directory is not followed.
+What an answer costs is bounded. The files are looked at once for all who ask, and rarely if there are many
+(`followed_runs.py`). An answer reads runs for a third of a second at most, says what is still to be read, and says when
+to ask again. Rows come from the table in `run_rows.py`; their order is kept until the list changes.
 """
 
 from __future__ import annotations
 
-import json
-import os
+import heapq
+import math
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from pathlib import Path, PurePath
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
 from secrets import token_hex
 
-from trace_recorder.catalog.planning import known_runs
 from trace_recorder.catalog.query import parse_query
-from trace_recorder.catalog.run_summaries import summary_of
-from trace_recorder.catalog.searching import search
-from trace_recorder.errors import TraceRecorderError
-from trace_recorder.guard import try_call
-from trace_recorder.storage.paths import journal_path_for
-from trace_recorder.storage.run_files import NO_FILE, FileState, run_files
+from trace_recorder.catalog.searching import Search
+from trace_recorder.viewer.followed_runs import SHARE, FollowedRuns
+from trace_recorder.viewer.list_request import ListRequest
 from trace_recorder.viewer.parts import Json
-from trace_recorder.viewer.run_costs import costs_of
+from trace_recorder.viewer.run_rows import Numbers
+from trace_recorder.viewer.served_files import ServedFiles
 from trace_recorder.views.cost import table_name
-from trace_recorder.views.run_costs import may_have_price
 
-State = tuple[int, int, int, int]
-"""Time of the last change and size of a run's two files."""
-_RELATIONS = ("forked_from", "replay_of")
-"""Members of a row that name another run."""
-
-
-@dataclass(slots=True)
-class _Known:
-    """A run as it was last read: the state of its files, its row or why it has none, the version of the list then."""
-
-    state: State
-    row: Json
-    is_readable: bool
-    version: int = field(default=0, compare=False)
-    costs: Json | None = field(default=None, compare=False)
-    """The costs of its calls; None until they were read."""
-
-    @property
-    def needs_costs(self) -> bool:
-        """Whether its calls are still to be read for what they cost."""
-        row = self.row
-        tokens = row.get("total_input_tokens"), row.get("output_tokens")
-        return self.costs is None and self.is_readable and may_have_price(row.get("status"), *tokens)
-
-    def to_json(self) -> Json:
-        """Return the row with the costs of the run."""
-        return {**self.row, **(self.costs or {})}
+WORK_SECONDS = 0.3
+"""How long an answer reads runs that somebody waits for."""
+ASIDE_SECONDS = 0.1
+"""How long it reads calls for costs that nobody sees yet."""
+POLL_SECONDS = 2.0
+"""When to ask again at the earliest, if nothing is to be read."""
+AGAIN_SECONDS = 0.05
+"""When to ask again for what is still to be read."""
+MAX_COSTS_AT_ONCE = 2000
+"""If more runs have unknown costs, those that nobody sees are read little by little."""
+MAX_UNREADABLE = 100
+"""How many files that cannot be read an answer names."""
+_MAX_SEARCHES = 4
+_MAX_ARRANGEMENTS = 8
+_WAIT_SECONDS = 5.0
 
 
 class RunList:
     """The runs in and below one directory, or some files of it. May be used from several threads.
 
-    Raises ValueError for several places that are not files of one directory.
+    `index` is the index of the directory, if it is not in the directory. Raises ValueError for several places that are
+    not files of one directory.
     """
 
-    def __init__(self, *places: Path) -> None:
-        is_directory = len(places) == 1 and places[0].is_dir()
-        files = [] if is_directory else [place.resolve() for place in places]
-        if any(file.is_dir() or file.parent != files[0].parent for file in files):
-            raise ValueError("several files are served together if they lie in one directory")
-        self.directory = places[0] if is_directory else files[0].parent
-        self.only = None if is_directory else {file.name for file in files}
-        self._lock = threading.RLock()
-        self._costs_lock = threading.Lock()
+    def __init__(self, *places: Path, index: Path | None = None) -> None:
+        self._files = ServedFiles(places)
+        self._followed = FollowedRuns(self._files, index)
+        self._work_lock = threading.Lock()
         self._epoch = token_hex(4)
-        self._version = 0
-        self._known: dict[str, _Known] = {}
-        self._removed: dict[str, int] = {}
+        self._searches: dict[str, Search] = {}
+        self._arrangements: dict[tuple[ListRequest, int], Numbers] = {}
+        """The rows of the last requests in their order, by the version of the list then."""
+        self._counts: tuple[int, Json] = (-1, {})
+
+    @property
+    def directory(self) -> Path:
+        """The directory of the runs."""
+        return self._files.directory
+
+    @property
+    def only(self) -> Collection[str] | None:
+        """The names of the files, if not all of the directory are served."""
+        return self._files.only
 
     def path_of(self, name: str) -> Path | None:
-        """Return the path of a run of the list, by its id; None if it is not in the list, or leads elsewhere by now."""
-        if name not in self._known:
-            self.refresh()
-            if name not in self._known:
-                return None
-        path = self.directory / name
-        is_here = all(self._is_within(file) for file in (path, journal_path_for(path)) if os.path.lexists(file))
-        return path if is_here else None
+        """Return the path of a run of the list; None if it is not in the list, or leads out of the directory by now."""
+        if name not in self._followed:
+            with self._working(_WAIT_SECONDS) as is_mine:
+                if is_mine and self._followed.is_look_due():
+                    self._followed.look()
+        return self._files.path_of(name) if name in self._followed else None
 
     def relations_of(self, name: str, sources: Collection[str]) -> Json:
         """Return the ids of the runs of the list that belong with a run.
@@ -94,170 +84,195 @@ class RunList:
         These are the run that it continues or repeats, its forks and its replays, and for each of `sources`, the
         trajectory ids of the runs that gave answers to its calls, that run.
         """
-        with self._lock:
-            self.refresh()
-            rows = sorted((one.row for one in self._known.values() if one.is_readable), key=_start_of)
-        own = next((row for row in rows if row["id"] == name), {})
-        ids = {row["trajectory_id"]: row["id"] for row in reversed(rows) if row.get("trajectory_id") is not None}
-        identity = own.get("trajectory_id")
-        forks, replays = (
-            [row for row in rows if identity is not None and (row[kind] or {}).get("trajectory_id") == identity]
-            for kind in _RELATIONS
-        )
-        return {
-            **{kind: ids.get((own.get(kind) or {}).get("trajectory_id")) for kind in _RELATIONS},
-            "forks": [{"id": row["id"], "step_number": row["forked_from"].get("step_number")} for row in forks],
-            "replays": [row["id"] for row in replays],
-            "sources": {source: ids[source] for source in sources if source in ids},
-        }
+        with self._working() as is_mine:
+            if is_mine and self._followed.is_look_due():
+                self._followed.look()
+            if is_mine:
+                self._read_runs(until=time.monotonic() + WORK_SECONDS)
+        with self._followed.lock:
+            return self._followed.rows.relations(name, sources)
 
     def first_name(self) -> str | None:
-        """Return the id of a run, where there is only one."""
-        with self._lock:
-            self.refresh()
-            return next(iter(self._known)) if len(self._known) == 1 else None
-
-    def refresh(self) -> None:
-        """Look at the directory again. Raises OSError where it cannot be read."""
-        with self._lock:
-            found = dict(self._files())
-            if self._version == 0 and self.only is None:
-                self._take_from_index(found)
-            read = {name: self._read(name, state) for name, state in found.items() if self._is_outdated(name, state)}
-            changed = {name: one for name, one in read.items() if one != self._known.get(name)}
-            gone = self._known.keys() - found.keys()
-            self._version += bool(changed or gone)
-            for name in gone:
-                del self._known[name]
-                self._removed[name] = self._version
-            for name, one in changed.items():
-                self._known[name] = one
-                one.version = self._version
-                self._removed.pop(name, None)
-
-    def _take_from_index(self, found: Mapping[str, State]) -> None:
-        """Take the rows of runs that did not change since the directory was indexed."""
-        for encoded, (state, summary) in known_runs(self.directory, what="summary").items():
-            name = PurePath(os.fsdecode(encoded)).as_posix()
-            if summary is not None and found.get(name) == state:
-                row, costs = json.loads(summary)
-                entry = {**row, "id": name, **_size(state)}
-                self._known[name] = _Known(state, entry, is_readable=True, version=1, costs=costs)
-        self._version = 1 if self._known else 0
-
-    def _is_outdated(self, name: str, state: State) -> bool:
-        """Whether a run must be read: a run without an end may have lost its writer while its files stayed."""
-        known = self._known.get(name)
-        return known is None or known.state != state or known.row.get("status") == "running"
-
-    def work_out_costs(self, seconds: float) -> None:
-        """Read calls for this time, those of the newest runs first. Do nothing if another thread does that already."""
-        if not self._costs_lock.acquire(blocking=False):
-            return
-        try:
-            until = time.monotonic() + seconds
-            with self._lock:
-                self.refresh()
-                waiting = [one for one in self._known.values() if one.needs_costs]
-            waiting.sort(key=lambda one: _start_of(one.row))
-            while waiting and time.monotonic() < until:
-                known = waiting.pop()
-                costs = costs_of(self.directory / known.row["id"])
-                with self._lock:  # a run that was read again meanwhile has another entry, whose turn comes
-                    self._version += 1
-                    known.costs, known.version = costs, self._version
-        finally:
-            self._costs_lock.release()
-
-    def to_json(self, since: str | None = None) -> Json:
-        """Return the list, or what changed since a version of it."""
-        with self._lock:
-            self.refresh()
-            version = self._version_of(since)
-            rows = [one for one in self._known.values() if one.version > version]
-            answer: Json = {
-                "version": f"{self._epoch}.{self._version}",
-                "directory": str(self.directory),
-                "complete": version == 0,
-                "runs": sorted((one.to_json() for one in rows if one.is_readable), key=_start_of, reverse=True),
-                "unreadable": [one.row for one in rows if not one.is_readable],
-                "without_costs": sum(one.needs_costs for one in self._known.values()),
-                "prices": table_name(),
-            }
-            if version:
-                answer["removed"] = [name for name, removed in self._removed.items() if removed > version]
-            return answer
+        """Return the id of a run, if there is only one."""
+        with self._working(None):
+            self._read_all()
+        names = [*islice(self._followed.runs, 2), *islice(self._followed.unreadable, 2)]
+        return names[0] if len(names) == 1 else None
 
     def find(self, query: str) -> Json:
         """Return the ids of the runs that match a query, and how many of them have each status, model, tool, reward.
 
         Raises QueryError.
         """
-        terms = parse_query(query)
-        with self._lock:
-            self.refresh()
-            served = {self.directory / name for name in self._known}
-        found = search(self.directory, terms, served.__contains__)
-        names = [path.relative_to(self.directory).as_posix() for path in found.paths]
-        return {"runs": names, "counts": found.counts_json()}
+        with self._working(None):
+            search = self._search(query)
+            self._read_all()
+            self._read_for(search)
+            names = [name for name in self._followed.names if name in search.matches]
+            return {"runs": names, "counts": search.counts_json()}
 
-    def _version_of(self, since: str | None) -> int:
-        epoch, _, number = (since or "").partition(".")
-        known = epoch == self._epoch and number.isdecimal() and len(number) < 10
-        return int(number) if known and int(number) <= self._version else 0
+    def page(self, request: ListRequest) -> Json:
+        """Return rows of the list. Raises QueryError, and OSError if the directory cannot be read.
 
-    def _files(self) -> Iterator[tuple[str, State]]:
-        """Yield the name of each run, and the state of its files."""
-        for found in run_files(self.directory, recursive=self.only is None):
-            if self.only is None or not self.only.isdisjoint((found.path.name, journal_path_for(found.path).name)):
-                one, other = self._state(found.entry), self._state(found.journal)
-                if one is not None and other is not None:
-                    yield found.path.relative_to(self.directory).as_posix(), (*one, *other)
+        Without a version, all runs that changed are read first. With the one that the caller has (`since`), some are
+        read. With the one of which rows are asked for (`version`), none are.
+        """
+        began = time.thread_time()
+        parse_query(request.query)
+        if request.since is None and request.version is None:
+            with self._working(None):
+                self._read_all()
+                if request.query:
+                    self._read_for(self._search(request.query))
+        elif request.version is None:
+            with self._working() as is_mine:
+                if is_mine:
+                    began += self._work_for(request)
+        with self._followed.lock:
+            answer = self._answer(request)
+        is_waited_for = bool(answer["unread"] or answer["unsearched"] or self._waits_for_costs(request))
+        pause = max(POLL_SECONDS, SHARE * (time.thread_time() - began))
+        return {**answer, "next_seconds": AGAIN_SECONDS if is_waited_for else round(pause, 3)}
 
-    def _state(self, entry: os.DirEntry[str] | None) -> FileState | None:
-        """Return the state of a file; None if it is gone, or leads out of the directory: its run is not served then."""
-        if entry is None:
-            return NO_FILE
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @contextmanager
+    def _working(self, seconds: float | None = 0.0) -> Iterator[bool]:
+        """Say whether this thread may look and read. Another one that does is waited for, for so long or to its end."""
+        is_mine = self._work_lock.acquire(timeout=-1 if seconds is None else seconds)
         try:
-            if entry.is_symlink() and not self._is_within(Path(entry)):
-                return None
-            state = entry.stat()
-        except OSError:
-            return None
-        return state.st_mtime_ns, state.st_size
+            yield is_mine
+        finally:
+            if is_mine:
+                self._work_lock.release()
 
-    def _is_within(self, file: Path) -> bool:
-        """Whether a path leads to a file in or below the directory."""
-        try:
-            real = file.resolve(strict=True)
-            return real.is_file() and real.is_relative_to(self.directory.resolve())
-        except (OSError, RuntimeError):  # it is gone, or a loop of links, which is an error of either kind
-            return False
+    def _read_all(self) -> None:
+        self._followed.look()
+        self._read_runs()
 
-    def _read(self, name: str, state: State) -> _Known:
-        """Read the row of a run, or else what is wrong with its file."""
-        path = self.directory / name
+    def _work_for(self, request: ListRequest) -> float:
+        """Look and read for a caller who follows the list. Return how many seconds a look took."""
+        began = time.thread_time()
+        is_looking = self._followed.is_look_due(POLL_SECONDS if request.since == "" else None)
+        if is_looking:
+            self._followed.look()
+        seconds = time.thread_time() - began
+        until = time.monotonic() + WORK_SECONDS
+        if not is_looking:
+            self._followed.look_at_running()
+        self._read_runs(until)
+        if request.query:
+            self._read_for(self._search(request.query), until)
+        self._read_costs(request, until)
+        return seconds
 
-        def unreadable(error: Exception) -> _Known:
-            return _Known(state, {"id": name, "error": why_unreadable(path, error)}, is_readable=False)
+    def _read_runs(self, until: float = math.inf) -> None:
+        while self._followed.unread and time.monotonic() < until:
+            self._followed.read_one()
 
-        return try_call(lambda: _Known(state, {**summary_of(path, name), **_size(state)}, is_readable=True), unreadable)
+    def _read_for(self, search: Search, until: float = math.inf) -> None:
+        """Read the runs that a search waits for."""
+        followed = self._followed
+        with followed.lock:
+            followed.version += search.follow(followed.runs)
+        while search.waiting and time.monotonic() < until:
+            name = next(iter(search.waiting))
+            path = self._files.path_of(name)
+            counted = None if path is None else search.counted_in(path)
+            with followed.lock:
+                followed.version += search.take(name, counted)
 
+    def _read_costs(self, request: ListRequest, until: float) -> None:
+        """Read calls for what runs cost: of the rows that were shown last, and then of the newest runs."""
+        if not self._waits_for_costs(request):
+            until = min(until, time.monotonic() + ASIDE_SECONDS)
+        while time.monotonic() < until:
+            with self._followed.lock:
+                rows = self._followed.rows
+                name = rows.without_costs(self._shown(request)) or rows.without_costs()
+            if name is None:
+                break
+            self._followed.read_costs(name)
 
-def _size(state: State) -> Json:
-    """Return how large the files of a run are together, and when they last changed."""
-    modified = datetime.fromtimestamp(max(state[0], state[2]) / 1e9, UTC)
-    return {"bytes": state[1] + state[3], "modified": modified.isoformat()}
+    def _waits_for_costs(self, request: ListRequest) -> bool:
+        """Whether somebody waits for costs: they are on the screen, decide what is there, or are soon known."""
+        with self._followed.lock:
+            rows = self._followed.rows
+            unknown = rows.counts_without_costs()
+            decides = request.column == "cost" or any(term.field == "cost" for term in request.filters)
+            is_shown = rows.without_costs(self._shown(request)) is not None
+            return unknown > 0 and (unknown <= MAX_COSTS_AT_ONCE or decides or is_shown)
 
+    def _search(self, query: str) -> Search:
+        """Return the search for a query; the last ones are kept, with their results."""
+        search = self._searches.pop(query, None)
+        if search is None:
+            terms = parse_query(query)
+            search = Search(terms, self._followed.known_to_index("counted", terms))
+        self._searches[query] = search
+        if len(self._searches) > _MAX_SEARCHES:
+            del self._searches[next(iter(self._searches))]
+        return search
 
-def why_unreadable(path: Path, error: Exception) -> str:
-    """Return in a sentence why a file cannot be read."""
-    if isinstance(error, OSError) and error.strerror:
-        return f"{path.name}: {error.strerror}"
-    if isinstance(error, TraceRecorderError):
-        return str(error)
-    return f"{path.name} cannot be read: {type(error).__name__}: {error}"
+    # ── answering, with the lock of the rows ─────────────────────────────────────────────────────────────────────
 
+    def _answer(self, request: ListRequest) -> Json:
+        followed, search = self._followed, self._searches.get(request.query)
+        unsearched = len(followed.runs) if search is None else len(search.waiting)
+        counts = self._counted()
+        state = {
+            "version": self._named(followed.version),
+            "unread": len(followed.unread),
+            "unsearched": unsearched if request.query else 0,
+            "without_costs": counts["without_costs"],
+        }
+        if request.since == state["version"]:
+            return {**state, "changed": False, "runs": []}
+        version, numbers = self._arrangement(request)
+        unreadable = heapq.nsmallest(MAX_UNREADABLE, followed.unreadable.items())
+        return {
+            **state,
+            **counts,
+            "version": self._named(version),
+            "changed": True,
+            "directory": str(self.directory),
+            "count": len(numbers),
+            "from": request.first,
+            "runs": followed.rows.rows(numbers[request.first : request.last + 1]),
+            "counts": None if search is None else search.counts_json(),
+            "unreadable": [{"id": name, "error": reason} for name, (_, reason) in unreadable],
+            "unreadable_count": len(followed.unreadable),
+            "prices": table_name(),
+        }
 
-def _start_of(row: Json) -> tuple[str, str]:
-    return str(row.get("start_time") or ""), str(row["id"])
+    def _arrangement(self, request: ListRequest) -> tuple[int, Numbers]:
+        """Return the rows that a request is about, in its order: of the version that it names, if that is kept."""
+        key = request.arrangement
+        named = next(
+            (version for of, version in self._arrangements if of == key and request.version == self._named(version)),
+            None,
+        )
+        version = self._followed.version if named is None else named
+        numbers = self._arrangements.pop((key, version), None)
+        if numbers is None:
+            search = self._searches.get(request.query)
+            names = None if not request.query else search.matches if search else ()
+            numbers = self._followed.rows.arranged(request, names)
+        self._arrangements[key, version] = numbers
+        if len(self._arrangements) > _MAX_ARRANGEMENTS:
+            del self._arrangements[next(iter(self._arrangements))]
+        return version, numbers
+
+    def _shown(self, request: ListRequest) -> Numbers:
+        """Return the rows that a caller was shown last."""
+        kept = (numbers for (key, _), numbers in reversed(self._arrangements.items()) if key == request.arrangement)
+        return next(kept, ())[request.first : request.last + 1]
+
+    def _counted(self) -> Json:
+        if self._counts[0] != self._followed.version:
+            self._counts = self._followed.version, self._followed.rows.counts()
+        return self._counts[1]
+
+    def _named(self, version: int) -> str:
+        """Return a version as answers have it. Another server never gives the same."""
+        return f"{self._epoch}.{version}"

@@ -36,6 +36,7 @@ from trace_recorder.viewer.asked import (
 )
 from trace_recorder.viewer.comparing import Comparison
 from trace_recorder.viewer.interface import RunAnswers
+from trace_recorder.viewer.list_request import list_request_in
 from trace_recorder.viewer.one_file import one_file
 from trace_recorder.viewer.open_runs import OpenRun, OpenRuns
 from trace_recorder.viewer.page_template import json_text, page_with
@@ -47,8 +48,6 @@ MAX_POSTED_BYTES = 1024 * 1024
 MAX_WAIT_SECONDS = 25.0
 POLL_SECONDS = 0.25
 """How often a file is looked at while somebody waits for what is added."""
-COSTS_SECONDS = 0.3
-"""How long each request for changes of the list reads calls, to find the costs of runs."""
 
 Handler = Callable[[Request], Awaitable[Response]]
 Result = TypeVar("Result")
@@ -103,11 +102,8 @@ class ViewerServer:
         return HTMLResponse(page_with({"kind": "server", "run": first, "writable": not self._read_only}))
 
     def _list(self, request: Request) -> Json:
-        """Answer with the list. The first answer comes at once; a request for changes waits for some costs."""
-        since = request.query_params.get("since")
-        if since is not None:
-            self._runs.work_out_costs(COSTS_SECONDS)
-        return self._runs.to_json(since)
+        """Answer with rows of the list."""
+        return self._runs.page(list_request_in(request.query_params))
 
     def _find(self, request: Request) -> Json:
         """Answer with the ids of the runs that match a query, and with counts over them."""

@@ -18,6 +18,7 @@ from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, ToolResult, without_none
 from trace_recorder.values.origins import ReplayOf, run_origin_of
 from trace_recorder.values.token_counts import Counts, counts_of
+from trace_recorder.values.tool_uses import tool_uses_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.conversations.side_calls import side_calls_of
 from trace_recorder.views.cost import Costs, Price, cost_of
@@ -244,21 +245,14 @@ class Stats:
         return found
 
     def _add_tools(self, trajectory: Trajectory) -> None:
-        for step in trajectory.agent_steps:
-            results = {result.call_id: result for result in step.tool_results}
-            names = {call.call_id: call.name for call in step.tool_calls}
-            for call in step.tool_calls:
-                answer = results.get(call.call_id)
-                self._tool(call.name)["calls"] += answer is None or not answer.replayed
-                self._tool(call.name)["unanswered"] += answer is None
-            for result in step.tool_results:
-                tool = self._tool(names.get(result.call_id) or result.name or "unknown")
-                if result.replayed:
-                    tool["replayed"] += 1
-                    continue
-                tool["calls"] += result.call_id not in names
-                tool["failed"] += result.success is False
-                tool["outcome_unknown"] += result.success is None
+        for _, use in tool_uses_of(trajectory):
+            tool, result = self._tool(use.name), use.result
+            if result is None:
+                tool.update(calls=1, unanswered=1)
+            elif result.replayed:
+                tool["replayed"] += 1
+            else:
+                tool.update(calls=1, failed=use.failed, outcome_unknown=result.success is None)
                 if result.duration_seconds is not None:
                     tool["timed"] += 1
                     tool["seconds"] += result.duration_seconds  # type: ignore[assignment]  # a Counter adds floats as well

@@ -49,6 +49,8 @@ export function findingTests(test, setup) {
     await page.getByLabel("With errors").check();
     await page.getByRole("button", { name: "Tokens" }).click();
     assert.match(page.url(), /#\/\?text=failing&errors=yes&sort=-tokens$/);
+    await page.locator(".list-head", { hasText: "2 of 4" }).waitFor();
+    await page.locator(".runs-scroll .run-row .tokens").first().waitFor();
     const seen = () => page.locator(".runs-scroll .run-row .task a").evaluateAll((all) => all.map((one) => one.hash));
     const filtered = await seen();
     assert.equal(filtered.length, 2);

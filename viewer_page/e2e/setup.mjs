@@ -35,7 +35,7 @@ export async function line(program, pattern) {
 }
 
 /** Record runs by a module of the tests, and serve them: their names, and the address. */
-async function served(directory, module, ...more) {
+export async function served(directory, module, ...more) {
   const recorded = spawnSync(PYTHON, ["-m", module, directory, ...more], { cwd: ROOT, encoding: "utf8" });
   if (recorded.status !== 0) throw new Error(`the runs were not recorded: ${recorded.stderr}`);
   const server = python("trace_recorder", "view", directory, "--port", "0", "--no-browser");

@@ -5,6 +5,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
+import { heap, processorSeconds, residentMegabytes } from "./measuring.mjs";
 import { ARGUMENTS, line, PYTHON, python, ROOT } from "./setup.mjs";
 
 const steps = process.argv.slice(2).map(Number);
@@ -51,30 +52,12 @@ function scrolled(page, pixels) {
   }, pixels);
 }
 
-async function heap(page) {
-  const session = await page.context().newCDPSession(page);
-  await session.send("HeapProfiler.collectGarbage");
-  await session.send("Performance.enable");
-  const { metrics } = await session.send("Performance.getMetrics");
-  return metrics.find((one) => one.name === "JSHeapUsedSize").value / 1e6;
-}
-
-/** The processor's time that a process took so far, in seconds. */
-function processorSeconds(pid) {
-  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1].split(" ");
-  return (Number(fields[11]) + Number(fields[12])) / 100;
-}
-
-/** The same for what the page did, as the browser counts it. */
+/** The processor's time of what the page did, as the browser counts it. */
 async function pageSeconds(page) {
   const session = await page.context().newCDPSession(page);
   await session.send("Performance.enable");
   const { metrics } = await session.send("Performance.getMetrics");
   return metrics.find((one) => one.name === "TaskDuration").value;
-}
-
-function residentMegabytes(pid) {
-  return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) / 1000;
 }
 
 const rows = [];

@@ -32,7 +32,7 @@ function App({ source, first }: { source: Source; first: Route | null }) {
   return (
     <>
       <TopBar source={source} at={at} />
-      {at.page === "list" && <RunListView store={runs} source={source} />}
+      {at.page === "list" && <RunListView store={runs} />}
       {at.page === "run" && <RunView key={at.run} source={source} id={at.run} />}
       {at.page === "compare" && <CompareView key={`${at.a} ${at.b}`} source={source} a={at.a} b={at.b} />}
       {at.page === "table" && <TableView key={at.runs.join(" ")} source={source} runs={at.runs} />}

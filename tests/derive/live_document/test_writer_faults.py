@@ -21,7 +21,6 @@ from tests.isolation.hooks import no_threads_of_ours
 from tests.journals import records_of
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.live_document.whole_document import WholeDocument
-from trace_recorder.derive.live_document.writer import MIN_FREE_FRAMES
 from trace_recorder.storage.journal import Journal
 from trace_recorder.values.jsonable import to_json
 
@@ -107,26 +106,31 @@ def test_recording_from_deep_in_a_recursion_leaves_the_files_in_agreement(tmp_pa
 def test_a_nearly_full_stack_without_a_thread_costs_only_the_document(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where neither the stack nor a thread has room for the document, the step is on file, and the gap says so."""
-    recorder = TrajectoryRecorder(tmp_path / "run.json")
-    recorder.start()
-    free = MIN_FREE_FRAMES - 100
+    """Where the stack has room for a step, but neither it nor a thread for the document, a gap says so."""
 
-    def down(frames: int) -> None:
-        if frames:
-            down(frames - 1)
-        else:
-            step(recorder, 1)
+    def outcome(free: int) -> tuple[list[object], list[str]]:
+        recorder = TrajectoryRecorder(tmp_path / f"{free}.json")
+        recorder.start()
 
-    with monkeypatch.context() as patch:
-        no_threads_of_ours(patch)
-        down(sys.getrecursionlimit() - len(inspect.stack(0)) - free)
-    recorder.finalize()
+        def down(frames: int) -> None:
+            if frames:
+                down(frames - 1)
+            else:
+                step(recorder, 1)
 
-    trajectory = load(recorder.trajectory_path)
-    assert [one.step_number for one in trajectory.agent_steps] == [1]
-    assert [gap.what for gap in trajectory.gaps] == ["write the document"]
-    assert agrees(recorder)
+        with monkeypatch.context() as patch, suppress(RecursionError):
+            no_threads_of_ours(patch)
+            down(sys.getrecursionlimit() - len(inspect.stack(0)) - free)
+        recorder.finalize()
+        assert agrees(recorder)
+        trajectory = load(recorder.trajectory_path)
+        return [one.step_number for one in trajectory.agent_steps], [gap.what for gap in trajectory.gaps]
+
+    outcomes = [outcome(free) for free in range(20, 140, 2)]
+
+    assert ([1], []) in outcomes
+    assert ([1], ["write the document"]) in outcomes
+    assert [steps for steps, gaps in outcomes if steps != [1] and not gaps] == []
 
 
 @pytest.mark.parametrize(

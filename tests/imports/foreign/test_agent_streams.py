@@ -180,3 +180,22 @@ def _written(directory: Path, lines: list[Members]) -> Path:
     path = directory / "stream.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
+
+
+def test_items_without_ids_are_told_apart_by_what_they_ask_for(tmp_path: Path) -> None:
+    """A start, and an end, belong together if they have the same command. Each tool has its own result."""
+    commands = ["ls", "pwd", "id"]
+    items = [{"type": "command_execution", "command": command, "status": "in_progress"} for command in commands]
+    ended = [{**item, "aggregated_output": item["command"].upper(), "status": "completed"} for item in items[:2]]
+    lines = [
+        {"type": "thread.started", "thread_id": "t"},
+        *({"type": "item.started", "item": item} for item in items),
+        *({"type": "item.completed", "item": item} for item in ended),
+    ]
+
+    run = load(_written(tmp_path, lines))
+
+    [call] = run.llm_interactions
+    assert [one.arguments["command"] for one in call.response.tool_calls] == commands
+    assert len({one.call_id for one in call.response.tool_calls}) == len(commands)
+    assert [(name, text) for _, name, _, text in results_in(run)] == [("shell", "LS"), ("shell", "PWD")]

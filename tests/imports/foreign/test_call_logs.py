@@ -192,3 +192,25 @@ def test_a_scope_of_atof_without_an_end_is_a_call_that_did_not_end(tmp_path: Pat
     [call] = run.llm_interactions
     assert (call.complete, call.response.content, run.status) == (False, None, "unknown")
     assert [gap.what for gap in run.gaps] == ["line 3"]
+
+
+def test_requests_with_one_custom_id_are_a_run_each(tmp_path: Path) -> None:
+    """The first output of an id belongs to its first request, and so on. An output too many is a run of its own."""
+    lines: list[object] = []
+    for question in ("one?", "two?"):
+        body = {"model": "m", "messages": [{"role": "user", "content": question}]}
+        lines.append({"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": body})
+    for answer in ("one", "two", "three"):
+        message = {"role": "assistant", "content": answer}
+        response = {"status_code": 200, "body": {"choices": [{"index": 0, "message": message}]}}
+        lines.append({"id": None, "custom_id": "a", "response": response, "error": None})
+    path = tmp_path / "batch.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+
+    runs = [*load_all(path)]
+
+    assert [(run.trajectory_id, run.task, run.llm_interactions[0].response.content) for run in runs] == [
+        ("a", "one?", "one"),
+        ("a-2", "two?", "two"),
+        ("a-3", None, "three"),
+    ]

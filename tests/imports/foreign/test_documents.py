@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -60,3 +61,20 @@ def test_real_files(pattern: str, tmp_path: Path) -> None:
             continue
         (run,) = runs_in(Source(path))
         assert _contents(check_run(run, tmp_path)) == _contents(load(path))
+
+
+def test_results_without_ids_answer_the_calls_of_their_step(tmp_path: Path) -> None:
+    """An imported run has as many tool calls as the file that is loaded; each result is that of its call."""
+    asked = [{"tool_call_id": f"c{number}", "function_name": "look", "arguments": {"at": number}} for number in (1, 2)]
+    step = {"step_id": 1, "source": "agent", "message": "I look.", "tool_calls": asked}
+    step["observation"] = {"results": [{"content": "one"}, {"content": "two"}]}
+    path = tmp_path / "run.json"
+    document = {"schema_version": "ATIF-v1.4", "session_id": "s", "agent": {"name": "a"}, "steps": [step]}
+    path.write_text(json.dumps(document))
+
+    (run,) = runs_in(Source(path))
+    imported = check_run(run, tmp_path)
+
+    assert imported.metrics["tool_calls"] == load(path).metrics["tool_calls"] == 2
+    results = [(result.call_id, result.name, result.result) for result in imported.agent_steps[0].tool_results]
+    assert results == [("c1", "look", "one"), ("c2", "look", "two")]

@@ -217,3 +217,19 @@ def test_a_run_of_which_a_single_time_is_known_has_no_end() -> None:
     assert run.times() == ("2026-01-01T00:00:01+00:00", "")
     run.events.append(Call(time="2026-01-01T00:00:03+00:00", conversation=None))
     assert run.times() == ("2026-01-01T00:00:01+00:00", "2026-01-01T00:00:03+00:00")
+
+
+def test_two_calls_with_one_id_stay_two_calls(tmp_path: Path) -> None:
+    """The second gets an id of its own, also if the id of the first is one that a call without an id would get."""
+    answers = [("a", "one"), ("a", "two"), ("call-4", "three"), (None, "four"), (None, "five")]
+    calls = [_call(Conversation(), answer, interaction_id=identity) for identity, answer in answers]
+
+    read = _read(tmp_path, *calls).llm_interactions
+
+    assert [(one.interaction_id, one.response.content) for one in read] == [
+        ("a", "one"),
+        ("a-2", "two"),
+        ("call-4", "three"),
+        ("call-4-2", "four"),
+        ("call-5", "five"),
+    ]

@@ -90,8 +90,8 @@ def run(api: str, request: Payload, response: Payload) -> Trajectory:
     reader = dialect_of(api)
     assert reader is not None
     one = LLMInteraction(
-        "llm_1",
-        "2025-06-12T20:00:01+00:00",
+        interaction_id="llm_1",
+        timestamp="2025-06-12T20:00:01+00:00",
         provider=None,
         model="m",
         source=_Source(reader.read_request(request)),
@@ -99,7 +99,7 @@ def run(api: str, request: Payload, response: Payload) -> Trajectory:
         response=reader.read_response(response),
         duration_seconds=0.25,
     )
-    return Trajectory("t1", "try", llm_interactions=[one], agent_steps=[step_of(1, one, {})])
+    return Trajectory(trajectory_id="t1", task="try", llm_interactions=[one], agent_steps=[step_of(1, one, {})])
 
 
 # ── of our own ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -26,7 +26,7 @@ IMAGE = {"type": "image", "source": {"type": "url", "url": "https://example.org/
 )
 def test_what_the_model_was_shown_has_the_text_of_its_message(shown: Payload, text: str) -> None:
     """Also where the model was shown nothing of an object that the tool returned."""
-    result = ToolResult("c", "look", success=True, result={"lines": 3}, sent=shown)
+    result = ToolResult("c", name="look", success=True, result={"lines": 3}, sent=shown)
 
     assert result_text(result) == text_of_message(Message("tool", shown)) == text
 
@@ -34,12 +34,12 @@ def test_what_the_model_was_shown_has_the_text_of_its_message(shown: Payload, te
 @pytest.mark.parametrize(
     ("result", "text"),
     [
-        (ToolResult("c", "look"), ""),
-        (ToolResult("c", "look", success=True, result=""), ""),
-        (ToolResult("c", "look", success=True, result=[]), "[]"),
-        (ToolResult("c", "look", success=True, result={"a": "ö"}), '{"a": "ö"}'),
-        (ToolResult("c", "look", success=False, error="no"), "no"),
-        (ToolResult("c", "look", success=True, result=1, sent=2), "2"),
+        (ToolResult("c", name="look"), ""),
+        (ToolResult("c", name="look", success=True, result=""), ""),
+        (ToolResult("c", name="look", success=True, result=[]), "[]"),
+        (ToolResult("c", name="look", success=True, result={"a": "ö"}), '{"a": "ö"}'),
+        (ToolResult("c", name="look", success=False, error="no"), "no"),
+        (ToolResult("c", name="look", success=True, result=1, sent=2), "2"),
     ],
 )
 def test_what_was_not_shown_is_what_the_tool_gave(result: ToolResult, text: str) -> None:

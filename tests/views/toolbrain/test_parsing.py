@@ -73,7 +73,7 @@ def test_models_that_call_tools(
     answer: str | None,
 ) -> None:
     """Calls are the code, in Python; words next to them are thought, and words alone are the answer."""
-    parsed = parse_tool_calls(LLMResponse(content, reasoning, calls))
+    parsed = parse_tool_calls(LLMResponse(content, reasoning=reasoning, tool_calls=calls))
 
     assert parsed == {"thought": thought, "tool_code": code, "final_answer": answer}
 
@@ -93,14 +93,14 @@ def test_agents_that_write_actions(text: str, thought: str | None, code: str | N
 @pytest.mark.parametrize("parser", [parse_code, parse_react])
 def test_text_parsers_know_tool_calls_too(parser: object) -> None:
     """An agent that is asked for text may have a model that calls tools all the same."""
-    response = LLMResponse("Hm.", "Ask.", (WEATHER,))
+    response = LLMResponse("Hm.", reasoning="Ask.", tool_calls=(WEATHER,))
 
     assert parser(response) == parse_tool_calls(response)  # type: ignore[operator]
 
 
 def test_thinking_comes_before_what_the_text_says_of_it() -> None:
     """A reasoning model that also writes `Thought:` has both kept."""
-    parsed = parse_code(LLMResponse("Thought: add\n<code>\nadd()\n</code>", "Long thoughts."))
+    parsed = parse_code(LLMResponse("Thought: add\n<code>\nadd()\n</code>", reasoning="Long thoughts."))
 
     assert parsed["thought"] == "Long thoughts.\n\nadd"
 

@@ -8,7 +8,6 @@ never stop. The thread starts with the first record that it is to show, and slee
 from __future__ import annotations
 
 import os
-import threading
 import time
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -17,9 +16,8 @@ from typing import Protocol
 from trace_recorder.background_work import run_yielding, start_thread
 from trace_recorder.derive.live_document.limits import DocumentLimits
 from trace_recorder.guard import try_call
+from trace_recorder.locks import new_lock
 from trace_recorder.signal_handlers import suppress
-
-__records__ = True  # `guard.is_recording` looks for this name
 
 
 class Document(Protocol):
@@ -51,7 +49,7 @@ class DocumentThread:
         """Start empty in a forked child: the thread does not exist there, and its lock may never be released."""
         self.waiting: dict[Document, None] = {}
         self._wakings: SimpleQueue[None] = SimpleQueue()
-        self._lock = threading.RLock()
+        self._lock = new_lock()
         self._has_thread = False
         self.is_idle = True
         self._ready_at = 0.0

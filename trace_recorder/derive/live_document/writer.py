@@ -13,24 +13,18 @@ Locks and threads:
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import partial
 from pathlib import Path
 
 from trace_recorder.background_work import Event, start_thread
 from trace_recorder.derive.live_document.document_thread import process_thread
 from trace_recorder.derive.live_document.limits import DocumentLimits
 from trace_recorder.derive.live_document.whole_document import WholeDocument
-from trace_recorder.guard import stack_has_room
+from trace_recorder.locks import new_lock
+from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.paths import temporary_path
-
-__records__ = True  # `guard.is_recording` looks for this name
-
-MIN_FREE_FRAMES = 500
-"""How many frames must be free on the stack for a write in the calling thread."""
 
 _MIN_COUNTED_BYTES = 64 * 1024
 """A smaller journal counts as this large: its document costs little more than creating a file, which does not grow."""
@@ -61,7 +55,7 @@ class DocumentWriter:
         self._guarded = guarded
         self._sync = sync
         self._in_place = in_place
-        self._lock = threading.RLock()
+        self._lock = new_lock()
         self._requested = self._caller_waits = self._closed = False
         self._journal_end = self._records = self._damage = 0
         self._cost_of_byte = 0.0
@@ -94,30 +88,28 @@ class DocumentWriter:
         try:
             self._caller_waits = True
             process_thread.remove(self)
-            if stack_has_room(MIN_FREE_FRAMES):
-                self._write_for_caller()
-            else:  # the agent is deep in a recursion, and this thread's stack has no room
-                self._write_in_other_thread()
+            with self._guarded:
+                try:
+                    self._write_requested(self._go_on)
+                except ours(RecursionError):  # the agent is deep in a recursion; another thread has a stack of its own
+                    self._write_in_other_thread()
         except BaseException:
             self._caller_waits = False
             self._leave_to_thread()
             raise
 
     def _write_in_other_thread(self) -> None:
-        with self._guarded:
-            written = Event()
-            start_thread(partial(self._write_aside, written), "trace_recorder document")
-            written.wait()
+        written = Event()
 
-    def _write_aside(self, written: Event) -> None:
-        try:
-            self._write_for_caller()
-        finally:
-            written.set()
+        def write() -> None:
+            try:
+                with self._guarded:
+                    self._write_requested(self._go_on)
+            finally:
+                written.set()
 
-    def _write_for_caller(self) -> None:
-        with self._guarded:
-            self._write_requested(self._go_on)
+        start_thread(write, "trace_recorder document")
+        written.wait()
 
     def write_in_thread(self) -> None:
         """Write the document, unless a caller waits to write it, or has written it for the last time."""

@@ -1,4 +1,4 @@
-"""The models of the journal, `trajectory_*.jsonl`: the data of each kind of record.
+"""The objects of the journal, `trajectory_*.jsonl`: the data of each kind of record.
 
 They follow the writers: `recording/run.py` (start, redaction, gap, end), `recording/manual_records.py` (what the agent
 records by hand), `recording/context.py` (steps), `recording/tools.py`, `capture/exchange.py` (what went over the wire)
@@ -8,26 +8,14 @@ and `storage/items/encoder.py` (items). Whether numbers refer to records, and ch
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field
-
-from trace_recorder.derive.schemas.document import Error
-from trace_recorder.derive.schemas.record_parts import Data, Itemized, StepContext
-from trace_recorder.derive.schemas.schema_types import (
-    ABSENT,
-    Count,
-    Integer,
-    Json,
-    Number,
-    ReplayedCall,
-    Seconds,
-    Shape,
-    StatedTime,
-    Text,
-    Unrepresentable,
-)
+from trace_recorder.derive.schemas.record_parts import ItemizedData, RecordData, StepData
+from trace_recorder.derive.schemas.shapes import ABSENT, Json, Positive, Shape
+from trace_recorder.values.document_members import Count, Described, Integer, Number, Seconds, StatedTime, Text
+from trace_recorder.values.llm_interaction import ErrorInfo
 from trace_recorder.values.messages import Payload
+from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.trajectory import Status
 
 
@@ -38,13 +26,13 @@ class ForkedAt(Shape):
     step_number: Integer | None
 
 
-class Start(Data):
+class StartData(RecordData):
     """The first record: the schema, where the run takes place, and what the caller states about it.
 
     An imported run has no `host`, `pid` and `process_start`; its metadata says where it came from.
     """
 
-    schema_: Literal["trace-recorder/journal"] = Field(alias="schema")
+    schema: Literal["trace-recorder/journal"]
     version: int
     trajectory_id: str
     host: str = ABSENT
@@ -60,7 +48,7 @@ class Start(Data):
     replay_of: str = ABSENT
 
 
-class Item(Data):
+class ItemData(RecordData):
     """What recurs in requests, stored once: element `n`, or the large string `s` that is part of elements."""
 
     exactly_one_of = ("n", "s")
@@ -70,14 +58,14 @@ class Item(Data):
     strings: dict[str, Count] = ABSENT
 
 
-class LLMExchange(Data):
+class ExchangeData(RecordData):
     """A part of one HTTP exchange of an interaction."""
 
     interaction_id: str
     attempt: Count
 
 
-class LLMRequest(LLMExchange, Itemized, StepContext):
+class LLMRequestData(ExchangeData, ItemizedData, StepData):
     """A request before it is sent. A body that is no JSON object is stored as text or bytes."""
 
     exactly_one_of = ("body", "text", "base64")
@@ -94,10 +82,10 @@ class LLMRequest(LLMExchange, Itemized, StepContext):
     base64: str = ABSENT
 
 
-class LLMStream(LLMExchange):
+class LLMStreamData(ExchangeData):
     """The next part of a stream, or of a large plain body: UTF-8 text, compressed with zlib, in base64."""
 
-    replayed_from: ReplayedCall = ABSENT
+    replayed_from: ReplayedFrom = ABSENT
     status: int
     headers: dict[str, str]
     time_to_first_token_seconds: Seconds | None
@@ -110,7 +98,7 @@ class LLMStream(LLMExchange):
     framing: str = ABSENT
 
 
-class LLMResponse(LLMExchange):
+class LLMResponseData(ExchangeData):
     """A response that came, in full or in part.
 
     A stream is put together in `assembled`; a large plain body is stored before, in `parts` records. A second one of an
@@ -118,13 +106,13 @@ class LLMResponse(LLMExchange):
     """
 
     exactly_one_of = ("body", "text", "base64", "assembled", "parts")
-    replayed_from: ReplayedCall = ABSENT
+    replayed_from: ReplayedFrom = ABSENT
     status: int
     headers: dict[str, str]
     duration_seconds: Seconds = ABSENT
     complete: bool
     ended_by: str = ABSENT
-    error: Error = ABSENT
+    error: ErrorInfo = ABSENT
     stream: bool = ABSENT
     chunks: Count = ABSENT
     events: Count = ABSENT
@@ -139,16 +127,16 @@ class LLMResponse(LLMExchange):
     parts: Count = ABSENT
 
 
-class LLMError(LLMExchange):
+class LLMErrorData(ExchangeData):
     """The failure of an exchange without a response."""
 
-    replayed_from: ReplayedCall = ABSENT
+    replayed_from: ReplayedFrom = ABSENT
     type: str
     message: Text
     duration_seconds: Seconds = ABSENT
 
 
-class LLMInteraction(Itemized, StepContext):
+class LLMInteractionData(ItemizedData, StepData):
     """An interaction that the agent recorded by hand, or an imported one. `body` has its messages and tools.
 
     The members after `error` are those of imported ones, as far as the source states them; `api` is its format.
@@ -158,24 +146,24 @@ class LLMInteraction(Itemized, StepContext):
     provider: Text | None
     model: Text | None
     response: Payload
-    error: Error = ABSENT
+    error: ErrorInfo = ABSENT
     api: str = ABSENT
     duration_seconds: Seconds = ABSENT
     time_to_first_token_seconds: Seconds = ABSENT
     stream: bool = ABSENT
     complete: bool = ABSENT
     ended_by: str = ABSENT
-    replayed_from: ReplayedCall = ABSENT
+    replayed_from: ReplayedFrom = ABSENT
 
 
-class StepStart(StepContext):
+class StepStartData(StepData):
     """The start of a step with a block. Records that name its `step_id` from then on belong to it."""
 
     step_id: str
     step_number: Integer
 
 
-class AgentStep(Itemized, StepContext):
+class AgentStepData(ItemizedData, StepData):
     """One step of the agent. `body` has its `llm_messages`. A step with a block is written when the block ends."""
 
     step_number: Integer
@@ -188,7 +176,7 @@ class AgentStep(Itemized, StepContext):
     duration_seconds: Seconds = ABSENT
 
 
-class ToolCall(StepContext):
+class ToolCallData(StepData):
     """A tool before it runs. `call_id` is present if the agent said which call it runs for.
 
     A tool that was joined from a session file states when it `began`, and the interaction of its call.
@@ -202,7 +190,7 @@ class ToolCall(StepContext):
     arguments: Payload
 
 
-class ToolResult(StepContext):
+class ToolResultData(StepData):
     """The result of a tool. Of a generator: the first values it yielded, how many it yielded, and what it returned."""
 
     execution_id: str
@@ -210,7 +198,7 @@ class ToolResult(StepContext):
     call_id: Text = ABSENT
     success: bool | None
     result: Payload
-    error: Error = ABSENT
+    error: ErrorInfo = ABSENT
     duration_seconds: Seconds = ABSENT
     yielded: Count = ABSENT
     returned: Payload = ABSENT
@@ -218,7 +206,7 @@ class ToolResult(StepContext):
     replayed: bool = ABSENT
 
 
-class Annotation(Data):
+class AnnotationData(RecordData):
     """An annotation of the run, or a summary of one of its steps."""
 
     exactly_one_of = ("key", "lakeview_step")
@@ -227,20 +215,20 @@ class Annotation(Data):
     value: Payload
 
 
-class Redaction(Data):
+class RedactionData(RecordData):
     """The data of the record `of`, without a value that became known as a secret later.
 
     For the start it is the task and the metadata, for an annotation its value.
     """
 
     exactly_one_of = ("task", "value")
-    of: Annotated[int, Field(ge=1)]
+    of: Positive
     task: Text | None = ABSENT
     metadata: Json = ABSENT
     value: Payload = ABSENT
 
 
-class GivenReward(Data):
+class RewardData(RecordData):
     """A reward of the run, or of one of its steps."""
 
     name: Text
@@ -250,7 +238,7 @@ class GivenReward(Data):
     explanation: Text | None
 
 
-class RecordedGap(Data):
+class GapData(RecordData):
     """Something that could not be recorded when it happened, at `time`."""
 
     time: StatedTime
@@ -258,17 +246,17 @@ class RecordedGap(Data):
     why: Text
 
 
-class Finalize(Data):
+class FinalizeData(RecordData):
     """The last record: how the run ended."""
 
     status: Status
-    success: bool | Unrepresentable | None = ABSENT
+    success: Described[bool] | None = ABSENT
     final_result: Payload = ABSENT
-    error: Error = ABSENT
+    error: ErrorInfo = ABSENT
     execution_time: Seconds | None
 
 
-class SourceRecord(Data):
+class SourceData(RecordData):
     """A part of an imported run's source that has no place in a run, as it is there; `what` is its kind."""
 
     what: str
@@ -276,22 +264,22 @@ class SourceRecord(Data):
 
 
 DATA: Mapping[str, type[Shape]] = {
-    "start": Start,
-    "item": Item,
-    "llm_request": LLMRequest,
-    "llm_stream": LLMStream,
-    "llm_response": LLMResponse,
-    "llm_error": LLMError,
-    "llm_interaction": LLMInteraction,
-    "step_start": StepStart,
-    "agent_step": AgentStep,
-    "tool_call": ToolCall,
-    "tool_result": ToolResult,
-    "annotation": Annotation,
-    "redaction": Redaction,
-    "reward": GivenReward,
-    "gap": RecordedGap,
-    "finalize": Finalize,
-    "source_record": SourceRecord,
+    "start": StartData,
+    "item": ItemData,
+    "llm_request": LLMRequestData,
+    "llm_stream": LLMStreamData,
+    "llm_response": LLMResponseData,
+    "llm_error": LLMErrorData,
+    "llm_interaction": LLMInteractionData,
+    "step_start": StepStartData,
+    "agent_step": AgentStepData,
+    "tool_call": ToolCallData,
+    "tool_result": ToolResultData,
+    "annotation": AnnotationData,
+    "redaction": RedactionData,
+    "reward": RewardData,
+    "gap": GapData,
+    "finalize": FinalizeData,
+    "source_record": SourceData,
 }
 """The data of each kind of record. A kind that is not listed belongs to a later version and is skipped."""

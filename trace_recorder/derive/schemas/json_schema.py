@@ -1,82 +1,145 @@
-"""Checks values against the models of the two files, and generates JSON Schemas from these models.
+"""Makes the JSON Schemas of both files from the classes of the values and from the shapes beside them.
 
-`python -m trace_recorder.derive.schemas.json_schema` writes the JSON Schemas next to the models, and they are shipped
-from there; a test checks that they are up to date. Whether what a file says is also true is checked by `validate.py`.
-Nothing else imports this module, because it imports pydantic.
+`python -m trace_recorder.derive.schemas.json_schema` writes the schemas next to this module, and they are shipped from
+there; a test checks that they are up to date. `violations.py` checks a file by them.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator, Mapping
+from inspect import get_annotations
 from pathlib import Path
-from typing import Literal
-
-from pydantic import ValidationError
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
-from pydantic_core.core_schema import WithDefaultSchema
+from types import NoneType, UnionType
+from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
 from trace_recorder.derive.schemas.document import Document
 from trace_recorder.derive.schemas.journal import DATA
-from trace_recorder.derive.schemas.record_parts import Record
-from trace_recorder.derive.schemas.schema_types import Json, Shape
+from trace_recorder.derive.schemas.record_parts import JournalLine
+from trace_recorder.derive.schemas.shapes import Json, Shape, Unrepresentable
+from trace_recorder.values.document_members import InDocument, Keyword, Mark, Member, marks_of, members_of, unmarked
 from trace_recorder.values.messages import Payload
 
 DIRECTORY = Path(__file__).parent
 MAX_LINE = 120
 """How long a line of a schema file may be, where it can be shorter."""
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_SCALARS = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
+_UNIONS = (Union, UnionType)
+_LISTS = (list, tuple)
 
 
-def violations(model: type[Shape], value: Payload) -> list[str]:
-    """Return where a value violates its model, such as "llm_interactions[3].response.content: …"."""
-    try:
-        model.model_validate(value)
-    except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False, include_input=False)
-        return [": ".join(filter(None, (_place(one["loc"]), one["msg"]))) for one in found]
-    return []
+class SchemaMaker:
+    """Makes the schemas of types, and collects those of the classes in them as `definitions`."""
+
+    def __init__(self) -> None:
+        self.definitions: dict[str, Json] = {}
+
+    def schema_of(self, hint: Any) -> Json:
+        """Return the schema of a type, with what its marks say."""
+        marks, inner = marks_of(hint), unmarked(hint)
+        if Mark.UNCHECKED in marks:
+            return {}
+        stated = [mark.hint for mark in marks if isinstance(mark, InDocument)]
+        schema = self.schema_of(stated[0]) if stated else self._schema_of_type(inner)
+        if Mark.DESCRIBED in marks:
+            schema = {"anyOf": [schema, self.schema_of(Unrepresentable)]}
+        return schema | {mark.name: mark.value for mark in marks if isinstance(mark, Keyword)}
+
+    def _schema_of_type(self, hint: Any) -> Json:
+        kind, arguments = get_origin(hint) or hint, get_args(hint)
+        schema: Json = {}
+        if kind in _SCALARS:
+            schema = {"type": _SCALARS[kind]}
+        elif kind is Literal:
+            schema = {"type": "string", "enum": [*arguments]}
+        elif kind in _UNIONS:
+            parts = map(self.schema_of, arguments)
+            schema = {"anyOf": [inner for part in parts for inner in part.get("anyOf", [part])]}
+        elif kind is dict:
+            schema = {"type": "object"} | self._if_any("additionalProperties", arguments[1])
+        elif kind in _LISTS:
+            schema = {"type": "array"} | self._if_any("items", arguments[0])
+        elif kind is not Any:
+            schema = self._reference(kind)
+        return schema
+
+    def _if_any(self, keyword: str, hint: Any) -> Json:
+        schema = self.schema_of(hint)
+        return {keyword: schema} if schema else {}
+
+    def _reference(self, kind: type[Any]) -> Json:
+        if kind.__name__ not in self.definitions:
+            self.definitions[kind.__name__] = {}  # of a class that is part of itself
+            self.definitions[kind.__name__] = self.schema_of_object(kind)
+        return {"$ref": f"#/$defs/{kind.__name__}"}
+
+    def schema_of_object(self, kind: type[Any]) -> Json:
+        """Return the schema of the objects of a value's class, or of a shape."""
+        members = {name: (hint, is_required) for name, hint, is_required in _members(kind)}
+        schema = {
+            "description": (kind.__doc__ or "").replace("\n    ", "\n").strip(),
+            "type": "object",
+            "properties": {name: self.schema_of(hint) for name, (hint, _) in members.items()},
+            "required": [name for name, (_, is_required) in members.items() if is_required],
+        }
+        alternatives = kind.exactly_one_of if issubclass(kind, Shape) else ()
+        return schema | ({"oneOf": [{"required": [name]} for name in alternatives]} if alternatives else {})
 
 
-def _place(steps: tuple[int | str, ...]) -> str:
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).removeprefix(".")
+def _members(kind: Any) -> Iterator[tuple[str, Any, bool]]:
+    """Yield the name and the type of each member, and whether it is required. A later one of a name replaces others."""
+    if not issubclass(kind, Shape):
+        yield from ((member.name, _type_in_document(member), member.is_always_there) for member in members_of(kind))
+        return
+    if kind.value_class is not None:
+        yield from _members(kind.value_class)
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        if get_origin(hint) is not ClassVar:
+            declaring = next(base for base in kind.__mro__ if name in get_annotations(base))
+            yield name, hint, name not in vars(declaring)
 
 
-class _Plain(GenerateJsonSchema):
-    """Leaves out titles, which only repeat names, and defaults, which only mean that a member may be missing."""
-
-    def field_title_should_be_set(self, _: object) -> bool:
-        return False
-
-    def default_schema(self, schema: WithDefaultSchema) -> JsonSchemaValue:
-        return self.generate_inner(schema["schema"])
+def _type_in_document(member: Member) -> Any:
+    """Return the type of a member. If it is missing in place of None, it is never null."""
+    inner, marks = unmarked(member.hint), marks_of(member.hint)
+    if Mark.NULL_IF_EMPTY in marks:
+        inner = Union[inner, None]  # noqa: UP007 - of a type that is known only here
+    elif not member.is_always_there and get_origin(inner) in _UNIONS:
+        inner = Union[tuple(part for part in get_args(inner) if part is not NoneType)]  # noqa: UP007 - likewise
+    return Annotated[inner, *marks] if marks else inner
 
 
 def document_schema() -> Json:
-    """Generate the JSON Schema of the document."""
-    return _named("document", Document.model_json_schema(schema_generator=_Plain))
+    """Make the JSON Schema of the document."""
+    maker = SchemaMaker()
+    return _named("document", maker.schema_of_object(Document), maker)
 
 
 def journal_schema() -> Json:
-    """Generate the JSON Schema of one line of a journal. The data of an unknown kind may be anything."""
-    shapes: list[type[Shape]] = [Record, *DATA.values()]
-    models: list[tuple[type[Shape], Literal["validation"]]] = [(shape, "validation") for shape in shapes]
-    places, definitions = models_json_schema(models, schema_generator=_Plain)
-    line = definitions["$defs"].pop(Record.__name__)
+    """Make the JSON Schema of one line of a journal. The data of an unknown kind may be anything."""
+    maker = SchemaMaker()
     cases = [
-        {"if": {"properties": {"kind": {"const": kind}}}, "then": {"properties": {"data": places[model, "validation"]}}}
-        for kind, model in DATA.items()
+        {
+            "if": {"properties": {"kind": {"const": kind}}},
+            "then": {"properties": {"data": maker.schema_of(shape)}},
+        }
+        for kind, shape in DATA.items()
     ]
-    return _named("journal", {**line, "allOf": cases, **definitions})
+    return _named("journal", {**maker.schema_of_object(JournalLine), "allOf": cases}, maker)
 
 
-def _named(name: str, schema: Json) -> Json:
-    title = {"$schema": GenerateJsonSchema.schema_dialect, "title": f"trace-recorder {name}"}
-    return title | {key: value for key, value in schema.items() if key != "title"}
+def _named(name: str, schema: Json, maker: SchemaMaker) -> Json:
+    title = {"$schema": _DIALECT, "title": f"trace-recorder {name}"}
+    return {**title, **schema, "$defs": dict(sorted(maker.definitions.items()))}
+
+
+SCHEMAS: Mapping[str, Callable[[], Json]] = {"document": document_schema, "journal": journal_schema}
 
 
 def texts() -> dict[str, str]:
     """Return the text of each schema file by its name."""
-    schemas = {"document": document_schema(), "journal": journal_schema()}
-    return {f"{name}.schema.json": _laid_out(schema) + "\n" for name, schema in schemas.items()}
+    return {f"{name}.schema.json": _laid_out(make()) + "\n" for name, make in SCHEMAS.items()}
 
 
 def _laid_out(value: Payload, indent: str = "") -> str:
@@ -87,7 +150,7 @@ def _laid_out(value: Payload, indent: str = "") -> str:
     inner, ends = indent + "  ", "{}" if isinstance(value, dict) else "[]"
     names = [f"{json.dumps(name)}: " for name in value] if isinstance(value, dict) else [""] * len(value)
     values = value.values() if isinstance(value, dict) else value
-    parts = [f"{inner}{name}{_laid_out(one, inner)}" for name, one in zip(names, values, strict=True)]
+    parts = [f"{inner}{name}{_laid_out(part, inner)}" for name, part in zip(names, values, strict=True)]
     return f"{ends[0]}\n" + ",\n".join(parts) + f"\n{indent}{ends[1]}"
 
 

@@ -5,38 +5,25 @@ The kinds of records are in `journal.py`.
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from pydantic import Field
-
-from trace_recorder.derive.schemas.schema_types import (
-    ABSENT,
-    Count,
-    Crc,
-    Integer,
-    Json,
-    Pair,
-    Shape,
-    StatedTime,
-    Text,
-)
+from trace_recorder.derive.schemas.shapes import ABSENT, Crc, Json, Pair, Positive, Shape
+from trace_recorder.values.document_members import Count, Integer, StatedTime, Text
 from trace_recorder.values.messages import Payload
 
 
-class Record(Shape):
+class JournalLine(Shape):
     """One line of a journal, `trajectory_*.jsonl`. `kind` determines the members of `data`."""
 
-    seq: Annotated[int, Field(ge=1)]
+    seq: Positive
     time: StatedTime
     kind: str
     data: Json
     crc: Crc
 
 
-class Data(Shape):
+class RecordData(Shape):
     """The data of a record. `redacted` is how many secrets were masked in it, if any."""
 
-    redacted: Annotated[int, Field(ge=1)] = ABSENT
+    redacted: Positive = ABSENT
 
 
 class BasePositions(Shape):
@@ -48,11 +35,11 @@ class BasePositions(Shape):
 class DeltaList(Shape):
     """A list written as a delta to the same list of the record `base`, which is complete there."""
 
-    base: Annotated[int, Field(ge=1)]
+    base: Positive
     ranges: list[Pair | BasePositions]
 
 
-class Itemized(Data):
+class ItemizedData(RecordData):
     """JSON taken apart: `body` has null in the places of what `items` holds as numbers and ranges of numbers."""
 
     body: Payload
@@ -60,7 +47,7 @@ class Itemized(Data):
     check: dict[str, Crc] = ABSENT
 
 
-class StepContext(Data):
+class StepData(RecordData):
     """The agent and the step that a record belongs to, if the agent named them."""
 
     agent: Text = ABSENT

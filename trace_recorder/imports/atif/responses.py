@@ -22,14 +22,14 @@ def read_response(
     choice = Choice(0, content, said.reasoning, said.tool_calls, extra.get("finish_reason"), extra=besides)
     return LLMResponse(
         content,
-        said.reasoning,
-        said.tool_calls,
-        extra.get("finish_reason"),
-        _usage(metrics),
-        step.get("model_name"),
-        extra.get("response_id"),
-        (choice, *(_choice(one) for one in extra.get("other_choices") or ())),
-        {**(extra.get("response_extra") or {}), **prompt, **kept},
+        reasoning=said.reasoning,
+        tool_calls=said.tool_calls,
+        finish_reason=extra.get("finish_reason"),
+        usage=_usage(metrics),
+        model=step.get("model_name"),
+        id=extra.get("response_id"),
+        choices=(choice, *(_choice(one) for one in extra.get("other_choices") or ())),
+        extra={**(extra.get("response_extra") or {}), **prompt, **kept},
     )
 
 

@@ -63,9 +63,9 @@ def _result(result: Mapping[str, Payload], names: Mapping[str, str]) -> ToolResu
     failed = extra.get("success") is False
     return ToolResult(
         call_id,
-        names.get(call_id),
-        extra.get("success"),
-        None if failed else extra.get("result", result.get("content")),
-        extra.get("error") or result.get("content") if failed else None,
+        name=names.get(call_id),
+        success=extra.get("success"),
+        result=None if failed else extra.get("result", result.get("content")),
+        error=extra.get("error") or result.get("content") if failed else None,
         duration_seconds=extra.get("duration_seconds"),
     )

@@ -34,7 +34,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the one run of a file."""
     run = ForeignRun(identity=f"{source.path.parent.absolute().name or 'aider'}-llm-history")
     requests = Histories()
-    request: _Entry | None = None
+    request: _LoggedMessage | None = None
     for entry in _entries(source, run):
         if entry.is_request:
             if request is not None:
@@ -51,7 +51,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 @dataclass(slots=True)
-class _Entry:
+class _LoggedMessage:
     """A request or an answer, with its lines."""
 
     is_request: bool
@@ -83,22 +83,22 @@ def _without_role(line: str, role: str) -> str:
     return line.removeprefix(role).removeprefix(" ") if line.startswith(role) else line
 
 
-def _entries(source: Source, run: ForeignRun) -> Iterator[_Entry]:
-    entry: _Entry | None = None
+def _entries(source: Source, run: ForeignRun) -> Iterator[_LoggedMessage]:
+    entry: _LoggedMessage | None = None
     for line in source.text_lines():
         if line.why is not None:
             run.events.append(Missing(what=f"line {line.number}", why=line.why))
         elif found := _ENTRY.fullmatch(as_text(line.value) or ""):
             if entry is not None:
                 yield entry
-            entry = _Entry(found[1] == "TO LLM", stated_time(found[2]))
+            entry = _LoggedMessage(found[1] == "TO LLM", stated_time(found[2]))
         elif entry is not None:
             entry.lines.append(as_text(line.value) or "")
     if entry is not None:
         yield entry
 
 
-def _add(run: ForeignRun, requests: Histories, request: _Entry, answer: _Entry | None) -> None:
+def _add(run: ForeignRun, requests: Histories, request: _LoggedMessage, answer: _LoggedMessage | None) -> None:
     messages = [*request.messages()]
     conversation, length = requests.add(messages)
     text = None if answer is None else answer.text()

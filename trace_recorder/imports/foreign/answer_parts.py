@@ -66,8 +66,8 @@ class AnswerParts:
         if self._time is not None:
             response = LLMResponse(
                 self._blocks.all_text(),
-                self._blocks.all_reasoning(),
-                tuple(self._calls),
+                reasoning=self._blocks.all_reasoning(),
+                tool_calls=tuple(self._calls),
                 extra={"content": self._others} if self._others else {},
                 interleaved=self._blocks.interleaved(self._calls),
             )

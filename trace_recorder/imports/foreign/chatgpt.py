@@ -138,9 +138,9 @@ class _ConversationReader:
         texts = [_text(message) for message in messages if not _is_call(message) and _kind(message) not in _THOUGHTS]
         response = LLMResponse(
             join_texts((text for text in texts if text), "\n\n"),
-            join_texts((thought for message in messages if (thought := _thought(message))), "\n\n"),
-            calls,
-            as_text(as_dict(metadata.get("finish_details")).get("type")),
+            reasoning=join_texts((thought for message in messages if (thought := _thought(message))), "\n\n"),
+            tool_calls=calls,
+            finish_reason=as_text(as_dict(metadata.get("finish_details")).get("type")),
             model=as_text(metadata.get("model_slug")),
             id=as_text(last.get("id")),
             extra={name: last[name] for name in _EXTRA if last.get(name) is not None},

@@ -16,6 +16,7 @@ from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Kept, Members
 from trace_recorder.imports.foreign.session_lines import session_lines
 from trace_recorder.imports.foreign.source import Source
+from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Message, Payload, ToolCall
 from trace_recorder.values.token_counts import WHOLE
 
@@ -37,20 +38,21 @@ def recognizes(source: Source) -> bool:
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the one run of a stream."""
     run = ForeignRun(identity=source.path.name.partition(".")[0], provider="openai")
-    reader = _StreamReader(run)
+    reader = _CodexStreamReader(run)
     for line in session_lines(source.lines(), run.events.append):
         reader.read_line(line)
     reader.finish()
     yield run
 
 
-class _StreamReader:
+class _CodexStreamReader:
     """One stream while it is read."""
 
     def __init__(self, run: ForeignRun) -> None:
         self.run = run
         self._answer = AnswerParts(AgentHistory(run.events))
         self._open_items: dict[str, Members] = {}
+        self._without_id = 0
         self._turns = 0
 
     def read_line(self, line: Members) -> None:
@@ -58,7 +60,7 @@ class _StreamReader:
         kind = as_text(line.get("type")) or "line"
         if kind in {"item.started", "item.updated"}:
             item = as_dict(line.get("item"))
-            self._open_items[as_text(item.get("id")) or ""] = item
+            self._open_items[_key_of(item)] = item
         elif kind == "item.completed":
             self._add_item(as_dict(line.get("item")))
         else:
@@ -93,8 +95,11 @@ class _StreamReader:
             call.provider = self.run.provider
 
     def _add_item(self, item: Members) -> None:
-        kind, identity = as_text(item.get("type")), as_text(item.get("id")) or ""
-        self._open_items.pop(identity, None)
+        kind, identity = as_text(item.get("type")), as_text(item.get("id"))
+        self._open_items.pop(_key_of(item), None)
+        if not identity:
+            self._without_id += 1
+            identity = f"without-id-{self._without_id}"
         if kind in {"agent_message", "reasoning"}:
             if self._answer.has_tools:
                 self._close()
@@ -106,6 +111,15 @@ class _StreamReader:
                 self._answer.add_result(result)
         else:
             self.run.events.append(Kept(what=kind or "item", value=item))
+
+
+def _key_of(item: Members) -> str:
+    """Return what the start and the end of an item have in common: its id or, without one, what it asks for."""
+    asked = {name: value for name, value in item.items() if name not in _OF_AN_END}
+    return as_text(item.get("id")) or to_json(asked)
+
+
+_OF_AN_END = {"status", "aggregated_output", "exit_code", "result", "error", "agents_states", "text"}
 
 
 def _tool_call(item: Members, identity: str) -> ToolCall | None:

@@ -44,7 +44,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
         source=without_none(title=document.get("title"), directory=document.get("workspaceDirectory")),
     )
     items = [as_dict(item) for item in as_list(document.get("history"))]
-    _SessionReader(run, _answered_apart(items)).read_all(items)
+    _ContinueSessionReader(run, _answered_apart(items)).read_all(items)
     if usage := as_dict(document.get("usage")):
         run.events.append(Annotation(key="session_usage", value=usage))
     rest = {name: value for name, value in document.items() if name not in ("history", "sessionId", "usage")}
@@ -58,7 +58,7 @@ def _answered_apart(items: list[Members]) -> set[str]:
     return {call_id for message in messages if (call_id := as_text(message.get("toolCallId")))}
 
 
-class _SessionReader:
+class _ContinueSessionReader:
     """One session while it is read."""
 
     def __init__(self, run: ForeignRun, answered_apart: set[str]) -> None:
@@ -105,7 +105,11 @@ class _SessionReader:
         thought = join_texts([*self._thoughts, as_text(as_dict(item.get("reasoning")).get("text"))], "\n\n")
         self._thoughts = []
         response = LLMResponse(
-            _text(read.content) or None, thought or read.reasoning, read.tool_calls, usage=usage, model=model
+            _text(read.content) or None,
+            reasoning=thought or read.reasoning,
+            tool_calls=read.tool_calls,
+            usage=usage,
+            model=model,
         )
         call = self.history.call("", response)
         call.model = model or self.run.model

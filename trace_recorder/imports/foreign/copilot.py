@@ -35,14 +35,14 @@ def recognizes(source: Source) -> bool:
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the one session of a file."""
     run = ForeignRun(identity=source.path.stem)
-    reading = _Reading(run)
+    reader = _CopilotSessionReader(run)
     for line in session_lines(source.lines(), run.events.append):
-        reading.read_event(line, as_text(line.get("type")) or "line", stated_time(line.get("timestamp")))
-    reading.finish()
+        reader.read_event(line, as_text(line.get("type")) or "line", stated_time(line.get("timestamp")))
+    reader.finish()
     yield run
 
 
-class _Reading:
+class _CopilotSessionReader:
     """One session while it is read."""
 
     def __init__(self, run: ForeignRun) -> None:
@@ -102,8 +102,8 @@ class _Reading:
         thought, self._thought = as_text(data.get("reasoningText")) or self._thought, None
         response = LLMResponse(
             as_text(data.get("content")),
-            thought,
-            calls,
+            reasoning=thought,
+            tool_calls=calls,
             usage=Usage(output_tokens=as_int(data.get("outputTokens"))),
             model=as_text(data.get("model")),
             id=as_text(data.get("messageId")),

@@ -34,6 +34,7 @@ from trace_recorder.imports.loader import load, load_own
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.token_counts import WHOLE
+from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 
 _SUMMARY = "lakeview_summary"
@@ -178,15 +179,18 @@ def _agent(one: LLMInteraction | AgentStep) -> Agent:
 
 
 def _tool_runs(step: AgentStep) -> Iterator[ToolRun]:
-    """Yield the executions of a step's tools."""
+    """Yield the executions of a step's tools. A result without an id may answer a call by its place."""
     calls = {call.call_id: call for call in step.tool_calls}
-    for result in step.tool_results:
-        call = calls.get(result.call_id)
+    for use in tool_uses(step.tool_calls, step.tool_results):
+        result = use.result
+        if result is None:
+            continue
+        call = use.call or calls.get(result.call_id)
         yield ToolRun(
             time=step.timestamp,
             name=result.name or (call.name if call else "") or "unnamed",
             arguments=call.arguments if call else None,
-            call_id=result.call_id or None,
+            call_id=result.call_id or (call.call_id if call else None) or None,
             execution_id=result.execution_id,
             ended=step.timestamp,
             success=result.success,

@@ -15,8 +15,7 @@ from trace_recorder.dialects.endpoints import asks_for_stream, is_stream_type
 from trace_recorder.imports.foreign.run import Exchange, Members
 from trace_recorder.storage.body_encoding import body_member, packed, text_member
 from trace_recorder.storage.items.encoder import ItemEncoder
-from trace_recorder.storage.journal_lines import Data
-from trace_recorder.storage.record_data import Records, item_records, record_data
+from trace_recorder.storage.journal_lines import Data, Records, item_records, record_data
 from trace_recorder.storage.redaction import headers
 from trace_recorder.storage.redaction.redactor import Redaction
 from trace_recorder.storage.redaction.text_masking import default_redactor

@@ -32,14 +32,14 @@ def recognizes(source: Source) -> bool:
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the one run of a stream."""
     run = ForeignRun(identity=source.path.name.partition(".")[0], provider="google")
-    reader = _StreamReader(run)
+    reader = _GeminiStreamReader(run)
     for line in session_lines(source.lines(), run.events.append):
         reader.read_line(line, stated_time(line.get("timestamp")))
     reader.finish()
     yield run
 
 
-class _StreamReader:
+class _GeminiStreamReader:
     """One stream while it is read."""
 
     def __init__(self, run: ForeignRun) -> None:

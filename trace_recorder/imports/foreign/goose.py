@@ -92,7 +92,7 @@ def _run(name: str, session: Members, messages: Iterable[Payload], ledger: list[
         end_time=stated_time(session.get("updated_at")),
         source={key: session[key] for key in _ABOUT if session.get(key)},
     )
-    reader = _SessionReader(run)
+    reader = _GooseSessionReader(run)
     for number, message in enumerate(messages, start=1):
         reader.read_message(as_dict(message), number)
     reader.finish()
@@ -104,7 +104,7 @@ def _run(name: str, session: Members, messages: Iterable[Payload], ledger: list[
     return run
 
 
-class _SessionReader:
+class _GooseSessionReader:
     """One session while it is read. Parts of an answer that follow each other and have one id are one answer."""
 
     def __init__(self, run: ForeignRun) -> None:

@@ -76,7 +76,9 @@ def _answer(run: ForeignRun, history: AgentHistory, members: Members, before: li
     model = as_text(members.get("model_id"))
     extra = without_none(model_fingerprint=members.get("model_fingerprint"), before=before or None)
     text = as_text(members.get("content"))
-    call = history.call("", LLMResponse(text, join_texts(thoughts, "\n\n"), calls, model=model, extra=extra))
+    call = history.call(
+        "", LLMResponse(text, reasoning=join_texts(thoughts, "\n\n"), tool_calls=calls, model=model, extra=extra)
+    )
     call.provider = run.provider
     call.parameters = without_none(reasoning_effort=members.get("reasoning_effort"))
     run.model = run.model or model

@@ -77,7 +77,9 @@ def _read_message(run: ForeignRun, history: AgentHistory, message: Members) -> N
         calls = tuple(_call(one) for one in as_list(message.get("tool_calls")))
         text = content if isinstance(content, str) else first_text(content) or None
         finish = as_text(message.get("finish_reason"))
-        call = history.call(time, LLMResponse(text, thought, calls, finish, model=run.model))
+        call = history.call(
+            time, LLMResponse(text, reasoning=thought, tool_calls=calls, finish_reason=finish, model=run.model)
+        )
         call.provider = run.provider
     elif role == "tool":
         name, call_id = as_text(message.get("tool_name")), as_text(message.get("tool_call_id"))

@@ -170,11 +170,11 @@ class _TreeReader:
         origin = ReplayedFrom.of_document(metadata.get("replayed_from"))
         response = LLMResponse(
             as_text(answer.get("content")),
-            as_text(answer.get("reasoning")),
-            tuple(map(read_tool_call, as_list(answer.get("tool_calls")))),
-            as_text(message.get("finish_reason")),
-            _usage(as_dict((metadata["replayed_from"] if origin else message).get("usage"))),
-            as_text(metadata.get("model")) or self.run.model,
+            reasoning=as_text(answer.get("reasoning")),
+            tool_calls=tuple(map(read_tool_call, as_list(answer.get("tool_calls")))),
+            finish_reason=as_text(message.get("finish_reason")),
+            usage=_usage(as_dict((metadata["replayed_from"] if origin else message).get("usage"))),
+            model=as_text(metadata.get("model")) or self.run.model,
         )
         self.run.events.append(
             Call(

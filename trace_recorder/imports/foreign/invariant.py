@@ -146,11 +146,11 @@ class _TraceReader:
         content = message.content if isinstance(message.content, str | None) else None
         response = LLMResponse(
             content,
-            message.reasoning,
-            message.tool_calls,
-            as_text(metadata.get("finish_reason")),
-            read_usage(usage) if usage else Usage(),
-            as_text(metadata.get("model")) or self.run.model,
+            reasoning=message.reasoning,
+            tool_calls=message.tool_calls,
+            finish_reason=as_text(metadata.get("finish_reason")),
+            usage=read_usage(usage) if usage else Usage(),
+            model=as_text(metadata.get("model")) or self.run.model,
             extra=message.extra,
         )
         call: Call = history.call(time, response, message)

@@ -20,7 +20,8 @@ from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import Agent, Call, ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.session_lines import session_lines
 from trace_recorder.imports.foreign.source import Source
-from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, Usage, without_none
+from trace_recorder.imports.foreign.token_places import usage_at
+from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, without_none
 from trace_recorder.values.token_counts import CACHE_APART
 
 _KINDS = {"config.update", "context.append_message", "context.append_loop_event", "turn.prompt", "llm.request"}
@@ -43,16 +44,16 @@ def recognizes(source: Source) -> bool:
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the one session of a file."""
     run = ForeignRun(identity=source.path.stem)
-    reading = _Reading(run)
+    reader = _KimiSessionReader(run)
     for line in session_lines(source.lines(), run.events.append):
-        reading.read_line(line, stated_time(line.get("time")))
-    reading.close()
-    reading.history.finish()
+        reader.read_line(line, stated_time(line.get("time")))
+    reader.close()
+    reader.history.finish()
     yield run
 
 
 @dataclass(slots=True)
-class _Step:
+class _OpenCall:
     """A call while its events come."""
 
     time: str
@@ -65,13 +66,13 @@ class _Step:
     end: Members = field(default_factory=dict)
 
 
-class _Reading:
+class _KimiSessionReader:
     """One session while it is read."""
 
     def __init__(self, run: ForeignRun) -> None:
         self.run = run
         self.history = AgentHistory(run.events)
-        self._step: _Step | None = None
+        self._step: _OpenCall | None = None
         self._prompts: list[tuple[Message, str]] = []
         self._system: Message | None = None
         self._tools: list[Payload] = []
@@ -92,7 +93,7 @@ class _Reading:
         elif kind == "config.update":
             self._configure(line, time)
         elif kind == "usage.record" and self._asked_for_summary is not None:
-            self._asked_for_summary["usage"] = _usage(as_dict(line.get("usage"))).to_document()
+            self._asked_for_summary["usage"] = usage_at(Left(line.get("usage")), _COUNTS).to_document()
         elif kind == "llm.tools_snapshot":
             self._tools = as_list(line.get("tools"))
         elif kind == "tools.set_active_tools" and not self._tools:
@@ -121,7 +122,7 @@ class _Reading:
     def _request(self, line: Members, time: str) -> None:
         self.close()
         if line.get("kind") == "loop":
-            self._step = _Step(time, line)
+            self._step = _OpenCall(time, line)
         else:
             self._asked_for_summary = {**line, "time": time}
 
@@ -131,7 +132,7 @@ class _Reading:
             self.close()
             return
         if self._step is None:
-            self._step = _Step(time, {})
+            self._step = _OpenCall(time, {})
         if kind == "content.part":
             _add_part(self._step, as_dict(event.get("part")))
         elif kind == "tool.call":
@@ -157,7 +158,7 @@ class _Reading:
         for result, time in step.results:
             self.history.add(result, time)
 
-    def _call(self, step: _Step) -> None:
+    def _call(self, step: _OpenCall) -> None:
         call = (
             self._answered(step) if step.parts or step.calls or step.end else self.history.failed_call(step.time, None)
         )
@@ -171,15 +172,15 @@ class _Reading:
         if not step.end:
             call.complete, call.ended_by = False, "the step has no end"
 
-    def _answered(self, step: _Step) -> Call:
+    def _answered(self, step: _OpenCall) -> Call:
         said = LLMResponse(
             step.blocks.all_text(),
-            step.blocks.all_reasoning(),
-            tuple(step.calls),
-            as_text(step.end.get("finishReason")),
-            _usage(as_dict(step.end.get("usage"))),
-            as_text(step.request.get("model")),
-            as_text(step.end.get("messageId")),
+            reasoning=step.blocks.all_reasoning(),
+            tool_calls=tuple(step.calls),
+            finish_reason=as_text(step.end.get("finishReason")),
+            usage=usage_at(Left(step.end.get("usage")), _COUNTS),
+            model=as_text(step.request.get("model")),
+            id=as_text(step.end.get("messageId")),
             extra={"content": step.others} if step.others else {},
         )
         return self.history.call(step.time, said)
@@ -225,7 +226,7 @@ def _seconds(milliseconds: Payload) -> float | None:
     return number / 1000 if number is not None and 0 <= number < _MAX_MILLISECONDS else None
 
 
-def _add_part(step: _Step, part: Members) -> None:
+def _add_part(step: _OpenCall, part: Members) -> None:
     step.parts.append(part)
     if part.get("type") == "think":
         step.blocks.add_reasoning(as_text(part.get("think")))
@@ -248,15 +249,12 @@ def _result(event: Members) -> Message:
     return Message("tool", content_of(result.get("output")), call_id=_text(event, "toolCallId"), extra=extra | stated)
 
 
-def _usage(stated: Members) -> Usage:
-    left = Left(stated)
-    return Usage(
-        input_tokens=left.integer("inputOther"),
-        output_tokens=left.integer("output"),
-        cache_creation_input_tokens=left.integer("inputCacheCreation"),
-        cache_read_input_tokens=left.integer("inputCacheRead"),
-        extra=left.rest(),
-    )
+_COUNTS = {
+    "input_tokens": "inputOther",
+    "output_tokens": "output",
+    "cache_creation_input_tokens": "inputCacheCreation",
+    "cache_read_input_tokens": "inputCacheRead",
+}
 
 
 FORMAT = ImportFormat(name="kimi", recognizes=recognizes, read=read, counting=CACHE_APART)

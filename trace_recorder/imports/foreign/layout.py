@@ -29,9 +29,8 @@ from trace_recorder.imports.foreign.run import (
     Summary,
     ToolRun,
 )
-from trace_recorder.storage.journal_lines import encode_lines
+from trace_recorder.storage.journal_lines import Records, encode_lines
 from trace_recorder.storage.journal_reader import SCHEMA, VERSION
-from trace_recorder.storage.record_data import Records
 from trace_recorder.storage.redaction.redactor import masks_in
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.json_text import make_json_writer
@@ -109,6 +108,8 @@ class _Layout:
     numbers: dict[str, int] = field(default_factory=lambda: {"n": 0, "s": 0})
     """The numbers of the next items."""
     calls: int = 0
+    interaction_ids: dict[str, int] = field(default_factory=dict)
+    """The ids of the calls so far, and how many calls of the source have each."""
     executions: int = 0
     conversations: dict[int, tuple[Conversation, _ItemList]] = field(default_factory=dict)
     tool_lists: dict[str, _ItemList] = field(default_factory=dict)
@@ -138,9 +139,19 @@ class _Layout:
         """Yield the records of one event."""
         raise TypeError(f"{type(event).__name__} is no event of a run")
 
+    def _interaction_id(self, stated: str | None) -> str:
+        """Return the id of the next call: the one that the source states, unless an earlier call has it."""
+        self.calls += 1
+        identity = stated or f"call-{self.calls}"
+        times = self.interaction_ids.get(identity, 0) + 1
+        while (own := identity if times == 1 else f"{identity}-{times}") in self.interaction_ids:
+            times += 1
+        self.interaction_ids |= {own: 1} | {identity: times}
+        return own
+
     @lines.register
     def _(self, call: Call) -> Iterator[bytes]:
-        self.calls += 1
+        identity = self._interaction_id(call.interaction_id)
         lists: dict[str, tuple[list[list[int]], str]] = {}
         if call.conversation is not None:
             messages = yield from self._conversation(call.conversation, call.time)
@@ -151,7 +162,7 @@ class _Layout:
         yield from self.record(
             "llm_interaction",
             {
-                "interaction_id": call.interaction_id or f"call-{self.calls}",
+                "interaction_id": identity,
                 **without_none(api=self.format if call.api == "" else call.api),
                 **call.agent.members(),
                 "provider": call.provider,
@@ -175,9 +186,7 @@ class _Layout:
 
     @lines.register
     def _(self, exchange: Exchange) -> Iterator[bytes]:
-        self.calls += 1
-        identity = exchange.interaction_id or f"call-{self.calls}"
-        request, answer = self.exchanges.records(exchange, identity)
+        request, answer = self.exchanges.records(exchange, self._interaction_id(exchange.interaction_id))
         yield from self._lines_of(request, exchange.time, then=self.exchanges.mark_written)
         yield from self._lines_of(answer, exchange.ended or exchange.time)
 

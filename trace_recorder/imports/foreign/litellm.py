@@ -50,19 +50,9 @@ def read(source: Source) -> Iterator[ForeignRun]:
     for run, _ in runs.values():
         calls = [event for event in run.events if isinstance(event, Call)]
         run.provider, run.model = calls[0].provider, calls[0].model
-        _tell_apart(calls)
         run.events = [*sorted(run.events, key=lambda event: event.time), *missing]
         missing = []
         yield run
-
-
-def _tell_apart(calls: list[Call]) -> None:
-    """Leave the id to the first call that has it. A retry has the id of the call that failed, and is another call."""
-    known: set[str | None] = set()
-    for call in calls:
-        if call.interaction_id in known:
-            call.interaction_id = None
-        known.add(call.interaction_id)
 
 
 def _payloads(source: Source) -> Iterable[Line]:

@@ -53,15 +53,15 @@ def _is_event(value: Payload) -> bool:
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the one session of a file."""
     run = ForeignRun(identity=source.path.stem, provider="anthropic")
-    reading = _Reading(run)
+    reader = _ManagedSessionReader(run)
     for line in source.lines():
-        reading.read_line(line)
-    reading.finish()
+        reader.read_line(line)
+    reader.finish()
     yield run
 
 
 @dataclass(slots=True)
-class _Request:
+class _OpenRequest:
     """A request to the model while its events come. `began` is "" if its start is not in the file."""
 
     began: str
@@ -69,13 +69,13 @@ class _Request:
     blocks: list[Payload] = field(default_factory=list)
 
 
-class _Reading:
+class _ManagedSessionReader:
     """One session while it is read."""
 
     def __init__(self, run: ForeignRun) -> None:
         self.run = run
         self.history = AgentHistory(run.events)
-        self._request: _Request | None = None
+        self._request: _OpenRequest | None = None
         self._tools: list[Payload] = []
         self._is_interrupted = False
 
@@ -110,7 +110,7 @@ class _Reading:
     def _read_event(self, event: Members, kind: str, time: str) -> None:
         if kind == _STARTED:
             self._close(time)
-            self._request = _Request(time, time)
+            self._request = _OpenRequest(time, time)
         elif kind in {"agent.message", "agent.thinking"} or kind in _TOOLS:
             self._said(event, kind, time)
         elif kind == _ENDED:
@@ -131,7 +131,7 @@ class _Reading:
     def _said(self, event: Members, kind: str, time: str) -> None:
         """Add what the model said to the request that is open; to a new one, if the file begins in the middle."""
         if self._request is None:
-            self._request = _Request("", time)
+            self._request = _OpenRequest("", time)
         if kind == "agent.message":
             content = event.get("content")
             self._request.blocks += content if isinstance(content, list) else [{"type": "text", "text": content}]
@@ -144,7 +144,7 @@ class _Reading:
 
     def _end(self, event: Members, time: str) -> None:
         """Close the request that is open, with its tokens and how long it took."""
-        request = self._request or _Request("", time)
+        request = self._request or _OpenRequest("", time)
         self._request = request
         failed = event.get("is_error") is True
         call = self._close(time, usage=as_dict(event.get("model_usage")), failed=failed)

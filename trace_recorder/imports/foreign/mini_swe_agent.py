@@ -56,7 +56,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
     messages = [as_dict(message) for message in as_list(members.get("messages"))]
     yield ForeignRun(
         identity=source.path.name.removesuffix(".json").removesuffix(".traj"),
-        events=[*_Reader().events(messages), *_annotations(info)],
+        events=[*_MiniSweReader().events(messages), *_annotations(info)],
         model=as_text(as_dict(config.get("model")).get("model_name")),
         status="unknown" if ended is None else "completed" if ended == _SUBMITTED else "failed",
         final_result=info.get("submission") or None,
@@ -79,7 +79,7 @@ def _annotations(info: Members) -> Iterator[Annotation]:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _MiniSweReader:
     """Goes through the messages; `actions` are those that have no output yet, and `asked` the time of their call."""
 
     conversation: Conversation = field(default_factory=Conversation)

@@ -8,8 +8,9 @@ have these ids, those with the most similar names are taken.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
-from itertools import takewhile
+from itertools import takewhile, zip_longest
 
 from trace_recorder.dialects.json_access import as_dict, as_int, as_text
 from trace_recorder.errors import TrajectoryFormatError
@@ -45,26 +46,32 @@ def _is_output(value: Payload) -> bool:
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield a run for each request, in their order. An output without its request is a run, too."""
-    requests: dict[str, Members] = {}
-    outputs: dict[str, Members] = {}
+    """Yield a run for each request, in their order. An output without its request is a run, too.
+
+    An id should occur once. If it does not, the first output of an id is that of its first request, and so on.
+    """
+    requests: defaultdict[str, list[Members]] = defaultdict(list)
+    outputs: defaultdict[str, list[Members]] = defaultdict(list)
     missing: list[Missing] = []
     for file in (source, *_other_half(source)):
         source.read_too |= {file.path} - {source.path}
         for line in file.lines():
             name = as_text(as_dict(line.value).get("custom_id"))
             if name is not None and _is_request(line.value):
-                requests.setdefault(name, as_dict(line.value))
+                requests[name].append(as_dict(line.value))
             elif name is not None and _is_output(line.value):
-                outputs.setdefault(name, as_dict(line.value))
+                outputs[name].append(as_dict(line.value))
             else:
                 why = line.why or "it is neither a request nor an output"
                 missing.append(Missing(what=f"line {line.number} of {file.path.name}", why=why))
     for name in requests | outputs:
-        run = _run(name, requests.get(name), outputs.get(name))
-        run.events += missing
-        missing = []
-        yield run
+        for number, (request, output) in enumerate(zip_longest(requests[name], outputs[name]), start=1):
+            run = _run(name, request, output)
+            if number > 1 and run.identity == name:
+                run.identity = f"{name}-{number}"
+            run.events += missing
+            missing = []
+            yield run
 
 
 def _other_half(source: Source) -> list[Source]:

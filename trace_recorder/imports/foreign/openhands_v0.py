@@ -87,7 +87,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 def _run(identity: str, members: Members, unreadable: str | None = None) -> ForeignRun:
-    reader = _Reader()
+    reader = _OpenHandsV0Reader()
     history = [as_dict(event) for event in _events(members.get("history"))]
     events = [*reader.events(history)]
     state_costs(reader.calls, as_dict(members.get("metrics")))
@@ -113,7 +113,7 @@ def _run(identity: str, members: Members, unreadable: str | None = None) -> Fore
 
 
 @dataclass(slots=True)
-class _Reader:
+class _OpenHandsV0Reader:
     """Goes through the events of a run. `agents` are those that are at work, the innermost last."""
 
     views: list[EventView] = field(default_factory=lambda: [EventView()])

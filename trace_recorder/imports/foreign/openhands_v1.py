@@ -65,7 +65,7 @@ def _is_state(value: Payload) -> bool:
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the one run of a file or of a conversation's directory."""
     state = as_dict(source.document) if _is_state(source.document) else {}
-    reader = _Reader()
+    reader = _OpenHandsV1Reader()
     events = [*reader.events([*_lines(source, state)])]
     llm = as_dict(as_dict(state.get("agent")).get("llm"))
     statistics = as_dict(as_dict(state.get("stats")).get("usage_to_metrics"))
@@ -103,7 +103,7 @@ def _lines(source: Source, state: Members) -> Iterator[Line]:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _OpenHandsV1Reader:
     """Goes through the events of a conversation."""
 
     view: EventView = field(default_factory=EventView)

@@ -20,6 +20,7 @@ from trace_recorder.imports.foreign.clocks import stated_time
 from trace_recorder.imports.foreign.import_format import ImportFormat
 from trace_recorder.imports.foreign.run import Agent, ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.foreign.token_places import usage_at
 from trace_recorder.values.messages import Message, Payload, Usage, without_none
 from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.structs import replace
@@ -70,10 +71,10 @@ def _is_answer(source: Source) -> bool:
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the one session of a file."""
     run = ForeignRun(identity=source.path.stem)
-    reading = _Reading(run)
+    reader = _PiSessionReader(run)
     if _is_answer(source):
         document = as_dict(source.document)
-        reading.read_line({"type": "message", "message": document}, stated_time(document.get("timestamp")))
+        reader.read_line({"type": "message", "message": document}, stated_time(document.get("timestamp")))
     else:
         for number, line in enumerate(source.lines()):
             members = as_dict(line.value)
@@ -82,12 +83,12 @@ def read(source: Source) -> Iterator[ForeignRun]:
                 why = line.why or "it is no object"
                 run.events.append(Missing(what=f"line {line.number}", why=why, time=time))
             else:
-                reading.read_line(members, time, number)
-    reading.history.finish()
+                reader.read_line(members, time, number)
+    reader.history.finish()
     yield run
 
 
-class _Reading:
+class _PiSessionReader:
     """One session while it is read."""
 
     def __init__(self, run: ForeignRun) -> None:
@@ -250,20 +251,22 @@ def _is_counted(usage: Usage) -> bool:
     return any((usage.input_tokens, usage.output_tokens, usage.cache_read_input_tokens, usage.cost))
 
 
+_COUNTS = {
+    "input_tokens": "input",
+    "output_tokens": "output",
+    "cache_creation_input_tokens": "cacheWrite",
+    "cache_read_input_tokens": "cacheRead",
+}
+
+
 def _usage(stated: Members) -> Usage:
-    left = Left(stated)
-    cost = as_dict(left.get("cost"))
+    """Return the counts of an answer, and its price. The parts of the price stay in `extra`."""
+    left, cost = Left(stated), as_dict(stated.get("cost"))
     total = as_number(cost.get("total"))
-    if total is not None:
-        left.take("cost")
-    return Usage(
-        input_tokens=left.integer("input"),
-        output_tokens=left.integer("output"),
-        cache_creation_input_tokens=left.integer("cacheWrite"),
-        cache_read_input_tokens=left.integer("cacheRead"),
-        cost=total,
-        extra=left.rest() | ({"cost": cost} if total is not None else {}),
-    )
+    if total is None:
+        return usage_at(left, _COUNTS)
+    left.take("cost")
+    return usage_at(left, _COUNTS, {"cost": cost}, cost=total)
 
 
 FORMAT = ImportFormat(name="pi", recognizes=recognizes, read=read, counting=CACHE_APART)

@@ -36,15 +36,15 @@ def recognizes(source: Source) -> bool:
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the one session of a file."""
     run = ForeignRun(identity=source.path.stem)
-    reading = _Reading(run)
+    reader = _QwenSessionReader(run)
     for line in session_lines(source.lines(), run.events.append):
-        reading.read_line(line)
-    reading.close()
-    reading.history.finish()
+        reader.read_line(line)
+    reader.close()
+    reader.history.finish()
     yield run
 
 
-class _Reading:
+class _QwenSessionReader:
     """One session while it is read."""
 
     def __init__(self, run: ForeignRun) -> None:

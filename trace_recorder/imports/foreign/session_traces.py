@@ -67,7 +67,9 @@ def _read_message(run: ForeignRun, history: AgentHistory, members: Members, *, n
             if message.role == "user":
                 run.task = run.task or as_text(message.content)
             continue
-        response = LLMResponse(as_text(message.content) or None, message.reasoning, message.tool_calls, model=model)
+        response = LLMResponse(
+            as_text(message.content) or None, reasoning=message.reasoning, tool_calls=message.tool_calls, model=model
+        )
         call = history.call(time, response)
         if call.response is not None:
             call.response |= without_none(extra=message.extra or None)

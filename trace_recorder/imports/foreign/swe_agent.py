@@ -76,7 +76,10 @@ def _run(document: Members, identity: str) -> ForeignRun:
     rest = {name: value for name, value in info.items() if name not in _ENDED and value is not None}
     return ForeignRun(
         identity=identity,
-        events=[*_Reader().events(document), *(Annotation(key=name, value=value) for name, value in rest.items())],
+        events=[
+            *_SweAgentReader().events(document),
+            *(Annotation(key=name, value=value) for name, value in rest.items()),
+        ],
         task=as_text(problem.get("text")) or as_text(problem.get("github_url")),
         model=as_text(as_dict(as_dict(config.get("agent")).get("model")).get("name")),
         status="unknown" if ended is None else "failed" if failed else "completed",
@@ -92,7 +95,7 @@ def _config(value: Payload) -> Members:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _SweAgentReader:
     """Goes through the history and the steps side by side."""
 
     conversations: dict[str, Conversation] = field(default_factory=dict)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from trace_recorder.dialects.json_access import Members as Remaining
 from trace_recorder.dialects.json_access import as_dict, as_int
 from trace_recorder.imports.foreign.run import Members
-from trace_recorder.values.messages import Payload
+from trace_recorder.values.messages import Payload, Usage
 
 Places = Mapping[str, str]
 """For each count its names, separated by spaces. The first whole number counts. A slash leads into a member."""
@@ -16,6 +17,12 @@ def counts_at(stated: Members, places: Places) -> dict[str, Payload]:
     """Return the counts that are stated."""
     found = ((name, _first(stated, names.split(" "))) for name, names in places.items())
     return {name: count for name, count in found if count is not None}
+
+
+def usage_at(remaining: Remaining, places: Places, extra: Members | None = None, **more: Payload) -> Usage:
+    """Return the counts of a table, with `more` of a usage. Every other member that remains is in its `extra`."""
+    counts: dict[str, Payload] = {name: remaining.integer(place) for name, place in places.items()}
+    return Usage(**counts, **more, extra=remaining.rest() | (extra or {}))
 
 
 def _first(stated: Members, names: Iterable[str]) -> int | None:

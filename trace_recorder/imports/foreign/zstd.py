@@ -46,10 +46,10 @@ def opened(path: Path) -> BinaryIO:
     if not is_zstd(path):
         return path.open("rb")
     decompress = zstd_reader(path)
-    return io.BufferedReader(_Bounded(path, decompress))  # type: ignore[type-var]
+    return io.BufferedReader(_BoundedStream(path, decompress))  # type: ignore[type-var]
 
 
-class _Bounded(io.RawIOBase):
+class _BoundedStream(io.RawIOBase):
     """A decompressed file, which ends where it is damaged or beyond its limit."""
 
     def __init__(self, path: Path, decompress: Callable[[BinaryIO], Reader]) -> None:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import base64
 import json
 import re
-import threading
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from urllib.parse import quote, quote_plus
 
+from trace_recorder.locks import new_lock
 from trace_recorder.storage.redaction.candidates import Look
 
 KEPT = 32
@@ -128,7 +128,7 @@ class KnownSecrets:
     """The values that one run knows to be secret. Any thread may learn and mask."""
 
     def __init__(self, environment: Iterable[str] = ()) -> None:
-        self._lock = threading.RLock()  # a signal's handler that makes a call learns too, in the middle of this
+        self._lock = new_lock()  # a signal's handler that makes a call learns too, in the middle of this
         self._given: dict[str, _Secret] = {}
         self._sent: dict[str, _Secret] = {}
         self._cookies: dict[str, _Secret] = {}

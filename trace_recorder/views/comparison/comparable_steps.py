@@ -15,6 +15,7 @@ from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_equality import json_digest, without_cache_marks
 from trace_recorder.values.message_table import EqualMessages, Key
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Tool, ToolCall, ToolResult, without_none
+from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.comparison.left_aside import Ignored, LeftAside
 from trace_recorder.views.conversations.call_chains import Turn, agent_key, turns_of
@@ -144,6 +145,5 @@ def _key_without(ignore: frozenset[Ignored]) -> Key:
 
 
 def _in_order(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> Iterator[ToolResult]:
-    """Yield results in the order of their calls, because tools that run at once end in any order."""
-    places = {call.call_id: place for place, call in enumerate(calls)}
-    yield from sorted(results, key=lambda one: places.get(one.call_id, len(places)))
+    """Yield results in the order of their calls: tools that ran at once end in any order."""
+    yield from (use.result for use in tool_uses(calls, results) if use.result is not None)

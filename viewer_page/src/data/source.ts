@@ -1,7 +1,7 @@
 /** Where the data come from: the server's JSON addresses, or the run that is inside this one file. */
 import { PackedData } from "./packed";
 import type {
-  Answer, Changes, Comparison, FileData, FoundRuns, Item, Message, Outline, PageData, PairDifferences, Ranges, Raw, RunData, RunList, RunTable,
+  Answer, Changes, Comparison, FileData, Item, ListRange, Message, Outline, PageData, PairDifferences, Ranges, Raw, RunData, RunList, RunTable,
   StepDetail,
 } from "./types";
 
@@ -17,7 +17,8 @@ export class RefusedError extends Error {
 export interface Source {
   /** Whether there is a list of runs, and runs can change. */
   readonly live: boolean;
-  runs(since?: string): Promise<RunList>;
+  /** Rows of the list with these filters. */
+  runs(filters: string, range: ListRange): Promise<RunList>;
   outline(run: string): Promise<Outline>;
   since(run: string, version: string, wait: number, signal: AbortSignal): Promise<Changes>;
   messages(run: string, numbers: number[]): Promise<Message[]>;
@@ -31,7 +32,6 @@ export interface Source {
   add(run: string, what: "rewards" | "annotations", body: object): Promise<Changes>;
   compare(a: string, b: string): Promise<Comparison>;
   /** Only a server has several runs. */
-  find?(query: string): Promise<FoundRuns>;
   table?(runs: string[]): Promise<RunTable>;
   differences(a: string, b: string, pair: number): Promise<PairDifferences>;
   /** Where the run is one self-contained file; only a server has that. */
@@ -53,12 +53,9 @@ class Server implements Source {
     return `runs/${encodeURIComponent(run)}`;
   }
 
-  runs(since?: string) {
-    return this.ask<RunList>(since ? `runs?since=${encodeURIComponent(since)}` : "runs");
-  }
-
-  find(query: string) {
-    return this.ask<FoundRuns>(`find?query=${encodeURIComponent(query)}`);
+  runs(filters: string, { from, to, ...version }: ListRange) {
+    const range = new URLSearchParams({ ...version, from: String(from), to: String(to) });
+    return this.ask<RunList>(`runs?${range}${filters && `&${filters}`}`);
   }
 
   table(runs: string[]) {

@@ -62,13 +62,12 @@ export interface RunSummary {
   error: ErrorInfo | string | null;
   bytes: number | null;
   modified: string | null;
+  /** The run of the list that this one continues or repeats. */
+  origin: string | null;
 }
 
-/** The runs that match a search, and of each kind of fact how many of them have each value. */
-export interface FoundRuns {
-  runs: string[];
-  counts: Record<"status" | "success" | "model" | "tool" | "reward", [string, number][]>;
-}
+/** Of each kind of fact, how many of the runs that match a search have each value. */
+export type SearchCounts = Record<"status" | "success" | "model" | "tool" | "reward", [string, number][]>;
 
 /** A step of a run in the table of several runs. `differs` is in what it differs from the first run's step. */
 export interface TableCell {
@@ -84,16 +83,42 @@ export interface RunTable {
   rows: (TableCell | null)[][];
 }
 
-export interface RunList {
+/** What the server is still to read, and when to ask again. */
+interface ListState {
   version: string;
-  directory: string;
-  complete: boolean;
-  runs: RunSummary[];
-  /** How many runs have costs that are still to be worked out. */
+  unread: number;
+  /** How many runs the search has not read. */
+  unsearched: number;
   without_costs: number;
+  next_seconds: number;
+}
+
+/** Rows of the list. A row of an earlier version is null if its run is gone. */
+export interface ChangedList extends ListState {
+  changed: true;
+  directory: string;
+  /** All runs, and those that match the filters and the search. */
+  total: number;
+  count: number;
+  from: number;
+  runs: (RunSummary | null)[];
+  statuses: [string, number][];
+  models: [string, number][];
+  counts: SearchCounts | null;
   prices: string | null;
-  removed?: string[];
-  unreadable?: { id: string; error: string }[];
+  /** The first files that cannot be read, and how many there are. */
+  unreadable: { id: string; error: string }[];
+  unreadable_count: number;
+}
+
+export type RunList = ChangedList | (ListState & { changed: false });
+
+/** Which rows of the list, and the version that the page has, or of which the rows are. */
+export interface ListRange {
+  from: number;
+  to: number;
+  since?: string;
+  version?: string;
 }
 
 export interface ErrorInfo {

@@ -1,18 +1,16 @@
 /** The filters of the list of runs. */
-import { useMemo } from "preact/hooks";
 import { visible } from "../content/visible";
-import type { RunSummary } from "../data/types";
-import { type Filters, NO_FILTERS, statusesOf } from "./filters";
+import type { ChangedList } from "../data/types";
+import { count } from "../ui/format";
+import { type Filters, NO_FILTERS } from "./filters";
 
 interface Props {
   filters: Filters;
   setFilters: (filters: Filters) => void;
-  runs: RunSummary[];
+  list: ChangedList | null;
 }
 
-export function FilterBar({ filters, setFilters, runs }: Props) {
-  const models = useMemo(() => counted(runs.map((run) => run.model ?? "")), [runs]);
-  const statuses = useMemo(() => counted(runs.flatMap(statusesOf)), [runs]);
+export function FilterBar({ filters, setFilters, list }: Props) {
   const put = (some: Partial<Filters>) => setFilters({ ...filters, ...some });
   const isFiltered = JSON.stringify(filters) !== JSON.stringify(NO_FILTERS);
   return (
@@ -28,17 +26,17 @@ export function FilterBar({ filters, setFilters, runs }: Props) {
       />
       <select aria-label="Status" value={filters.status} onChange={(event) => put({ status: event.currentTarget.value })}>
         <option value="">Any status</option>
-        {statuses.map(([status, many]) => (
+        {list?.statuses.map(([status, runs]) => (
           <option key={status} value={status}>
-            {status} ({many})
+            {status} ({count(runs)})
           </option>
         ))}
       </select>
       <select aria-label="Model" value={filters.model} onChange={(event) => put({ model: event.currentTarget.value })}>
         <option value="">Any model</option>
-        {models.filter(([model]) => model).map(([model, many]) => (
+        {list?.models.map(([model, runs]) => (
           <option key={model} value={model}>
-            {visible(model)} ({many})
+            {visible(model)} ({count(runs)})
           </option>
         ))}
       </select>
@@ -69,11 +67,4 @@ export function FilterBar({ filters, setFilters, runs }: Props) {
       )}
     </search>
   );
-}
-
-/** Each word with how often it is there, the most frequent first. */
-function counted(words: string[]): [string, number][] {
-  const found = new Map<string, number>();
-  for (const word of words) found.set(word, (found.get(word) ?? 0) + 1);
-  return [...found].sort((a, b) => b[1] - a[1]);
 }

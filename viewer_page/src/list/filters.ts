@@ -1,6 +1,5 @@
-/** Which runs are listed, and in which order. Pure functions. */
+/** The filters and the order of the list of runs: as an address has them, and as the server is asked. Pure functions. */
 import type { RunSummary } from "../data/types";
-import { instant } from "../ui/format";
 
 export interface Filters {
   text: string;
@@ -26,12 +25,7 @@ export interface Order {
 
 export const NEWEST_FIRST: Order = { column: "start_time", descending: true };
 
-/** How a run ended, and what the caller judged, if anything. */
-export function statusesOf({ status, success }: RunSummary): string[] {
-  return success === null ? [status] : [status, success ? "success" : "no success"];
-}
-
-/** The filters that an address has. */
+/** Return the filters that an address has. */
 export function filtersIn(query: URLSearchParams): Filters {
   const text = (name: string) => query.get(name) ?? "";
   return {
@@ -45,15 +39,15 @@ export function filtersIn(query: URLSearchParams): Filters {
   };
 }
 
-/** The members of an address for these filters. */
+/** Return the members of an address for these filters. */
 export function filtersAsQuery({ minimumCost, errors, ...others }: Filters): Record<string, string> {
   return { ...others, errors: errors ? "yes" : "", cost: minimumCost };
 }
 
-/** The order that an address has: a column, or a column with a minus before it, which is descending. */
+/** Return the order that an address has: a column, or a column with a minus before it, which is descending. */
 export function orderIn(query: URLSearchParams): Order {
   const sort = query.get("sort") ?? "";
-  const column = COLUMNS.find((one) => one === sort.replace(/^-/, ""));
+  const column = COLUMNS.find((name) => name === sort.replace(/^-/, ""));
   return column ? { column, descending: sort.startsWith("-") } : NEWEST_FIRST;
 }
 
@@ -61,71 +55,29 @@ export function orderAsQuery({ column, descending }: Order): Record<string, stri
   return { sort: column === "start_time" && descending ? "" : `${descending ? "-" : ""}${column}` };
 }
 
+/** Return the parameters with which the server is asked. A date is a day where the reader is. */
+export function parametersOf(filters: Filters, order: Order, query: string): string {
+  const parameters = {
+    ...orderAsQuery(order),
+    text: filters.text.trim(),
+    status: filters.status,
+    model: filters.model,
+    errors: filters.errors ? "yes" : "",
+    cost: filters.minimumCost,
+    began_since: midnight(filters.from, 0),
+    began_until: midnight(filters.to, 1),
+    query: query.trim(),
+  };
+  return new URLSearchParams(Object.entries(parameters).filter(([, value]) => value)).toString();
+}
+
+function midnight(date: string, days: number): string {
+  const time = new Date(`${date}T00:00`);
+  if (Number.isNaN(time.getTime())) return "";
+  time.setDate(time.getDate() + days);
+  return time.toISOString();
+}
+
 export function errorsOf(run: RunSummary): number {
   return (run.failed_llm_calls ?? 0) + (run.failed_tool_calls ?? 0);
-}
-
-export function tokensOf(run: RunSummary): number {
-  return (run.total_input_tokens ?? 0) + (run.output_tokens ?? 0);
-}
-
-export function listed(runs: RunSummary[], filters: Filters, order: Order): RunSummary[] {
-  const wanted = matcher(filters);
-  const value = valueOf(order.column);
-  const sign = order.descending ? -1 : 1;
-  return runs
-    .filter(wanted)
-    .map((run) => ({ run, value: value(run) }))
-    .sort((a, b) => compared(a.value, b.value, sign))
-    .map((one) => one.run);
-}
-
-/** What is unknown stands at the end, whatever the direction. */
-function compared(a: string | number | null, b: string | number | null, sign: number): number {
-  if (a === null || b === null) return a === b ? 0 : a === null ? 1 : -1;
-  if (typeof a === "string" || typeof b === "string") return sign * (String(a) < String(b) ? -1 : String(a) > String(b) ? 1 : 0);
-  return sign * (a - b);
-}
-
-function valueOf(column: Column): (run: RunSummary) => string | number | null {
-  switch (column) {
-    case "errors":
-      return errorsOf;
-    case "tokens":
-      return (run) => (run.total_input_tokens === null && run.output_tokens === null ? null : tokensOf(run));
-    case "rewards":
-      return (run) => {
-        const values = Object.values(run.rewards ?? {});
-        return values.length ? values.reduce((sum, one) => sum + one, 0) : null;
-      };
-    case "start_time":
-      return (run) => {
-        const time = instant(run.start_time ?? run.modified);
-        return Number.isNaN(time) ? null : time;
-      };
-    case "task":
-    case "model":
-      return (run) => run[column]?.toLowerCase() ?? null;
-    default:
-      return (run) => run[column];
-  }
-}
-
-function matcher(filters: Filters): (run: RunSummary) => boolean {
-  const words = filters.text.toLowerCase().split(/\s+/).filter(Boolean);
-  const from = filters.from ? Date.parse(`${filters.from}T00:00`) : Number.NEGATIVE_INFINITY;
-  const to = filters.to ? Date.parse(`${filters.to}T00:00`) + 86_400_000 : Number.POSITIVE_INFINITY;
-  const cost = Number(filters.minimumCost || Number.NaN);
-  return (run) => {
-    if (filters.status && !statusesOf(run).includes(filters.status)) return false;
-    if (filters.model && run.model !== filters.model) return false;
-    if (filters.errors && errorsOf(run) === 0 && run.status !== "failed") return false;
-    if (!Number.isNaN(cost) && (run.cost ?? 0) < cost) return false;
-    if (filters.from || filters.to) {
-      const time = instant(run.start_time ?? run.modified);
-      if (!(time >= from && time < to)) return false;
-    }
-    const text = `${run.task ?? ""} ${run.id} ${run.model ?? ""} ${run.provider ?? ""}`.toLowerCase();
-    return words.every((word) => text.includes(word));
-  };
 }

@@ -2,50 +2,29 @@
 import { useEffect, useState } from "preact/hooks";
 import { visible } from "../content/visible";
 import { setQuery } from "../data/route";
-import type { Source } from "../data/source";
-import type { FoundRuns } from "../data/types";
-import { count } from "../ui/format";
+import type { SearchCounts } from "../data/types";
+import { count, plural } from "../ui/format";
+import type { RunsStore } from "./runs_store";
 
 const WAIT_MS = 300;
 const KINDS = ["status", "success", "model", "tool", "reward"] as const;
 const MOST_SHOWN = 8;
 
-export interface RunSearch {
-  query: string;
-  /** The ids of the runs that match; null if nothing is searched. */
-  found: ReadonlySet<string> | null;
-  counts: FoundRuns["counts"] | null;
-  error: string | null;
-  busy: boolean;
-}
-
-/** Search when the query has not changed for a moment. */
-export function useRunSearch(source: Source, query: string): RunSearch {
-  const [state, setState] = useState<Omit<RunSearch, "query">>({ found: null, counts: null, error: null, busy: false });
+/** Return a query when it has not changed for a moment: a term that is half typed is refused. */
+export function useSettled(query: string): string {
+  const [settled, setSettled] = useState(query);
   useEffect(() => {
-    let wanted = true;
-    if (!query.trim() || !source.find) {
-      setState({ found: null, counts: null, error: null, busy: false });
-      return;
-    }
-    setState((before) => ({ ...before, busy: true }));
-    const later = setTimeout(() => {
-      source.find?.(query).then(
-        (answer) => wanted && setState({ found: new Set(answer.runs), counts: answer.counts, error: null, busy: false }),
-        (failure: unknown) =>
-          wanted && setState((before) => ({ ...before, error: failure instanceof Error ? failure.message : String(failure), busy: false })),
-      );
-    }, WAIT_MS);
-    return () => {
-      wanted = false;
-      clearTimeout(later);
-    };
-  }, [source, query]);
-  return { query, ...state };
+    const later = setTimeout(() => setSettled(query), WAIT_MS);
+    return () => clearTimeout(later);
+  }, [query]);
+  return settled;
 }
 
-export function RunSearchBar({ search }: { search: RunSearch }) {
+export function RunSearchBar({ store, query }: { store: RunsStore; query: string }) {
   const put = (text: string) => setQuery({ q: text });
+  const list = store.list.value;
+  const refusal = store.refusal.value;
+  const unsearched = list?.unsearched ?? 0;
   return (
     <search class="run-search" aria-label="Search all runs">
       <input
@@ -53,24 +32,26 @@ export function RunSearchBar({ search }: { search: RunSearch }) {
         type="search"
         aria-label="Search all runs"
         placeholder={'Search all runs: status:failed tool:bash>10 since:7d "exit code 1"'}
-        value={search.query}
+        value={query}
         spellcheck={false}
         onInput={(event) => put(event.currentTarget.value)}
         onKeyDown={(event) => event.key === "Escape" && event.currentTarget.blur()}
       />
-      {search.busy && <span class="muted">searching…</span>}
-      {search.error && (
+      {query.trim() && (store.busy.value || unsearched > 0) && (
+        <span class="muted">searching{unsearched > 0 && !store.busy.value ? ` ${plural(unsearched, "more run")}` : ""}…</span>
+      )}
+      {refusal && (
         <p class="warn" role="status">
-          {visible(search.error)}
+          {visible(refusal)}
         </p>
       )}
-      {search.counts && !search.error && <Counts counts={search.counts} add={(term) => put(`${search.query.trim()} ${term}`)} />}
+      {list?.counts && query.trim() && !refusal && <Counts counts={list.counts} add={(term) => put(`${query.trim()} ${term}`)} />}
     </search>
   );
 }
 
 /** How many of the runs have each value. A click adds the value to the search. */
-function Counts({ counts, add }: { counts: FoundRuns["counts"]; add: (term: string) => void }) {
+function Counts({ counts, add }: { counts: SearchCounts; add: (term: string) => void }) {
   return (
     <dl class="run-counts">
       {KINDS.filter((kind) => counts[kind]?.length).map((kind) => (

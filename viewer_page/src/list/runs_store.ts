@@ -1,58 +1,122 @@
-/** The list of runs, which follows its directory. */
+/**
+ * The list of runs, which the server filters, sorts and counts. The page has only the rows that were on the screen, by their
+ * places. It asks again when the server says, with one request at a time.
+ */
 import { signal } from "@preact/signals";
-import type { Source } from "../data/source";
-import type { RunList, RunSummary } from "../data/types";
+import { RefusedError, type Source } from "../data/source";
+import type { ChangedList, RunList, RunSummary } from "../data/types";
 
-const EVERY_MS = 2000;
-const WITHOUT_COSTS_MS = 50;
+const EVERY_SECONDS = 2;
+/** How many rows are loaded before and behind those on the screen. */
+const AROUND = 50;
+
+type Rows = ReadonlyMap<number, RunSummary | null>;
 
 export class RunsStore {
-  readonly runs = signal<RunSummary[] | null>(null);
-  readonly directory = signal("");
-  readonly unreadable = signal<{ id: string; error: string }[]>([]);
+  readonly list = signal<ChangedList | null>(null);
+  /** The rows that were loaded, by their places in the list. */
+  readonly rows = signal<Rows>(new Map());
   readonly error = signal<string | null>(null);
-  /** How many runs have costs that are not known yet. */
-  readonly withoutCosts = signal(0);
-  /** The table of prices that estimates are from. */
-  readonly prices = signal<string | null>(null);
-  private version: string | undefined;
-  private ended = false;
+  /** Why the search or a filter is not understood. */
+  readonly refusal = signal<string | null>(null);
+  /** Whether the list is not yet that of the filters. */
+  readonly busy = signal(false);
+  private parameters = "";
+  private version: string | null = null;
+  private seen: [first: number, last: number] = [0, 0];
+  private isLoading = false;
+  private turn = 0;
+  private wake: () => void = () => undefined;
 
   constructor(private readonly source: Source) {}
 
   async open(): Promise<void> {
-    this.ended = false;
-    while (!this.ended) {
-      try {
-        if (!document.hidden || this.version === undefined) this.apply(await this.source.runs(this.version));
-        this.error.value = null;
-      } catch (failure) {
-        this.error.value = failure instanceof Error ? failure.message : String(failure);
-      }
-      const isSoon = this.withoutCosts.value > 0 && this.error.value === null && !document.hidden;
-      await new Promise((wake) => setTimeout(wake, isSoon ? WITHOUT_COSTS_MS : EVERY_MS));
+    this.turn += 1;
+    for (const { turn } = this; turn === this.turn; ) {
+      const seconds = document.hidden && this.list.value ? EVERY_SECONDS : await this.follow();
+      await new Promise<void>((resolve) => {
+        this.wake = resolve;
+        setTimeout(resolve, seconds * 1000);
+      });
     }
   }
 
   close(): void {
-    this.ended = true;
+    this.turn += 1;
+    this.wake();
+  }
+
+  /** Show the runs of these filters, in this order. */
+  show(parameters: string): void {
+    if (parameters === this.parameters) return;
+    this.parameters = parameters;
+    this.version = this.list.value ? "0" : null;
+    this.busy.value = true;
+    this.wake();
+  }
+
+  /** Load the rows at these places, if some are missing. */
+  see(first: number, last: number): void {
+    this.seen = [first, last];
+    void this.load();
+  }
+
+  /** Ask for what changed. Return how many seconds to wait. */
+  private async follow(): Promise<number> {
+    const asked = this.parameters;
+    try {
+      const list = await this.source.runs(asked, { since: this.version ?? "", ...this.range() });
+      if (asked !== this.parameters) return 0;
+      this.apply(list);
+      this.error.value = this.refusal.value = null;
+      this.busy.value = false;
+      return list.next_seconds;
+    } catch (failure) {
+      if (asked !== this.parameters) return 0;
+      const isRefused = failure instanceof RefusedError && failure.status === 400;
+      (isRefused ? this.refusal : this.error).value = failure instanceof Error ? failure.message : String(failure);
+      this.busy.value = false;
+      return EVERY_SECONDS;
+    }
+  }
+
+  private async load(): Promise<void> {
+    while (!this.isLoading && this.isMissing()) {
+      const [asked, version] = [this.parameters, this.version];
+      this.isLoading = true;
+      try {
+        const list = await this.source.runs(asked, { version: version ?? "", ...this.range() });
+        if (asked === this.parameters && version === this.version) this.apply(list);
+      } catch {
+        return; // the list says why, when it is asked for again
+      } finally {
+        this.isLoading = false;
+      }
+    }
+  }
+
+  private isMissing(): boolean {
+    const list = this.list.value;
+    if (!list || this.version !== list.version) return false;
+    const [first, last] = this.seen;
+    for (let place = first; place <= Math.min(last, list.count - 1); place += 1) if (!this.rows.value.has(place)) return true;
+    return false;
+  }
+
+  private range(): { from: number; to: number } {
+    return { from: Math.max(0, this.seen[0] - AROUND), to: this.seen[1] + AROUND };
   }
 
   private apply(list: RunList): void {
-    const same = list.version === this.version;
+    const before = this.list.value;
+    if (!list.changed) {
+      if (before) this.list.value = { ...before, ...list, changed: true, runs: [] };
+      return;
+    }
+    const rows = new Map(before && list.version === this.version ? this.rows.value : []);
+    list.runs.forEach((run, index) => rows.set(list.from + index, run));
     this.version = list.version;
-    this.directory.value = list.directory;
-    this.withoutCosts.value = list.without_costs;
-    this.prices.value = list.prices;
-    if (list.unreadable && (list.complete || !same)) this.unreadable.value = list.unreadable;
-    if (list.complete) this.runs.value = list.runs;
-    else if (list.runs.length > 0 || (list.removed?.length ?? 0) > 0) this.runs.value = this.merged(list);
-  }
-
-  private merged(list: RunList): RunSummary[] {
-    const known = new Map((this.runs.value ?? []).map((run) => [run.id, run]));
-    for (const id of list.removed ?? []) known.delete(id);
-    for (const run of list.runs) known.set(run.id, run);
-    return [...known.values()];
+    this.rows.value = rows;
+    this.list.value = list;
   }
 }

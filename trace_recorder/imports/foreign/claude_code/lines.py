@@ -94,7 +94,7 @@ def _lines(source: Source) -> Iterable[Line]:
 
 def _joined(lines: Iterable[Line]) -> list[Entry]:
     found: list[Entry] = []
-    answers: dict[tuple[str, str], _Answer] = {}
+    answers: dict[tuple[str, str], _AnswerLines] = {}
     streamed: dict[str, str | None] = {}
     seen: set[str] = set()
     for entry in _entries(lines):
@@ -115,7 +115,7 @@ def _joined(lines: Iterable[Line]) -> list[Entry]:
         if key in answers:
             answers[key].add(entry)
         else:
-            answers[key] = _Answer(entry)
+            answers[key] = _AnswerLines(entry)
             found.append(entry)
     for answer in answers.values():
         answer.close()
@@ -123,7 +123,7 @@ def _joined(lines: Iterable[Line]) -> list[Entry]:
 
 
 def _read_event(
-    event: Members, agent: str, streamed: dict[str, str | None], answers: dict[tuple[str, str], _Answer]
+    event: Members, agent: str, streamed: dict[str, str | None], answers: dict[tuple[str, str], _AnswerLines]
 ) -> None:
     """Take the usage of an answer from the last event of its stream. `streamed` has the answer that each agent gets."""
     if event.get("type") == "message_start":
@@ -140,7 +140,7 @@ def _entries(lines: Iterable[Line]) -> Iterator[Entry]:
             yield Entry(line.number, {"value": line.value}, line.why or "it is no object")
 
 
-class _Answer:
+class _AnswerLines:
     """The lines of one answer of the model."""
 
     def __init__(self, first: Entry) -> None:

@@ -46,23 +46,23 @@ def recognizes(source: Source) -> bool:
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the one session of a file, with its sub-agents' files."""
     run = ForeignRun(identity=source.path.stem, provider="anthropic")
-    reading = _Reading(run, source)
+    reader = _ClaudeSessionReader(run, source)
     files = sub_agents(source)
     lines, lines_of_agents = entries(source), [_entries_of(file) for file in files]
     for each in (lines, *lines_of_agents):
-        reading.note_requests(each)
-    reading.read_lines(lines, run.events)
+        reader.note_requests(each)
+    reader.read_lines(lines, run.events)
     added: list[list[Event]] = [[] for _ in files]
     for file, its_lines, events in zip(files, lines_of_agents, added, strict=True):
-        reading.read_lines(its_lines, events, of=file)
-    reading.threads.finish()
+        reader.read_lines(its_lines, events, of=file)
+    reader.threads.finish()
     lists = [run.events, *added]
-    started = reading.threads.executions(event for events in lists for event in events)
+    started = reader.threads.executions(event for events in lists for event in events)
     untimed = {execution.call_id: execution for execution in started if not execution.time}
     placed = [[*_behind_their_calls(events, untimed)] for events in lists]
     timed: list[Event] = [execution for execution in started if execution.time]
     run.events = in_time_order(placed[0], timed, *placed[1:])
-    run.executions = reading.executions()
+    run.executions = reader.executions()
     yield run
 
 
@@ -84,7 +84,7 @@ def _entries_of(file: SubAgentFile) -> list[Entry]:
         return [Entry(0, {}, str(error))]
 
 
-class _Reading:
+class _ClaudeSessionReader:
     """One session while it is read."""
 
     def __init__(self, run: ForeignRun, source: Source) -> None:

@@ -139,7 +139,7 @@ def _read_shown(run: ForeignRun, screen: Screen) -> None:
             _fail(history, request)
             continue
         text, thought = "\n\n".join(request.texts) or None, "\n\n".join(request.thoughts) or None
-        _add_request(history.call(request.time, LLMResponse(text, thought)), request)
+        _add_request(history.call(request.time, LLMResponse(text, reasoning=thought)), request)
         for tool in request.tools:
             outputs = "".join(tool.outputs) if tool.ended is not None else None
             run.events.append(

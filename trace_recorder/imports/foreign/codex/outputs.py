@@ -12,6 +12,7 @@ import re
 from trace_recorder.dialects.json_access import Members, as_dict, as_int, as_number, as_text, json_value
 from trace_recorder.imports.foreign.clocks import stated_time
 from trace_recorder.imports.foreign.run import ToolRun
+from trace_recorder.imports.foreign.token_places import usage_at
 from trace_recorder.values.messages import Message, Payload, Usage
 from trace_recorder.values.structs import replace
 
@@ -53,7 +54,7 @@ class TokenCounts:
         """Return what a `token_usage_record` says the last call took; None if it says nothing."""
         usage = as_dict(as_dict(payload).get("usage"))
         self._has_records = self._has_records or bool(usage)
-        return _usage(usage) if usage else None
+        return usage_at(Members(usage), _COUNTS) if usage else None
 
     def read_event(self, payload: Payload) -> Usage | None:
         """Return what a `token_count` event says the last call took; None if it says nothing new."""
@@ -62,7 +63,7 @@ class TokenCounts:
         if self._has_records or not last or (totals and totals == self._totals):
             return None
         self._totals = totals
-        usage = _usage(last)
+        usage = usage_at(Members(last), _COUNTS)
         return usage if usage.input_tokens or usage.output_tokens else None  # else it is an estimate of the context
 
 
@@ -101,13 +102,10 @@ def _seconds(duration: dict[str, Payload]) -> float | None:
     return None if seconds is None or nanos is None else seconds + nanos / 1e9
 
 
-def _usage(counts: dict[str, Payload]) -> Usage:
-    left = Members(counts)
-    return Usage(
-        input_tokens=left.integer("input_tokens"),
-        output_tokens=left.integer("output_tokens"),
-        cache_creation_input_tokens=left.integer("cache_write_input_tokens"),
-        cache_read_input_tokens=left.integer("cached_input_tokens"),
-        reasoning_tokens=left.integer("reasoning_output_tokens"),
-        extra=left.rest(),
-    )
+_COUNTS = {
+    "input_tokens": "input_tokens",
+    "output_tokens": "output_tokens",
+    "cache_creation_input_tokens": "cache_write_input_tokens",
+    "cache_read_input_tokens": "cached_input_tokens",
+    "reasoning_tokens": "reasoning_output_tokens",
+}

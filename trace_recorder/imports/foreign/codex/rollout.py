@@ -79,16 +79,16 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 def _read_file(source: Source, first: Source, run: ForeignRun, agent: Agent, depth: int) -> Iterator[list[Event]]:
     """Yield the events of a file, of the executions that started sub-agents, and of these agents' files."""
-    reading = _Reading(run, AgentHistory([], agent))
+    reader = _RolloutReader(run, AgentHistory([], agent))
     lines = [*source.lines()]
     own = about(lines)
-    reading.read_lines(lines, own, [*inherited(source, own)])
-    run.executions += reading.completed.refine(reading.history.executions())
-    yield reading.history.events
-    stated = {event.call_id: event for event in reading.history.events if isinstance(event, ToolRun)}
-    for started, name, call_id in reading.started:
+    reader.read_lines(lines, own, [*inherited(source, own)])
+    run.executions += reader.completed.refine(reader.history.executions())
+    yield reader.history.events
+    stated = {event.call_id: event for event in reader.history.events if isinstance(event, ToolRun)}
+    for started, name, call_id in reader.started:
         path = rollout_of(source.path.parent, started)
-        execution = stated.get(call_id) or reading.history.execution_of(call_id)
+        execution = stated.get(call_id) or reader.history.execution_of(call_id)
         if path is None or path in first.read_too or path == first.path or depth >= _MAX_DEPTH:
             continue
         first.read_too.add(path)
@@ -107,7 +107,7 @@ def _read_file(source: Source, first: Source, run: ForeignRun, agent: Agent, dep
 
 
 @dataclass(slots=True)
-class _Answer:
+class _RolloutAnswer:
     """The items of one answer so far."""
 
     time: str
@@ -118,7 +118,7 @@ class _Answer:
     response_id: str | None = None
 
 
-class _Reading:
+class _RolloutReader:
     """One file while it is read."""
 
     def __init__(self, run: ForeignRun, history: AgentHistory) -> None:
@@ -127,7 +127,7 @@ class _Reading:
         self.started: list[tuple[str, str | None, str]] = []
         self.completed = CompletedTools()
         self._counts = TokenCounts()
-        self._answer: _Answer | None = None
+        self._answer: _RolloutAnswer | None = None
         self._last: Call | None = None
         """The last answer of this turn, as long as its tokens are not known."""
         self._next_usage: Usage | None = None
@@ -177,7 +177,7 @@ class _Reading:
             if self._answer is None:
                 model = as_text(self._context.get("model"))
                 parameters = without_none(effort=self._context.get("effort"))
-                self._answer = _Answer(time, [], self._next_usage, model, parameters)
+                self._answer = _RolloutAnswer(time, [], self._next_usage, model, parameters)
                 self._next_usage = None
             self._answer.items.append(item)
             return

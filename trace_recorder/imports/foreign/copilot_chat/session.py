@@ -107,8 +107,8 @@ def _rounds(history: AgentHistory, rounds: list[Members], metadata: Members, tim
     for number, members in enumerate(rounds):
         response = LLMResponse(
             as_text(members.get("response")) or None,
-            thought_of(members.get("thinking")),
-            tuple(map(tool_call, as_list(members.get("toolCalls")))),
+            reasoning=thought_of(members.get("thinking")),
+            tool_calls=tuple(map(tool_call, as_list(members.get("toolCalls")))),
             usage=read_usage(members.get("usage")),
             id=as_text(members.get("id")),
         )
@@ -126,7 +126,9 @@ def _shown(history: AgentHistory, request: Members, time: str) -> Iterator[Call]
     response = request.get("response")
     for number, shown in enumerate(shown_in(response if isinstance(response, list) else [response])):
         text, thought = "".join(shown.texts) or None, "".join(shown.thoughts) or None
-        yield history.call(time if number == 0 else "", LLMResponse(text, thought, tuple(shown.calls)))
+        yield history.call(
+            time if number == 0 else "", LLMResponse(text, reasoning=thought, tool_calls=tuple(shown.calls))
+        )
         for call_id, content in shown.results:
             history.add(Message("tool", content, call_id=call_id), "")
 

@@ -20,6 +20,7 @@ from trace_recorder.imports.foreign.clocks import stated_time
 from trace_recorder.imports.foreign.gemini_cli.messages import REWIND, Session, is_session, read_session
 from trace_recorder.imports.foreign.run import Call, ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.foreign.token_places import usage_at
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, Usage
 
 _METHODS = ("generateContent", "generateContentStream", "countTokens", "embedContent")
@@ -53,7 +54,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
         end_time=stated_time(session.about.get("lastUpdated")),
         source={name: session.about[name] for name in _ABOUT if name in session.about},
     )
-    _Reading(run).read(session)
+    _GeminiSessionReader(run).read(session)
     yield run
 
 
@@ -85,7 +86,7 @@ def _read_answers(source: Source) -> ForeignRun:
     return run
 
 
-class _Reading:
+class _GeminiSessionReader:
     """One session while it is read."""
 
     def __init__(self, run: ForeignRun) -> None:
@@ -137,8 +138,8 @@ class _Reading:
         model = as_text(message.get("model"))
         response = LLMResponse(
             _text(content) or None,
-            "\n\n".join(filter(None, map(_thought, thoughts))) or None,
-            tuple(_tool_call(one) for one in asked),
+            reasoning="\n\n".join(filter(None, map(_thought, thoughts))) or None,
+            tool_calls=tuple(_tool_call(one) for one in asked),
             usage=_usage(as_dict(message.get("tokens"))),
             model=model,
             id=as_text(message.get("id")),
@@ -200,13 +201,16 @@ def _result(asked: Members) -> Message | None:
     return Message("tool", content, call_id=as_text(asked.get("id")) or None, name=name, extra=extra)
 
 
+_COUNTS = {
+    "input_tokens": "input",
+    "output_tokens": "output",
+    "cache_read_input_tokens": "cached",
+    "reasoning_tokens": "thoughts",
+}
+
+
 def _usage(tokens: Members) -> Usage:
+    """Return the counts of an answer. What the results of tools took is under the name that Gemini's API has for it."""
     left = Left(tokens)
     by_tools = left.integer("tool")
-    return Usage(
-        input_tokens=left.integer("input"),
-        output_tokens=left.integer("output"),
-        cache_read_input_tokens=left.integer("cached"),
-        reasoning_tokens=left.integer("thoughts"),
-        extra=left.rest() | ({} if by_tools is None else {"toolUsePromptTokenCount": by_tools}),
-    )
+    return usage_at(left, _COUNTS, None if by_tools is None else {"toolUsePromptTokenCount": by_tools})

@@ -61,7 +61,7 @@ class Archive:
             raise MemberError("its members take more bytes than the file has: they share their data")
         self.left -= info.file_size
         self.packed_left -= info.compress_size
-        opened = zstd_reader(self.path, self.zstd_modules) if info.compress_type == _ZSTD else _Inflated
+        opened = zstd_reader(self.path, self.zstd_modules) if info.compress_type == _ZSTD else _InflatedMember
         data = try_call(partial(_decompressed, self.path, info, opened), _refuse_member)
         if len(data) != info.file_size or zlib.crc32(data) != info.CRC:
             raise MemberError("it is damaged")
@@ -86,7 +86,7 @@ def _decompressed(path: Path, info: zipfile.ZipInfo, opened: Callable[[BinaryIO]
 
 
 @dataclass(slots=True)
-class _Inflated:
+class _InflatedMember:
     file: BinaryIO
 
     def read(self, size: int = -1, /) -> bytes:

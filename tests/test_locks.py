@@ -1,0 +1,57 @@
+"""The locks of recording, which are asked what the garbage collector may do at the moment."""
+
+from __future__ import annotations
+
+import re
+import threading
+from pathlib import Path
+
+import trace_recorder
+from tests.chat_calls import asked, call, said, streamed
+from trace_recorder import TrajectoryRecorder
+from trace_recorder.locks import holds_lock, new_lock
+
+_ELSEWHERE = {"all_clients.py", "method_seams.py"}
+"""Their locks are held while classes are patched, and never while something is recorded."""
+
+
+def test_a_thread_holds_a_lock_until_it_leaves_it() -> None:
+    """Also if it holds the lock twice. Another thread does not hold it."""
+    lock, of_others = new_lock(), list[bool]()
+    before = holds_lock()
+    with lock:
+        with lock:
+            inside = holds_lock()
+        other = threading.Thread(target=lambda: of_others.append(holds_lock()))
+        other.start()
+        other.join()
+        still = holds_lock()
+
+    assert (before, inside, still, of_others, holds_lock()) == (False, True, True, [False], False)
+
+
+def test_a_record_is_masked_and_written_while_its_thread_holds_a_lock(tmp_path: Path) -> None:
+    """So the garbage collector, which may run there, has what it closes recorded later."""
+    of_records: list[bool] = []
+
+    def redact(text: str) -> str:
+        of_records.append(holds_lock())
+        return text
+
+    with TrajectoryRecorder(tmp_path / "run.json", redact=redact, strict=True) as recorder:
+        recorder.annotate("k", "v")
+        recorder.record_agent_step(1, "done", reflection="It is done.")
+        call(recorder, asked("hello"), said("Hello."))
+        call(recorder, asked("go on", stream=True), streamed("Hel", "lo."))
+
+    assert (set(of_records), holds_lock()) == ({True}, False)
+
+
+def test_every_lock_of_recording_can_be_asked() -> None:
+    """The rooms that record have no lock but those of `new_lock`."""
+    package = Path(trace_recorder.__file__).parent
+    rooms = ("attach", "capture", "derive", "recording", "storage")
+    texts = {path: path.read_text() for room in rooms for path in (package / room).rglob("*.py")}
+    others = {path.name for path, text in texts.items() if re.search(r"\bR?Lock\(\)", text)}
+
+    assert (others, any("new_lock()" in text for text in texts.values())) == (_ELSEWHERE, True)

@@ -1,0 +1,104 @@
+"""The pairing of tool calls with results, and that every count of tools asks it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.imports.foreign.files import DIRECTORY
+from tests.processes import ROOT
+from trace_recorder import ToolCall, ToolResult, Trajectory, TrajectoryRecorder, load, load_all, to_arrow
+from trace_recorder.catalog.facts import facts_of
+from trace_recorder.values.tool_uses import tool_uses
+from trace_recorder.views.stats import Stats
+
+pytest.importorskip("pyarrow")
+
+FOREIGN = (DIRECTORY, ROOT / "tests" / "data" / "foreign")
+
+
+def call(call_id: str, name: str = "bash") -> ToolCall:
+    return ToolCall(call_id, name, {})
+
+
+def result(call_id: str, value: str, name: str | None = None, success: bool | None = None) -> ToolResult:
+    return ToolResult(call_id, name, success, value)
+
+
+@pytest.mark.parametrize(
+    ("calls", "results", "pairs"),
+    [
+        pytest.param("ab", [("b", "B"), ("a", "A")], [("a", "A"), ("b", "B")], id="by id, in any order"),
+        pytest.param("aa", [("a", "1"), ("a", "2")], [("a", "1"), ("a", "2")], id="equal ids, one after another"),
+        pytest.param("a", [("a", "1"), ("a", "2")], [("a", "1"), (None, "2")], id="a second result is alone"),
+        pytest.param("ab", [("a", "A")], [("a", "A"), ("b", None)], id="a call without a result"),
+        pytest.param("ab", [("", "1"), ("", "2")], [("a", "1"), ("b", "2")], id="as many results without ids"),
+        pytest.param("ab", [("a", "A"), ("", "1")], [("a", "A"), ("b", "1")], id="one unanswered call is left"),
+        pytest.param("ab", [("", "1")], [("a", None), ("b", None), (None, "1")], id="fewer results without ids"),
+        pytest.param(["", ""], [("", "1"), ("", "2")], [("", "1"), ("", "2")], id="no ids at all"),
+        pytest.param("a", [("z", "Z")], [("a", None), (None, "Z")], id="another id"),
+        pytest.param("", [("", "1")], [(None, "1")], id="a result without calls"),
+    ],
+)
+def test_a_result_answers_a_call_of_its_step(
+    calls: str, results: list[tuple[str, str]], pairs: list[tuple[str | None, str | None]]
+) -> None:
+    """The first one of its id that is unanswered. Each call and each result is there once."""
+    uses = tool_uses([*map(call, calls)], [result(*one) for one in results])
+
+    assert [(use.call and use.call.call_id, use.result and use.result.result) for use in uses] == pairs
+
+
+def test_a_tool_is_named_by_the_call_or_else_by_the_result() -> None:
+    """A second result of a call has the name of the call."""
+    results = [result("a", "1"), result("a", "2"), result("b", "3", "search"), result("c", "4")]
+
+    names = [use.name for use in tool_uses([call("a")], results)]
+
+    assert names == ["bash", "bash", "search", "unknown"]
+
+
+def counts_by_everyone(run: Trajectory) -> list[dict[str, tuple[int, int]]]:
+    """Return how often each tool was used and failed: by `stats`, by `find`, and in the table."""
+    stats = Stats()
+    stats.add(run)
+    facts = [one for one in facts_of(run, with_texts=False).named if one.kind == "tool"]
+    rows: list[dict[str, Any]] = to_arrow([run], of="tool_calls").to_pylist()
+    used, failed = Counter(row["name"] for row in rows), Counter(row["name"] for row in rows if row["success"] is False)
+    return [
+        {name: (tool["calls"] + tool["replayed"], tool["failed"]) for name, tool in stats.tools.items()},
+        {one.name: (int(one.number or 0), one.failed or 0) for one in facts},
+        {name: (used[name], failed[name]) for name in used},
+    ]
+
+
+def test_each_count_of_tools_has_the_same_uses(tmp_path: Path) -> None:
+    """Results without calls, equal ids, and a model's calls outside of the agent's steps included."""
+    asked = [{"id": "a", "name": "bash", "arguments": {}}, {"id": "z", "name": "search", "arguments": {}}]
+    with TrajectoryRecorder(tmp_path / "run.json") as recorder:
+        recorder.record_llm_interaction([], {"content": None, "tool_calls": asked}, "p", "m")
+        twice = [{"call_id": "a", "result": "1"}, {"call_id": "a", "result": "2"}]
+        recorder.record_agent_step(1, "calling_tool", tool_calls=[asked[0], asked[0]], tool_results=twice)
+        alone = [{"call_id": "", "name": "ls", "result": "x", "success": False}, {"call_id": "", "result": "y"}]
+        recorder.record_agent_step(2, "thinking", tool_results=alone)
+    run = load(tmp_path / "run.json")
+
+    by_stats, by_find, in_table = counts_by_everyone(run)
+
+    assert by_stats == {"bash": (2, 0), "ls": (1, 1), "unknown": (1, 0), "search": (1, 0)}
+    assert by_find == in_table == by_stats
+    assert to_arrow([run], of="tool_calls")["result"].to_pylist() == ["1", "2", "x", "y", None]
+
+
+@pytest.mark.parametrize("directory", FOREIGN, ids=["real", "produced"])
+def test_each_count_of_tools_is_the_same_for_files_of_other_tools(directory: Path) -> None:
+    """Some of them write results without ids, and calls that no step has."""
+    if not directory.is_dir():
+        pytest.skip(f"there is no {directory}")
+    counts = {run.path: counts_by_everyone(run) for run in load_all(directory, strict=False)}
+
+    assert counts
+    assert {path: of for path, of in counts.items() if not of[0] == of[1] == of[2]} == {}

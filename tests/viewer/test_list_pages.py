@@ -1,0 +1,278 @@
+"""Pages of the list: filtered as `find` filters, sorted, stable while runs come and go, short if nothing changed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.catalog.many_runs import make_runs, record_run, settle
+from tests.viewer.serving import serving
+from trace_recorder import TrajectoryRecorder, load_all, open_index
+
+Row = dict[str, Any]
+RUNS = 24
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["no index", "index"])
+def directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs of many kinds, which no test changes."""
+    place = make_runs(tmp_path_factory.mktemp("pages") / "runs", RUNS)
+    if request.param:
+        open_index(place).update()
+    return place
+
+
+def page(client: httpx.Client, **asked: str | int) -> dict[str, Any]:
+    """An answer to a request for rows; `first` is the parameter `from`."""
+    parameters = {"from" if name == "first" else name: value for name, value in asked.items()}
+    answer = client.get("/api/runs", params=parameters)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def complete(client: httpx.Client, **asked: str | int) -> dict[str, Any]:
+    """The answer when nothing is left to be read, the calls for their costs included."""
+    until = time.monotonic() + 60
+    while (answer := page(client, since="0", **asked))["next_seconds"] < 1 and time.monotonic() < until:
+        pass
+    return answer
+
+
+def ids(answer: dict[str, Any]) -> list[str]:
+    return [row["id"] for row in answer["runs"]]
+
+
+NOON = "2026-01-01T12:00"
+
+
+@pytest.mark.parametrize(
+    ("asked", "query"),
+    [
+        *(({"status": status}, f"status:{status}") for status in ("completed", "failed", "success")),
+        ({"status": "no success"}, "status:no-success"),
+        ({"errors": "yes"}, "has:error"),
+        *(({"cost": cost}, f"cost>={cost}") for cost in ("0", "0.0002", "9")),
+        *(({"began_since": time}, f"since:{time}") for time in (NOON, "1h", "0d")),
+        *(({"began_until": time}, f"until:{time}") for time in (NOON, "0d")),
+        *(({"query": query}, query) for query in ("alpha", 'is:failed -tool:"a>b"', "model:gpt tokens>50", "nothing")),
+        ({"query": "beta", "status": "completed", "errors": "yes"}, "beta status:completed has:error"),
+    ],
+    ids=str,
+)
+def test_a_filter_says_what_find_says(directory: Path, asked: dict[str, str], query: str) -> None:
+    """A filter of the list is a term of the language; with a search, both have to match."""
+    expected = {
+        run.path.relative_to(directory).as_posix() for run in load_all(directory, where=query, strict=False) if run.path
+    }
+    with serving(directory) as client:
+        answer = complete(client, **asked)
+
+    assert (set(ids(answer)), answer["count"], answer["total"]) == (expected, len(expected), RUNS + 1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "matches"),
+    [
+        ({"text": "TASK alp"}, lambda row: "alpha" in row["task"]),
+        ({"text": "below/ run1"}, lambda row: "below/" in row["id"] and "run1" in row["id"]),
+        ({"text": "anthropic"}, lambda row: row["provider"] == "anthropic"),
+        ({"text": "café"}, lambda row: "café" in row["task"]),
+        ({"model": "gpt-4o"}, lambda row: row["model"] == "gpt-4o"),
+        ({"model": "gpt"}, lambda _: False),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
+)
+def test_a_filter_that_find_does_not_have(
+    directory: Path, asked: dict[str, str], matches: Callable[[Row], bool]
+) -> None:
+    """Words of the task, the file, the model or the provider; the model of the run as a whole."""
+    with serving(directory) as client:
+        everything = page(client)["runs"]
+        assert ids(page(client, **asked)) == [row["id"] for row in everything if matches(row)]
+
+
+def failures(row: Row) -> int:
+    return (row["failed_llm_calls"] or 0) + (row["failed_tool_calls"] or 0)
+
+
+def tokens(row: Row) -> int | None:
+    known = [count for count in (row["total_input_tokens"], row["output_tokens"]) if count is not None]
+    return sum(known) if known else None
+
+
+VALUES: dict[str, Callable[[Row], Any]] = {
+    "status": lambda row: row["status"],
+    "task": lambda row: row["task"] and row["task"].casefold(),
+    "model": lambda row: row["model"] and row["model"].casefold(),
+    "start_time": lambda row: datetime.fromisoformat(row["start_time"]).astimezone(UTC),
+    "execution_time_seconds": lambda row: row["execution_time_seconds"],
+    "steps": lambda row: row["steps"],
+    "errors": failures,
+    "tokens": tokens,
+    "cost": lambda row: row["cost"],
+    "rewards": lambda row: sum(row["rewards"].values()) if row["rewards"] else None,
+}
+
+
+@pytest.mark.parametrize("descending", [False, True], ids=["ascending", "descending"])
+@pytest.mark.parametrize("column", VALUES)
+def test_each_column_sorts(directory: Path, column: str, descending: bool) -> None:
+    """Unknown values come last in either direction, and equal ones have the newest run first."""
+    value = VALUES[column]
+    with serving(directory) as client:
+        newest_first = complete(client)["runs"]
+        found = page(client, sort=f"{'-' * descending}{column}")
+
+    known = sorted((row for row in newest_first if value(row) is not None), key=value, reverse=descending)
+    unknown = [row for row in newest_first if value(row) is None]
+    assert ids(found) == [row["id"] for row in known + unknown]
+
+
+def test_pages_are_the_list(directory: Path) -> None:
+    """Both ends are included, and a page beyond the end is empty."""
+    with serving(directory) as client:
+        whole = page(client, sort="task")
+        pages = [page(client, sort="task", first=first, to=first + 6) for first in range(0, RUNS + 7, 7)]
+
+    assert [row for one in pages for row in one["runs"]] == whole["runs"]
+    assert [one["from"] for one in pages] == [0, 7, 14, 21, 28]
+    assert {(one["count"], one["version"]) for one in pages} == {(RUNS + 1, whole["version"])}
+
+
+def test_what_runs_have_is_counted(directory: Path) -> None:
+    """By status, by what the caller judged, and by model: over all runs; with a search also over those that match."""
+    with serving(directory) as client:
+        rows = page(client)["runs"]
+        found = page(client, query="tool:bash", status="completed")
+
+    statuses = [row["status"] for row in rows]
+    statuses += [{True: "success", False: "no success"}[row["success"]] for row in rows if row["success"] is not None]
+    assert dict(found["statuses"]) == {status: statuses.count(status) for status in statuses}
+    models = [row["model"] for row in rows if row["model"]]
+    assert dict(found["models"]) == {model: models.count(model) for model in models}
+    assert dict(found["counts"]["tool"])["bash"] == len([*load_all(directory, where="tool:bash", strict=False)])
+    assert [file["id"] for file in found["unreadable"]] == ["damaged.json"]
+
+
+@pytest.mark.parametrize(
+    "asked", [{"sort": "bytes"}, {"status": "faild"}, {"cost": "much"}, {"query": "nofield:x"}, {"from": "-1"}], ids=str
+)
+def test_a_wrong_parameter_is_refused_with_a_sentence(directory: Path, asked: dict[str, str]) -> None:
+    """The page shows it."""
+    with serving(directory) as client:
+        answer = client.get("/api/runs", params=asked)
+
+    assert (answer.status_code, [*answer.json()]) == (400, ["error"])
+
+
+# ── while runs come and go ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def changing(tmp_path: Path) -> Path:
+    """Runs for a test that changes them."""
+    for seed in range(6):
+        record_run(tmp_path / f"run{seed}.json", seed)
+    settle(tmp_path)
+    return tmp_path
+
+
+def test_rows_of_a_version_stay_while_runs_come_and_go(changing: Path) -> None:
+    """Rows are those of the version that is named: none twice, none left out. A deleted run is null."""
+    with serving(changing) as client:
+        before = complete(client, to=2)
+        record_run(changing / "new.json", 7)
+        for suffix in (".json", ".jsonl"):
+            (changing / f"run1{suffix}").unlink()
+        after = page(client, since=before["version"], to=2)
+        rest = page(client, version=before["version"], first=3, to=9)
+        unknown = page(client, version="other.1", first=3, to=9)
+
+    assert ids(before) == ["run5.json", "run4.json", "run3.json"]
+    assert [row and row["id"] for row in rest["runs"]] == ["run2.json", None, "run0.json"]
+    assert (rest["version"], rest["count"]) == (before["version"], 6)
+    assert ids(after) == ["new.json", "run5.json", "run4.json"]
+    assert (unknown["version"], ids(unknown)) == (after["version"], ["run3.json", "run2.json", "run0.json"])
+
+
+def test_rows_of_a_version_look_at_no_file(changing: Path) -> None:
+    """A reader who scrolls does not wait for the directory; who follows the list sees what changed there."""
+    with serving(changing) as client:
+        before = complete(client)
+        record_run(changing / "new.json", 7)
+        rows = page(client, version=before["version"])
+        after = page(client, since=before["version"])
+
+    assert rows["runs"] == before["runs"]
+    assert ids(after) == ["new.json", *ids(before)]
+
+
+def test_a_list_that_did_not_change_is_a_few_bytes(changing: Path) -> None:
+    """Whatever the filters are, and however many rows are on the screen."""
+    with serving(changing) as client:
+        version = complete(client, query="alpha", sort="cost")["version"]
+        answer = client.get("/api/runs", params={"since": version, "query": "alpha", "sort": "cost"})
+
+    assert len(answer.content) < 200
+    assert (answer.json()["changed"], answer.json()["runs"]) == (False, [])
+
+
+def test_a_run_that_goes_on_changes_in_the_list_and_in_a_search(changing: Path) -> None:
+    """It is counted as running, is found by what was said meanwhile, and ends."""
+    live = TrajectoryRecorder(changing / "live.json", task="watched")
+    live.start()
+    with serving(changing) as client:
+        answers = [complete(client, query="sesame")]
+        live.record_llm_interaction([{"role": "user", "content": "open sesame"}], {"content": "yes"}, "openai", "m")
+        live.save_trajectory()
+        answers.append(page(client, query="sesame", since=answers[0]["version"]))
+        live.finalize(True)
+        answers.append(page(client, query="sesame", since=answers[1]["version"]))
+
+    assert [[(row["id"], row["status"]) for row in answer["runs"]] for answer in answers] == [
+        [],
+        [("live.json", "running")],
+        [("live.json", "completed")],
+    ]
+    assert [dict(answer["counts"]["status"]) for answer in answers] == [{}, {"running": 1}, {"completed": 1}]
+    assert ["running", 1] in answers[0]["statuses"]
+
+
+def test_a_run_that_is_damaged_later_leaves_the_list_and_is_named(changing: Path) -> None:
+    """It comes back when it can be read again; its costs and its place in a search come back too."""
+    document = changing / "run3.json"
+    text = document.read_text()
+    (changing / "run3.jsonl").unlink()
+    with serving(changing) as client:
+        before = complete(client, query="task:task")
+        document.write_text("[")
+        damaged = page(client, query="task:task", since=before["version"])
+        document.write_text(text)
+        mended = complete(client, query="task:task")
+
+    assert [file["id"] for file in damaged["unreadable"]] == ["run3.json"]
+    assert ids(damaged) == [name for name in ids(before) if name != "run3.json"]
+    assert (ids(mended), mended["unreadable"]) == (ids(before), [])
+
+
+def test_a_listed_run_that_becomes_a_link_elsewhere_is_neither_listed_nor_searched(changing: Path) -> None:
+    """Also between two looks: what the link leads to is not read."""
+    secret = record_run(changing.parent / "secret.json", 9)
+    with serving(changing) as client:
+        before = complete(client)
+        for suffix in (".json", ".jsonl"):
+            (changing / f"run2{suffix}").unlink()
+            (changing / f"run2{suffix}").symlink_to(secret.with_suffix(suffix))
+        rows = page(client, version=before["version"])
+        after = page(client, since=before["version"], query="task:task")
+
+    assert next(row for row in rows["runs"] if row["id"] == "run2.json") in before["runs"]
+    assert "run2.json" not in ids(after)
+    assert after["counts"]["status"]

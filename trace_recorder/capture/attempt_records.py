@@ -1,0 +1,203 @@
+"""The records of one attempt of a call: its request, and the response or the error that ended it.
+
+`Exchange` says when each is written, and holds the response's lock meanwhile. The parts of a response are written by
+`received_response.py`, before the record of its end. A stream is assembled here, by the reader of its dialect.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from weakref import ref
+
+from trace_recorder.capture import attempts, background_responses
+from trace_recorder.capture.attempts import SentRequest
+from trace_recorder.capture.background_responses import BackgroundCall
+from trace_recorder.capture.received_response import ReceivedResponse
+from trace_recorder.dialects.background import answers_in_background
+from trace_recorder.dialects.dialect import USAGE_ADVICE, dialect_of, join_stream, may_omit_usage, why_incomplete
+from trace_recorder.dialects.json_access import as_dict
+from trace_recorder.guard import logger, try_call
+from trace_recorder.recording.run import Run
+from trace_recorder.storage.body_encoding import body_member, joined_bytes, text_member
+from trace_recorder.storage.redaction import headers
+from trace_recorder.storage.redaction.urls import clean_url
+from trace_recorder.values.json_text import NotJsonError
+from trace_recorder.values.jsonable import describe_error, dump_members, members_to_json, to_json
+from trace_recorder.values.messages import JoinedStream, Payload, without_none
+from trace_recorder.values.origins import ReplayedFrom
+
+REDIRECTS = (307, 308)
+"""The redirects after which the client sends the same request again."""
+
+
+class AttemptRecords:
+    """Writes the records of one attempt of a call. Methods raise what the run raises; the caller guards them."""
+
+    def __init__(self, run: Run, sent: SentRequest) -> None:
+        self.run = run
+        self.sent = sent
+        self._began = time.perf_counter()
+        self._id, self._attempt, self._inferred = attempts.identify(run, sent)
+        self._members: dict[str, Payload] = {"interaction_id": self._id, "attempt": self._attempt}
+        self._in_background = answers_in_background(sent.endpoint.api)
+        self._polled_id = ""
+        """The id of its response, if that was polled before its stream had ended."""
+        self.response = ReceivedResponse(run, self._members, self._began)
+        self.response.keeps_parts = self._in_background
+
+    def write_request(self, context: Mapping[str, Payload]) -> None:
+        """Write the request. `context` has the members that name its agent and step."""
+        sent = self.sent
+        self.run.learn(*headers.secrets(sent.headers, sent.url))
+        endpoint = sent.endpoint
+        members: dict[str, Payload] = {
+            **self._members,
+            "api": endpoint.api,
+            "provider": endpoint.provider,
+            **({"model": endpoint.model} if endpoint.model is not None else {}),
+            "method": sent.method,
+            **({"stream": True} if endpoint.streams else {}),
+            **({"inferred": True} if self._inferred else {}),
+            **context,
+        }
+        foreign = dump_members({"url": clean_url(sent.url), "headers": headers.kept(sent.headers)})
+        try:
+            self.run.append_body("llm_request", members, foreign, sent.body)
+        except NotJsonError:
+            self.run.append("llm_request", members, f"{foreign},{text_member(sent.body, self.run.mask_bytes)}")
+
+    def note_answer(self, status: int, raw: Sequence[tuple[bytes, bytes]]) -> None:
+        """Note a failure or a redirect, after which an equal request is the next attempt, and a stream that began."""
+        if status >= 400:
+            self._remember_failure()
+        elif status in REDIRECTS:
+            attempts.remember_redirect(self.run, self._id, self._attempt, self.sent, raw)
+        if self.response.is_stream and self._in_background:
+            background_responses.streams.add(self)
+
+    def note_origin(self, origin: ReplayedFrom) -> None:
+        """Name the recorded call that gave the answer in the records that follow."""
+        self._members["replayed_from"] = origin.to_document()
+
+    def _remember_failure(self) -> None:
+        attempts.remember_failure(self.run, self._id, self._attempt, self.sent)
+
+    def write_error(self, error: BaseException) -> None:
+        """Write that there is no response."""
+        self._remember_failure()
+        if (origin := ReplayedFrom.of_error(error)) is not None:
+            self.note_origin(origin)
+        members = self._members | {"duration_seconds": self.response.seconds(time.perf_counter())}
+        self.run.append("llm_error", members, members_to_json(describe_error(error)))
+
+    def write_response(self, ended_at: float, why: str | None, error: BaseException | None) -> None:
+        """Write the end of the response. `why` is None, or says why it ended early."""
+        response = self.response
+        if response.is_stream:
+            members, body = self._stream_members(why)
+        else:
+            members, body = self._plain_members(why)
+        foreign: dict[str, Payload] = {"headers": response.headers}
+        if error is not None and members["complete"] is False:
+            self._remember_failure()
+            foreign["error"] = describe_error(error)
+        if (ended_by := members.pop("ended_by", None)) is not None:
+            foreign["ended_by"] = ended_by  # an exception's message, which may hold a secret
+        times = {"status": response.status, "duration_seconds": response.seconds(ended_at)}
+        text = dump_members(foreign)
+        self.run.append("llm_response", self._members | times | members, f"{text},{body}" if body else text)
+        if self._in_background:
+            self._note_unfinished(body)
+
+    def write_bare_response(self, failure: Exception) -> None:
+        """Write the end alone if the response cannot be written. Raise the failure."""
+        seconds = self.response.seconds(time.perf_counter())
+        ended = {"headers": {}, "complete": False, "ended_by": "it could not be recorded", "text": ""}
+        members = {**self._members, "status": self.response.status, "duration_seconds": seconds, **ended}
+        try_call(self.run.append, lambda _: None, "llm_response", members)
+        raise failure
+
+    def _plain_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
+        response = self.response
+        if not response.parts:
+            why = why or response.missing
+            body = body_member(joined_bytes(response.buffer), self.run.mask_bytes)
+            return {"complete": why is None, "ended_by": why}, body
+        response.flush(last=True)
+        why = why or response.missing
+        return {"complete": why is None, "parts": response.parts, "ended_by": why}, ""
+
+    def _stream_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
+        response = self.response
+        response.flush(last=True)
+        joined = self._joined()
+        why = self._why_incomplete(joined, why)
+        is_complete = why is None
+        members = {"complete": is_complete, "stream": True, "chunks": response.chunks} | without_none(
+            ended_by=why,
+            events=joined.events if joined else None,
+            last_event=joined.ended if joined else None,
+            time_to_first_token_seconds=response.seconds(response.first),
+            time_to_last_token_seconds=response.seconds(response.last),
+        )
+        if is_complete and joined is not None and response.status < 300:
+            advise_usage(self.sent.endpoint.api, self.sent.body, joined.body)
+        return members, f'"assembled":{to_json(joined.body if joined else None)}'
+
+    def _joined(self) -> JoinedStream | None:
+        with self.run.guard.protect("put a stream together"):
+            return join_stream(self.sent.endpoint.api, b"".join(self.response.written))
+        return None
+
+    def _why_incomplete(self, joined: JoinedStream | None, why: str | None) -> str | None:
+        """Return why a stream is incomplete. After the protocol's own end, nothing is missing of what was decoded."""
+        missing = self.response.missing
+        if joined is not None and joined.ended and missing is None:
+            return None
+        known = why_incomplete(joined) if self.response.status < 300 else None
+        if joined is not None and joined.error is not None:  # at which an SDK closes the stream
+            return known or why
+        return why or missing or known
+
+    def _note_unfinished(self, body: str) -> None:
+        """Remember the response if it is not final: it will be polled."""
+        with self.run.guard.protect("find out whether a response is final"):
+            text = body or b"".join(self.response.written).decode("utf-8", "replace")
+            identity = background_responses.response_id(text)
+            if identity is not None and identity != self._polled_id:
+                background_responses.remember(self._background_call(identity))
+        background_responses.streams.discard(self)
+
+    def polled_early(self, api: str, response_id: str) -> BackgroundCall | None:
+        """Return what a poll is to know of this call, if it polls the response before the call's stream has ended."""
+        if api != self.sent.endpoint.api:
+            return None
+        received = b"".join((*self.response.written, joined_bytes(self.response.buffer[:])))
+        if f'"{response_id}"'.encode() not in received:
+            return None
+        self._polled_id = response_id
+        background_responses.remember(call := self._background_call(response_id))
+        return call
+
+    def _background_call(self, response_id: str) -> BackgroundCall:
+        run = ref(self.run)
+        return BackgroundCall(self.sent.endpoint.api, response_id, run, self._id, self._attempt, self._began)
+
+
+_advice_given: list[str] = []
+
+
+def advise_usage(api: str, request: bytes, assembled: Payload) -> None:
+    """Log at INFO, once in each process, that a streamed call has no token counts, and which option to set.
+
+    A request that states the option, with either value, is not logged. After the message, nothing is examined.
+    """
+    if _advice_given or as_dict(assembled).get("usage") or not may_omit_usage(api, b'"include_usage"' in request):
+        return
+    dialect = dialect_of(api)
+    if dialect is None or dialect.read_response(assembled).usage.is_known:
+        return
+    _advice_given.append(USAGE_ADVICE)
+    message = "the tokens of a streamed call are not stated: %s (logged once)"
+    try_call(logger.info, lambda _: None, message, USAGE_ADVICE)

@@ -1,0 +1,281 @@
+"""The bytes of one response: received chunk by chunk, and written to the journal in parts while the rest is coming.
+
+A stream is cut at the ends of its lines, a large plain body anywhere; each part is one `llm_stream` record. A part that
+cannot be written stays in the buffer, and is tried again.
+
+The thread that reads the response adds chunks to the buffer without a lock. Parts are taken from its beginning while
+`lock` is held; the run's lock is taken below it. The exchange holds the same lock while it writes the end. Three
+threads take it: the one that reads the response, the flusher, and the one that ends the run, which waits for a second
+at most.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from trace_recorder.background_work import yield_to_others
+from trace_recorder.capture import stream_flusher
+from trace_recorder.capture.decoding import Decoder
+from trace_recorder.locks import new_lock
+from trace_recorder.recording.run import Run
+from trace_recorder.storage import stream_chunks
+from trace_recorder.storage.body_encoding import first_pieces, joined_bytes, packed
+from trace_recorder.storage.redaction.body_parts import LARGEST, BodyPart
+from trace_recorder.values.jsonable import dump_members
+from trace_recorder.values.messages import Payload, without_none
+
+MOST_PARTS = 64
+"""Into how many parts, at most, the buffered text of a stream is cut at once."""
+LARGE_BODY = 48 * 1024
+"""A plain body of more bytes is written in parts, a request of more bytes in a thread: one write would take long."""
+SHORT = 8 * 1024
+"""What an event loop writes itself has up to this many bytes; more is written in a thread, for which the call waits."""
+LONGEST_LINE = 4 * 1024 * 1024
+"""A stream is cut at the ends of lines, where no secret is cut in two; a line of more bytes is cut anywhere."""
+MOST_KEPT_PARTS = 32
+"""How many parts of a plain body are kept in memory if it may say that it is not final. A longer body is final."""
+PACKED_LEVEL = 3
+"""The level of zlib for parts. Level 6 makes recorded streams 6 % smaller, and takes 1.7 times as long."""
+
+PART = "record a part of a response"
+"""What a failure to write a part is reported as."""
+UNDECODED = "a part of it could not be decoded"
+
+
+class ReceivedResponse:
+    """The status, the headers and the bytes of a response, and which of the bytes are on file.
+
+    It is a plain body, not encoded, until `set_form` says otherwise. `members` are those that each record of the
+    attempt has, and `began` is when its request was sent. With `in_parts=False`, no part is written: the whole response
+    stays in `buffer` until its end.
+    """
+
+    done = False
+    """Whether the end is on file, or is being written: nothing is taken any more."""
+    status = 0
+    is_stream = False
+    is_live_stream = False
+    """Whether it is a stream with parts that are written while it comes."""
+    keeps_parts = False
+    """Whether parts of a plain body are kept in `written` too."""
+    parts = 0
+    """How many parts of a plain body are on file."""
+    chunks = 0
+    first: float | None = None
+    """When the first chunk came, on the clock of `perf_counter`, and when the `last` one."""
+    last: float | None = None
+    missing: str | None = None
+    """Why a part of the response is missing, if it is."""
+    _buffered = 0
+    _flush_seconds = math.inf
+    _decode: Decoder | None = None
+    _framing: str | None = None
+    _part = BodyPart()
+    _continues = False
+
+    def __init__(self, run: Run, members: dict[str, Payload], began: float, *, in_parts: bool = True) -> None:
+        self.run = run
+        self.lock = new_lock()
+        self.headers: dict[str, str] = {}
+        self.buffer: list[stream_chunks.TimedBytes] = []
+        self.written: list[bytes] = []
+        """The texts of a stream's parts that are on file, to be joined at its end."""
+        self._members = members
+        self._began = self._flushed = began
+        self._in_parts = in_parts
+        self._due: float = LARGE_BODY if in_parts else math.inf
+
+    def set_form(self, *, is_stream: bool, decode: Decoder | None, framing: str | None) -> None:
+        """Set how the bytes are decoded and cut. `framing` names the frames of a stream that are on file as lines."""
+        self._decode, self._framing = decode, framing
+        self.is_stream, self.is_live_stream = is_stream, is_stream and self._in_parts
+        if self.is_live_stream:
+            self._due, self._flush_seconds = self.run.limits.flush_bytes, self.run.limits.flush_seconds
+
+    def chunk(self, data: bytes) -> bool:
+        """Take the next bytes, as they came over the wire. Return whether a part is due: then call `write_due`.
+
+        The caller waits for each chunk. Unless it has to be decoded, or to be watched, nothing here can fail or lock.
+        """
+        if self.done or self.run.abandoned:
+            return False
+        now = time.perf_counter()
+        self.chunks += 1
+        if self._decode is not None:
+            data = self._decoded(self._decode, data)
+        if data:  # a chunk may have only the header of its encoding
+            if self.first is None:
+                self.first = now
+            self.last = now
+            if self.is_stream or len(data) <= LARGEST:
+                self.buffer.append((now, data))
+            else:
+                self.buffer += [(now, data[start : start + LARGEST]) for start in range(0, len(data), LARGEST)]
+            self._buffered += len(data)
+        if self.is_live_stream and self not in stream_flusher.watched:
+            with self.run.guard.protect(PART):
+                stream_flusher.watch(self)
+        return self._buffered > 0 and (self._buffered >= self._due or now - self._flushed >= self._flush_seconds)
+
+    def _is_due(self) -> bool:
+        """Whether a part is to be written before the caller gets more: a chunk may contain several."""
+        if self.done or not self.buffer:
+            return False
+        return self._buffered >= self._due or time.perf_counter() - self._flushed >= self._flush_seconds
+
+    def is_short(self) -> bool:
+        """Whether what waits to be written is so short that an event loop may wait for it."""
+        return self._buffered <= SHORT or self.run.guard.strict  # a strict run raises at once
+
+    def size(self) -> int:
+        """Return how many bytes are in memory."""
+        return self._buffered + sum(map(len, self.written))
+
+    def _decoded(self, decode: Decoder, data: bytes) -> bytes:
+        """Decode a chunk. After one failure no further chunk can be decoded."""
+        if self.missing is None:
+            with self.run.guard.protect(PART):
+                try:
+                    return decode(data)
+                except BaseException:
+                    self.missing = UNDECODED
+                    raise
+        return b""
+
+    def write_due(self) -> None:
+        """Write all parts that are due. What cannot be written is tried again when more has come."""
+        before = math.inf
+        while self._buffered < before and self._is_due():
+            before = self._buffered
+            with self.run.guard.protect(PART):
+                self._flush_part(last=False)
+            yield_to_others()
+
+    def write_pending(self, *, last: bool = False) -> None:
+        """Write what has been received; with `last`, also text that may be the beginning of a secret."""
+        if not self._in_parts:
+            return
+        with self.run.guard.protect(PART):
+            self.run.unfinished.end_abandoned()
+            with self.held() as is_held:
+                if is_held and not self.done:
+                    self.flush(last=last)
+                    stream_flusher.watch(self)
+
+    @contextmanager
+    def held(self) -> Iterator[bool]:
+        """Take the lock, with a time limit: its holder may be waiting for what a signal handler has interrupted."""
+        is_held = self.lock.acquire(timeout=self.run.limits.lock_timeout_seconds)
+        try:
+            yield is_held
+        finally:
+            if is_held:
+                self.lock.release()
+
+    def finish(self) -> bool:
+        """Take nothing any more. Return whether the response had not ended before."""
+        is_first, self.done = not self.done and not self.run.abandoned, True
+        if self.is_live_stream:
+            stream_flusher.forget(self)
+        return is_first
+
+    def flush(self, *, last: bool = False) -> None:
+        """Write all received bytes that are not on file yet; of a stream, up to the end of its last whole line."""
+        while self._flush_part(last=last):
+            yield_to_others()
+
+    def _flush_part(self, *, last: bool) -> bool:
+        """Write one part. Return whether more can be written."""
+        with self.lock:
+            if self.done and not last:
+                return False
+            self._flushed = time.perf_counter()
+            size = self.run.limits.flush_bytes
+            before, is_first_try = self._buffered, self._due <= size
+            self._due = max(size, 2 * before)  # what cannot be written is not tried with every chunk
+            if self.is_stream:
+                self._flush_stream(max(size, before // MOST_PARTS) if is_first_try else before, last=last)
+            else:
+                self._flush_body(last=last)
+            if self._buffered < before:
+                self._due = size
+            return self._buffered < before and self._buffered >= (1 if last else size)
+
+    def _flush_body(self, *, last: bool) -> None:
+        """Write a part of a plain body."""
+        pieces = first_pieces(self.buffer, LARGEST)
+        data = joined_bytes(pieces)
+        if not data:
+            return
+        is_last = last and len(data) == self._buffered and len(data) <= LARGEST
+        part = self.run.mask_part(self._part, data[:LARGEST], last=is_last)
+        yield_to_others()
+        members: dict[str, Payload] = {
+            "status": self.status,
+            "time_to_first_token_seconds": None,
+            "bytes": part.size,
+            "plain": True,
+            "zlib": packed(part.masked, PACKED_LEVEL),
+            **without_none(redacted=part.redacted or None),
+        }
+
+        def remove_written() -> None:
+            _, self.buffer[: len(pieces)], _ = stream_chunks.split_at(pieces, part.size)
+            self._buffered -= part.size
+            self._part = part
+            self.parts += 1
+            if self.keeps_parts and len(self.written) < MOST_KEPT_PARTS:
+                self.written.append(part.masked)
+
+        self._append(members, remove_written)
+
+    def _flush_stream(self, size: int, *, last: bool) -> None:
+        """Write a part of a stream, up to the end of a line; of a very long line, all that can be written."""
+        before = self._buffered
+        if before > size:
+            parts = first_pieces(self.buffer, size)
+            data = joined_bytes(parts)
+            self._write_lines(parts, data[: data.rfind(b"\n", 0, size) + 1], last=False)
+            if self._buffered < before:
+                return
+        parts = self.buffer[:]  # chunks may be added behind these meanwhile
+        data = joined_bytes(parts)
+        is_whole = last or len(data) >= LONGEST_LINE
+        self._write_lines(parts, data if is_whole else data[: data.rfind(b"\n") + 1], last=is_whole)
+
+    def _write_lines(self, parts: list[stream_chunks.TimedBytes], data: bytes, *, last: bool) -> None:
+        """Write `data`, the text of the first chunks of the buffer, up to text that may be part of a secret."""
+        if not data:
+            return
+        masked, redacted, end = self.run.mask_stream(data, last=last)
+        if not end:  # what cannot be written now stays, and is tried again
+            return
+        yield_to_others()
+        chunks, rest, continues = stream_chunks.split_at(parts, end)
+        members = {
+            "status": self.status,
+            "time_to_first_token_seconds": self.seconds(self.first),
+            "bytes": end,
+            "zlib": packed(masked, PACKED_LEVEL),
+            **stream_chunks.describe_chunks(chunks, self._began, masked),
+            **without_none(continues=self._continues or None, redacted=redacted or None, framing=self._framing),
+        }
+        yield_to_others()
+
+        def remove_written() -> None:
+            self.buffer[: len(parts)] = rest
+            self._buffered -= end
+            self._continues = continues
+            self.written.append(masked)
+
+        self._append(members, remove_written)
+
+    def _append(self, members: dict[str, Payload], remove_written: Callable[[], None]) -> None:
+        self.run.append("llm_stream", self._members | members, dump_members({"headers": self.headers}), remove_written)
+
+    def seconds(self, moment: float | None) -> float | None:
+        """Return the seconds from the request to a moment of `perf_counter`."""
+        return None if moment is None else round(moment - self._began, 6)

@@ -1,0 +1,29 @@
+"""The locks of recording, and whether the current thread holds one of them.
+
+The garbage collector may close a stream or a step at any moment, also while its thread holds a lock of recording. What
+it closes must not wait for another thread then, which may in turn wait for that lock. `holds_lock` asks the locks
+themselves: Ctrl-C could leave a counter of our own wrong. "Locks and their order" in docs/architecture.md has them all.
+"""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+from typing import Any
+from weakref import ref
+
+_locks: dict[int, ref[Any]] = {}
+"""All locks that are in use. Each change is one operation of a dict, which nothing interrupts."""
+
+
+def new_lock() -> threading.RLock:
+    """Return a re-entrant lock of recording."""
+    lock = threading.RLock()
+    _locks[id(lock)] = ref(lock, partial(_locks.pop, id(lock)))  # the reference is the default of `pop`
+    return lock
+
+
+def holds_lock() -> bool:
+    """Return whether the current thread holds a lock of recording."""
+    locks = (kept() for kept in list(_locks.values()))
+    return any(lock is not None and lock._is_owned() for lock in locks)

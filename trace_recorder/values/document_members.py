@@ -1,0 +1,181 @@
+"""What the class of a value says of its object in the document.
+
+The fields of the class are the members of the object, in their order. The type of a field is that of the member. A
+field with a default is missing in the document while it has no value: None, False, or an empty tuple or dict. A mark
+around the type says otherwise:
+
+    Always[…]          the member is always there
+    NullIfEmpty[…]     the member is always there, and null in place of an empty tuple
+    Unchecked[…]       the member may have any value, because an agent may have recorded the object by hand
+    NotInDocument[…]   the field is no member
+
+`render` makes the object, `derive/document.py` reads it, and `derive/schemas/` makes its JSON Schema. If a member is
+not a field, such as the messages of a call, the class inserts it into the object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from functools import cache
+from itertools import chain
+from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+
+from trace_recorder.values.structs import defaults_of
+
+Value = TypeVar("Value")
+
+
+class Mark(Enum):
+    """What a type says of a member, besides which values it may have."""
+
+    ALWAYS = "always"
+    NULL_IF_EMPTY = "null if empty"
+    UNCHECKED = "unchecked"
+    NOT_IN_DOCUMENT = "not in the document"
+    DESCRIBED = "described"
+
+
+class Keyword(NamedTuple):
+    """A keyword of the JSON Schema of a type."""
+
+    name: str
+    value: str | int
+
+
+class Name(NamedTuple):
+    """The name of a member, if the field has another one."""
+
+    name: str
+
+
+class InDocument(NamedTuple):
+    """The type of a member, if that of the field is another one."""
+
+    hint: Any
+
+
+Always = Annotated[Value, Mark.ALWAYS]
+NullIfEmpty = Annotated[Value, Mark.NULL_IF_EMPTY]
+Unchecked = Annotated[Value, Mark.UNCHECKED]
+NotInDocument = Annotated[Value, Mark.NOT_IN_DOCUMENT]
+Described = Annotated[Value, Mark.DESCRIBED]
+"""The type that an agent is asked for. If it gave something that JSON cannot express, the document describes that."""
+
+Text = Described[str]
+Integer = Described[int]
+Number = Described[float]
+Count = Annotated[int, Keyword("minimum", 0)]
+Seconds = Annotated[float, Keyword("minimum", 0)]
+_TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"
+Time = Annotated[str, Keyword("pattern", f"^{_TIME}$"), Keyword("format", "date-time")]
+StatedTime = Annotated[str, Keyword("pattern", f"^({_TIME})?$")]
+"""A time. It is empty where the source of an imported run states none."""
+
+
+class Member(NamedTuple):
+    """One member of an object, and the field that has its value."""
+
+    name: str
+    field: str
+    hint: Any
+    """The type, with its marks."""
+    classes: frozenset[type[Any]]
+    """The classes that the type consists of."""
+    is_required: bool
+    """Whether the field has no default."""
+    default: Any
+
+    @property
+    def is_always_there(self) -> bool:
+        """Whether no object is without the member."""
+        return self.is_required or not {Mark.ALWAYS, Mark.NULL_IF_EMPTY}.isdisjoint(marks_of(self.hint))
+
+    @property
+    def value_class(self) -> Any:
+        """The class of the values in the field that render themselves; None if the field has no such values."""
+        return next((kind for kind in self.classes if hasattr(kind, "to_document")), None)
+
+
+@cache
+def members_of(kind: Any) -> tuple[Member, ...]:
+    """Return the members of the objects of a class of values, in their order."""
+    defaults = defaults_of(kind)
+    return tuple(
+        Member(
+            next((mark.name for mark in marks_of(hint) if isinstance(mark, Name)), field),
+            field,
+            hint,
+            frozenset(_classes_in(hint)),
+            field not in defaults,
+            defaults.get(field),
+        )
+        for field, hint in get_type_hints(kind, include_extras=True).items()
+        if not field.startswith("_") and Mark.NOT_IN_DOCUMENT not in marks_of(hint)
+    )
+
+
+def render(value: object) -> dict[str, Any]:
+    """Render a value for the document."""
+    kind: Any = type(value)
+    return renderer_of(kind)(value)
+
+
+@cache
+def renderer_of(kind: Any, first: int = 0, end: int | None = None) -> Callable[[object], dict[str, Any]]:
+    """Return a function that renders a value of a class, or the members `first` to `end` of it.
+
+    Each document that is written takes a call for each message and each LLM call. A loop over the members would take
+    three to five times as long, so the function is compiled from statements, as `dataclasses` does.
+    """
+    members = members_of(kind)[first:end]
+    lines = ["def render(value):", "document = {}", *chain.from_iterable(map(_statements, members)), "return document"]
+    names: dict[str, Any] = {}
+    exec("\n ".join(lines), names)  # noqa: S102 - of names of fields only
+    renderer: Callable[[object], dict[str, Any]] = names["render"]
+    return renderer
+
+
+def _statements(member: Member) -> Iterator[str]:
+    """Yield the statements that put one member into the object."""
+    part = "part"
+    if tuple in member.classes:
+        part = "[element.to_document() for element in part]" if member.value_class else "[*part]"
+    elif member.value_class:
+        part = "part and part.to_document()"
+    if Mark.NULL_IF_EMPTY in marks_of(member.hint):
+        part += " or None"
+    condition = "" if member.is_always_there else "if part is not None: " if member.default is None else "if part: "
+    yield f"part = value.{member.field}"
+    if part != "part":
+        yield f"part = {part}"
+    yield f"{condition}document[{member.name!r}] = part"
+
+
+def insert_after(document: dict[str, Any], further: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return an object with further members, which are given by the name of the member before them."""
+    whole: dict[str, Any] = {}
+    for name, part in document.items():
+        whole[name] = part
+        if name in further:
+            whole |= further[name]
+    return whole
+
+
+def marks_of(hint: Any) -> tuple[Any, ...]:
+    """Return the marks of a type, without those of the types that it consists of."""
+    return hint.__metadata__ if get_origin(hint) is Annotated else ()
+
+
+def unmarked(hint: Any) -> Any:
+    """Return a type without its marks."""
+    return hint.__origin__ if get_origin(hint) is Annotated else hint
+
+
+def _classes_in(hint: Any) -> Iterator[type[Any]]:
+    inner = unmarked(hint)
+    kind = get_origin(inner) or inner
+    if isinstance(kind, type):
+        yield kind
+    for part in get_args(inner):
+        yield from _classes_in(part)

@@ -1,0 +1,76 @@
+"""Which result belongs to which tool call of a step, and which tools a run used: one rule for counts, tables and pages.
+
+A step states its calls and its results separately. Other tools write results without ids, and equal ids in one step.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.messages import ToolCall, ToolResult
+from trace_recorder.values.trajectory import AgentStep, Trajectory
+
+UNKNOWN_TOOL = "unknown"
+
+
+class ToolUse(NamedTuple):
+    """A tool call with its result, a call without one, or a result that answers no call of its step."""
+
+    name: str
+    """The name of the tool; `UNKNOWN_TOOL` if neither the call nor the result states it."""
+    call: ToolCall | None
+    result: ToolResult | None
+
+    @property
+    def failed(self) -> bool:
+        """Whether the result says that the tool failed."""
+        return self.result is not None and self.result.success is False
+
+
+def tool_uses(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> list[ToolUse]:
+    """Pair the tool calls of a step with their results, in the order of the calls.
+
+    A result answers the first call of its id that is not answered yet. Results without an id answer the calls that
+    are still unanswered, in their order, if there are as many. All other results come last, alone.
+    """
+    by_id: dict[str, list[ToolResult]] = {}
+    for result in results:
+        by_id.setdefault(result.call_id, []).append(result)
+    without_id = [] if any(not call.call_id for call in calls) else by_id.get("", [])
+    answers = [by_id[call.call_id].pop(0) if by_id.get(call.call_id) else None for call in calls]
+    if without_id and answers.count(None) == len(without_id):
+        answers = [without_id.pop(0) if answer is None else answer for answer in answers]
+    uses = [
+        ToolUse(call.name or (answer and answer.name) or UNKNOWN_TOOL, call, answer)
+        for call, answer in zip(calls, answers, strict=True)
+    ]
+    names = {use.call.call_id: use.name for use in uses if use.call and use.call.call_id}
+    alone = (result for remaining in by_id.values() for result in remaining)
+    return uses + [ToolUse(names.get(result.call_id) or result.name or UNKNOWN_TOOL, None, result) for result in alone]
+
+
+def tool_uses_of(run: Trajectory) -> Iterator[tuple[AgentStep | LLMInteraction, ToolUse]]:
+    """Yield the tools that a run used, each with its step, in the order of the steps.
+
+    A call that a model made outside of every step follows with its LLM call, unless a step has its id.
+    """
+    in_steps: Counter[str] = Counter()
+    interactions_in_steps: set[str] = set()
+    for step in run.agent_steps:
+        interactions_in_steps.update(step.interaction_ids)
+        if step.interaction is not None:
+            interactions_in_steps.add(step.interaction.interaction_id)
+        for use in tool_uses(step.tool_calls, step.tool_results):
+            in_steps[use.call.call_id if use.call else ""] += 1
+            yield step, use
+    for one in run.llm_interactions:
+        if one.interaction_id in interactions_in_steps:
+            continue
+        for call in one.response.tool_calls:
+            if in_steps[call.call_id] > 0:
+                in_steps[call.call_id] -= 1
+            else:
+                yield one, ToolUse(call.name or UNKNOWN_TOOL, call, None)

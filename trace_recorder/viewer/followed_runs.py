@@ -1,0 +1,174 @@
+"""The runs of a directory, looked at again and again: only runs whose files changed since the last look are read.
+
+What counts as a run is what `list` shows (`storage/run_files.py`). If a file cannot be read, the list has the reason.
+A look compares the states of all files, and then `read_one` reads one changed run at a time, so that a caller can stop
+at any moment. One thread at a time looks and reads. Whoever uses the members holds `lock`, and only for a moment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from trace_recorder.catalog.fact_tables import Kept
+from trace_recorder.catalog.file_states import State
+from trace_recorder.catalog.planning import known_runs
+from trace_recorder.catalog.query import Term
+from trace_recorder.catalog.run_summaries import costs_json, summary_of
+from trace_recorder.catalog.searching import RunState
+from trace_recorder.errors import TraceRecorderError
+from trace_recorder.guard import try_call
+from trace_recorder.viewer.parts import Json
+from trace_recorder.viewer.run_costs import costs_of
+from trace_recorder.viewer.run_rows import RunRows
+from trace_recorder.viewer.served_files import ServedFiles
+from trace_recorder.views.run_costs import RunCosts
+
+SHARE = 20
+"""A look is followed by a pause of so many times what it took, so that looks take a twentieth of a core at most."""
+SHORT_SECONDS = 0.05
+"""A look that takes less is made each time that somebody asks."""
+_Result = tuple[Json, Json | None] | str
+"""The row of a run and its costs, if these are known; or why the run cannot be read."""
+
+
+class FollowedRuns:
+    """The runs of some files. `index` is the index of their directory, if it is not in the directory."""
+
+    def __init__(self, files: ServedFiles, index: Path | None = None) -> None:
+        self.lock = threading.RLock()
+        self.rows = RunRows()
+        self.runs: dict[str, RunState] = {}
+        """The runs that have a row."""
+        self.unreadable: dict[str, tuple[State, str]] = {}
+        """The runs that cannot be read, and why."""
+        self.unread: dict[str, State] = {}
+        """The runs that changed and wait to be read, the newest last."""
+        self.names: list[str] = []
+        """The names as of the last look, in the order of `load_all`."""
+        self.version = 0
+        """Grows with each change of a row or of a file that cannot be read."""
+        self._files = files
+        self._index = index
+        self._kept: dict[str, tuple[State, str | None]] | None = None
+        """What the index keeps of runs that were not read yet."""
+        self._looked_at = 0.0
+        self._look_seconds = 0.0
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.runs or name in self.unreadable or name in self.unread
+
+    def is_look_due(self, oldest: float | None = None) -> bool:
+        """Whether to look again: after a pause that depends on what the last look took, of at most `oldest` seconds."""
+        age = time.monotonic() - self._looked_at
+        pause = 0.0 if self._look_seconds < SHORT_SECONDS else SHARE * self._look_seconds
+        return self._kept is None or age >= (pause if oldest is None else min(pause, oldest))
+
+    def look(self) -> None:
+        """Compare the states of all files with those of the last look. Raises OSError for an unreadable directory."""
+        began = time.monotonic()
+        states = dict(self._files.states())
+        if self._kept is None:
+            self._kept = self.known_to_index("summary")
+        with self.lock:
+            changed = {name: state for name, state in states.items() if self._is_outdated(name, state)}
+            self.names = [*states]
+            self.unread = dict(sorted(changed.items(), key=lambda item: max(item[1][0], item[1][2])))
+            for name in [*(self.runs.keys() - states.keys()), *(self.unreadable.keys() - states.keys())]:
+                self._remove(name)
+        self._looked_at = time.monotonic()
+        self._look_seconds = self._looked_at - began
+
+    def look_at_running(self) -> None:
+        """Compare the states of the runs that go on."""
+        for name in [name for name, (_, status) in self.runs.items() if status == "running"]:
+            state = self._files.state_of(name)
+            with self.lock:
+                if state is None:
+                    self._remove(name)
+                else:
+                    self.unread[name] = state
+
+    def read_one(self) -> None:
+        """Read one of the runs that wait, the newest first."""
+        name, state = self.unread.popitem()
+        result = self._kept_result(name, state) or self._read(name)
+        with self.lock:
+            if isinstance(result, str):
+                self._set_unreadable(name, state, result)
+                return
+            row, costs = result
+            self.unreadable.pop(name, None)
+            self.version += self.rows.put({**row, "id": name, **_size(state)}, costs)
+            self.runs[name] = state, row["status"]
+
+    def read_costs(self, name: str) -> None:
+        """Read the calls of a run for their costs."""
+        path = self._files.path_of(name)
+        costs = costs_json(RunCosts()) if path is None else costs_of(path)
+        with self.lock:
+            self.rows.put_costs(name, costs)
+            self.version += 1
+
+    def known_to_index(self, what: Kept, terms: Sequence[Term] = ()) -> dict[str, tuple[State, str | None]]:
+        """Return the runs of the index by their names here: their states, and what is kept of those that match."""
+        known = known_runs(self._files.directory, terms, self._index, what)
+        return {os.fsdecode(name).replace(os.sep, "/"): kept for name, kept in known.items()}
+
+    def _is_outdated(self, name: str, state: State) -> bool:
+        """Whether to read a run. A run that goes on may have lost its writer although its files stayed the same."""
+        run = self.runs.get(name) or self.unreadable.get(name)
+        return run is None or run[0] != state or (name in self.runs and run[1] == "running")
+
+    def _kept_result(self, name: str, state: State) -> _Result | None:
+        """Return what the index keeps of a run, if the run has not changed since. It is needed once."""
+        kept = self._kept.pop(name, None) if self._kept else None
+        if kept is None or kept[0] != state or kept[1] is None:
+            return None
+        row, costs = json.loads(kept[1])
+        return row, costs
+
+    def _read(self, name: str) -> _Result:
+        path = self._files.path_of(name)
+        if path is None:
+            return f"{name} is a link that leads out of the directory"
+
+        def read() -> _Result:
+            return summary_of(path, name), None
+
+        return try_call(read, lambda error: why_unreadable(path, error))
+
+    def _set_unreadable(self, name: str, state: State, reason: str) -> None:
+        before = self.unreadable.get(name)
+        if name in self.runs:
+            self._remove(name)
+        self.unreadable[name] = state, reason
+        self.version += before is None or before[1] != reason
+
+    def _remove(self, name: str) -> None:
+        """Remove a run that is gone."""
+        self.unread.pop(name, None)
+        self.unreadable.pop(name, None)
+        if self.runs.pop(name, None) is not None:
+            self.rows.remove(name)
+        self.version += 1
+
+
+def _size(state: State) -> Json:
+    """Return how large the files of a run are together, and when they last changed."""
+    modified = datetime.fromtimestamp(max(state[0], state[2]) / 1e9, UTC)
+    return {"bytes": state[1] + state[3], "modified": modified.isoformat()}
+
+
+def why_unreadable(path: Path, error: Exception) -> str:
+    """Return in a sentence why a file cannot be read."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{path.name}: {error.strerror}"
+    if isinstance(error, TraceRecorderError):
+        return str(error)
+    return f"{path.name} cannot be read: {type(error).__name__}: {error}"

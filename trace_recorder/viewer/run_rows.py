@@ -1,0 +1,219 @@
+"""The rows of the list of runs, as a table of SQLite in memory, which filters, sorts and counts them.
+
+The columns that the index has too (`SINGLE`) have the same names and say the same. So a filter of the list is a term of
+the query language, and `catalog/conditions.py` makes its SQL. Not safe for several threads at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from array import array
+from collections.abc import Collection, Mapping, Sequence
+
+from trace_recorder.catalog.conditions import Parameter, condition_of
+from trace_recorder.catalog.fact_values import SINGLE, Single, storable
+from trace_recorder.catalog.facts import number_of_value, seconds_of
+from trace_recorder.values.messages import Payload
+from trace_recorder.viewer.list_request import Column, ListRequest
+from trace_recorder.viewer.parts import Json
+from trace_recorder.views.content.plain_text import text_of
+from trace_recorder.views.run_costs import may_have_price
+
+_OWN = ("listed", "model", "text", "rewards", "forked_from", "replay_of", "needs_costs", "row")
+"""Columns that the index does not have. `listed` is when a run began or, if that is unknown, when its files changed."""
+_NAMES = ("name", *SINGLE, *_OWN)
+_SCHEMA = f"""
+CREATE TABLE runs (number INTEGER PRIMARY KEY AUTOINCREMENT, {", ".join(_NAMES)}, UNIQUE (name));
+CREATE INDEX by_trajectory ON runs (trajectory_id);
+CREATE INDEX by_fork ON runs (forked_from) WHERE forked_from IS NOT NULL;
+CREATE INDEX by_replay ON runs (replay_of) WHERE replay_of IS NOT NULL;
+CREATE INDEX by_status ON runs (status, success);
+CREATE INDEX by_model ON runs (model);
+CREATE INDEX without_costs ON runs (listed) WHERE needs_costs;
+"""
+_PLACES = ", ".join("?" for _ in _NAMES)
+_CHANGES = ", ".join(f"{name} = excluded.{name}" for name in _NAMES)
+_PUT = f"INSERT INTO runs ({', '.join(_NAMES)}) VALUES ({_PLACES}) ON CONFLICT (name) DO UPDATE SET {_CHANGES}"  # noqa: S608 - names of ours
+_PARENT = """(SELECT p.name FROM runs p WHERE p.trajectory_id = ifnull(r.forked_from, r.replay_of)
+              ORDER BY p.listed, p.name LIMIT 1)"""
+_SORTED: dict[Column, str] = {
+    "status": "r.status",
+    "task": "folded(r.task)",
+    "model": "folded(r.model)",
+    "start_time": "r.listed",
+    "execution_time_seconds": "r.seconds",
+    "steps": "r.steps",
+    "errors": "ifnull(r.failed_calls, 0) + ifnull(r.failed_tool_calls, 0)",
+    "tokens": "r.tokens",
+    "cost": "r.cost",
+    "rewards": "r.rewards",
+}
+Numbers = Sequence[int]
+
+
+class RunRows:
+    """The rows of runs, by their names in the list. Each has a number of its own, which no later run gets."""
+
+    def __init__(self) -> None:
+        self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        self._connection.create_function("folded", 1, _folded, deterministic=True)
+        self._connection.executescript(_SCHEMA)
+
+    def put(self, row: Json, costs: Json | None = None) -> bool:
+        """Add a row, or replace that of the same `id`. Return whether that changed anything.
+
+        `costs` are those of all calls, if these were read.
+        """
+        tokens = row.get("total_input_tokens"), row.get("output_tokens")
+        needs_costs = costs is None and may_have_price(row.get("status"), *tokens)
+        row = {**row, **(costs or {})}
+        name, text = _key(row["id"]), json.dumps(row)
+        before = self._connection.execute("SELECT row, needs_costs FROM runs WHERE name = ?", (name,)).fetchone()
+        if before == (text, needs_costs):
+            return False
+        own = _listed_at(row), _text(row.get("model")), _searched(row), _sum_of_rewards(row), *_origins(row)
+        self._connection.execute(_PUT, (name, *_single(row), *own, needs_costs, text))
+        return True
+
+    def put_costs(self, name: str, costs: Json) -> None:
+        """Add the costs of the calls of a run to its row."""
+        [text] = self._connection.execute("SELECT row FROM runs WHERE name = ?", (_key(name),)).fetchone()
+        self.put(json.loads(text), costs)
+
+    def remove(self, name: str) -> None:
+        """Remove a row."""
+        self._connection.execute("DELETE FROM runs WHERE name = ?", (_key(name),))
+
+    def arranged(self, request: ListRequest, names: Collection[str] | None = None) -> Numbers:
+        """Return the numbers of the rows that a request asks for, in its order. `names` are those that a search has."""
+        condition = condition_of(request.filters)
+        parts: list[str] = [condition.sql]
+        parameters: list[Parameter] = [*condition.parameters]
+        if request.model is not None:
+            parts.append("r.model = ?")
+            parameters.append(storable(request.model))
+        for word in request.text.casefold().split():
+            parts.append("instr(r.text, ?) > 0")
+            parameters.append(storable(word))
+        key = _SORTED[request.column]
+        order = f"{key} IS NULL, {key} {'DESC' if request.descending else 'ASC'}, r.listed DESC, r.name DESC"
+        sql = f"SELECT r.number, r.name FROM runs r WHERE {' AND '.join(parts)} ORDER BY {order}"  # noqa: S608 - parameters are apart
+        found = self._connection.execute(sql, parameters)
+        if names is None:
+            return array("q", (number for number, _ in found))
+        return array("q", (number for number, name in found if os.fsdecode(name) in names))
+
+    def rows(self, numbers: Numbers) -> list[Json | None]:
+        """Return rows by their numbers, each with the run of the list that it continues or repeats as `origin`.
+
+        A run that is gone is None.
+        """
+        places = ", ".join("?" for _ in numbers)
+        sql = f"SELECT r.number, r.row, {_PARENT} FROM runs r WHERE r.number IN ({places})"  # noqa: S608 - question marks
+        known = {
+            number: {**json.loads(text), "origin": None if parent is None else os.fsdecode(parent)}
+            for number, text, parent in self._connection.execute(sql, [*numbers])
+        }
+        return [known.get(number) for number in numbers]
+
+    def counts(self) -> Json:
+        """Return how many rows there are, with each status or judgement, with each model, and without costs."""
+        execute = self._connection.execute
+        [(total,)] = execute("SELECT count(*) FROM runs")
+        judged = "CASE success WHEN 1 THEN 'success' ELSE 'no success' END"
+        statuses = execute(
+            f"SELECT status, count(*) FROM runs GROUP BY status UNION ALL "  # noqa: S608 - names of ours
+            f"SELECT {judged}, count(*) FROM runs WHERE success IS NOT NULL GROUP BY success ORDER BY 2 DESC, 1"
+        ).fetchall()
+        models = execute("SELECT model, count(*) FROM runs WHERE model <> '' GROUP BY model ORDER BY 2 DESC, 1")
+        counted = {"statuses": [*map(list, statuses)], "models": [*map(list, models)]}
+        return {"total": total, "without_costs": self.counts_without_costs(), **counted}
+
+    def counts_without_costs(self) -> int:
+        """Return how many runs have calls that are still to be read for their costs."""
+        [(count,)] = self._connection.execute("SELECT count(*) FROM runs WHERE needs_costs")
+        return int(count)
+
+    def without_costs(self, numbers: Numbers | None = None) -> str | None:
+        """Return one of these runs: one of those with these numbers, or else the newest of all."""
+        among = "" if numbers is None else f"AND number IN ({', '.join('?' for _ in numbers)})"
+        sql = f"SELECT name FROM runs WHERE needs_costs {among} ORDER BY listed DESC LIMIT 1"  # noqa: S608 - question marks
+        found = self._connection.execute(sql, [*(numbers or ())]).fetchone()
+        return None if found is None else os.fsdecode(found[0])
+
+    def relations(self, name: str, sources: Collection[str]) -> Json:
+        """Return the names of the runs that a run continues or repeats, of its forks and replays, and of `sources`."""
+        columns = "SELECT trajectory_id, forked_from, replay_of FROM runs WHERE name = ?"
+        identity, *origins = self._connection.execute(columns, (_key(name),)).fetchone() or (None, None, None)
+        forks = self._related("forked_from", identity)
+        return {
+            "forked_from": self._named(origins[0]),
+            "replay_of": self._named(origins[1]),
+            "forks": [{"id": row["id"], "step_number": row["forked_from"].get("step_number")} for row in forks],
+            "replays": [row["id"] for row in self._related("replay_of", identity)],
+            "sources": {source: run for source in sources if (run := self._named(_text(source))) is not None},
+        }
+
+    def _named(self, identity: str | None) -> str | None:
+        """Return the name of the oldest run with a trajectory id."""
+        sql = "SELECT name FROM runs WHERE trajectory_id = ? ORDER BY listed, name LIMIT 1"
+        found = self._connection.execute(sql, (identity,)).fetchone()
+        return None if found is None else os.fsdecode(found[0])
+
+    def _related(self, column: str, identity: str | None) -> list[Json]:
+        sql = f"SELECT row FROM runs WHERE {column} = ? ORDER BY listed, name"  # noqa: S608 - a name of ours
+        return [json.loads(text) for (text,) in self._connection.execute(sql, (identity,))]
+
+
+def _key(name: str) -> bytes:
+    return os.fsencode(name)
+
+
+def _single(row: Json) -> tuple[Single, ...]:
+    """Return the columns of `SINGLE`, from a row of the list."""
+    tokens = number_of_value(row["total_input_tokens"]), number_of_value(row["output_tokens"])
+    known = [count for count in tokens if count is not None]
+    success = row["success"]
+    counts = (row[name] for name in ("steps", "llm_calls", "failed_llm_calls", "tool_calls", "failed_tool_calls"))
+    return (
+        *(_text(row["trajectory_id"]), _text(row["task"]), _text(row["status"])),
+        int(success) if isinstance(success, bool) else None,
+        *(seconds_of(row["start_time"])[0], seconds_of(row["end_time"])[0]),
+        None if row["error"] is None else storable(text_of(row["error"])),
+        *map(number_of_value, counts),
+        *(sum(known) if known else None, *tokens),
+        *(number_of_value(row["cost"]), number_of_value(row["execution_time_seconds"])),
+    )
+
+
+def _listed_at(row: Json) -> float | None:
+    began = seconds_of(row["start_time"])[0]
+    return seconds_of(row.get("modified"))[0] if began is None else began
+
+
+def _searched(row: Json) -> str:
+    """Return what the filter by text looks through."""
+    texts = (row["task"], row["id"], row["model"], row["provider"])
+    return storable(" ".join(text for text in texts if isinstance(text, str)).casefold())
+
+
+def _sum_of_rewards(row: Json) -> float | None:
+    rewards = row["rewards"].values() if isinstance(row["rewards"], Mapping) else ()
+    values = [number for value in rewards if (number := number_of_value(value)) is not None]
+    return sum(values) if values else None
+
+
+def _origins(row: Json) -> tuple[str | None, str | None]:
+    """Return the trajectory ids of the runs that a run continues and repeats."""
+    forked_from, replay_of = (row[kind] or {} for kind in ("forked_from", "replay_of"))
+    return _text(forked_from.get("trajectory_id")), _text(replay_of.get("trajectory_id"))
+
+
+def _text(value: Payload) -> str | None:
+    return storable(value) if isinstance(value, str) else None
+
+
+def _folded(text: str | None) -> str | None:
+    return None if text is None else text.casefold()
