@@ -12,9 +12,9 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 
-from tests.capture.server import plain, serving
 from tests.cli.invoking import invoke
 from tests.exporters.sink import Sink, attributes, sink
+from tests.provider import plain, serving
 from tests.rerun.runs import ask, client
 from tests.views.sdk_conversations import spoken
 from trace_recorder import TrajectoryRecorder, fork, load, otlp

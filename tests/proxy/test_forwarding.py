@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from tests.capture.compressing import compressed
-from tests.capture.server import CHAT, CHAT_STREAM, DROP, SILENCE, Answer, Server, plain, stream
+from tests.provider import CHAT, CHAT_STREAM, DROP, SILENCE, Answer, Server, plain, stream
 from tests.proxy.running import RunningProxy, proxying
 from trace_recorder import load
 

@@ -13,7 +13,7 @@ from google import genai
 from google.genai.types import HttpOptions
 
 from tests.capture.sdk_calls import CALLS
-from tests.capture.server import CHAT, GENERATED, Answer, Server, plain, serving
+from tests.provider import CHAT, GENERATED, Answer, Server, plain, serving
 from tests.rerun.runs import KEY
 from trace_recorder import ReplayMismatchError, TrajectoryRecorder, load, replay
 
