@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import json
 import select
+import socket
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import BaseServer
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 DROP = object()
 SILENCE = object()
@@ -62,6 +63,7 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), _Handler)
         self.answers = list(answers)
         self.requests: list[Request] = []
+        self._connections: set[socket.socket] = set()
 
     @property
     def url(self) -> str:
@@ -78,6 +80,23 @@ class Server(ThreadingHTTPServer):
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         return answer if isinstance(answer, Answer) else answer(request)
 
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Note a connection, and serve it in a thread."""
+        self._connections.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection."""
+        self._connections.discard(request)
+        super().shutdown_request(request)
+
+    def server_close(self) -> None:
+        """Close the port, and each connection that a client holds open."""
+        super().server_close()
+        for connection in tuple(self._connections):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
     def handle_error(self, request: object, client_address: object) -> None:
         """Print an error of a test's own; a client that went away is not an error."""
         if not isinstance(sys.exception(), ConnectionError):
@@ -87,7 +106,7 @@ class Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    wbufsize = -1  # what is sent without a pause is one write
+    wbufsize = -1  # the head is one write with the first chunk
     server: Server
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
@@ -134,11 +153,12 @@ class _Handler(BaseHTTPRequestHandler):
         for chunk in answer.chunks:
             if isinstance(chunk, bytes):
                 self.wfile.write(b"%x\r\n%b\r\n" % (len(chunk), chunk) if is_chunked else chunk)
+                self.wfile.flush()
             elif chunk is DROP or chunk is SILENCE:
                 self._break_off(chunk)
                 return
             else:
-                self.wfile.flush()
+                self.wfile.flush()  # the head, if it is not sent yet
                 _pause(chunk)
         if is_chunked:
             self.wfile.write(b"0\r\n\r\n")
