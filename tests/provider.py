@@ -60,10 +60,10 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 256
 
     def __init__(self, answers: Sequence[Script], port: int = 0) -> None:
-        super().__init__(("127.0.0.1", port), _Handler)
         self.answers = list(answers)
         self.requests: list[Request] = []
         self._connections: set[socket.socket] = set()
+        super().__init__(("127.0.0.1", port), _Handler)
 
     @property
     def url(self) -> str:

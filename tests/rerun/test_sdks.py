@@ -17,7 +17,8 @@ from tests.provider import CHAT, GENERATED, Answer, Server, plain, serving
 from tests.rerun.runs import KEY
 from trace_recorder import ReplayMismatchError, TrajectoryRecorder, load, replay
 
-DEAD = Server("http://127.0.0.1:9", [])
+DEAD = Server([])
+DEAD.server_close()
 """No server is here."""
 
 
