@@ -69,15 +69,12 @@ class DocumentWriter:
         self._journal_end = end
         if at_once and end <= self.limits.at_once_bytes:
             return not self._closed
-        self._leave_to_thread()
-        return False
-
-    def _leave_to_thread(self) -> None:
         if not self._closed:
             process_thread.waiting.setdefault(self)  # a run that waits already keeps its place
             if process_thread.is_idle:
                 with self._guarded:
                     process_thread.wake()
+        return False
 
     def predicted_seconds(self) -> float:
         """Return how long the thread's processor will need for the next write, by the last one."""
@@ -95,7 +92,7 @@ class DocumentWriter:
                     self._write_in_other_thread()
         except BaseException:
             self._caller_waits = False
-            self._leave_to_thread()
+            self.is_due(self._journal_end, at_once=False)
             raise
 
     def _write_in_other_thread(self) -> None:
