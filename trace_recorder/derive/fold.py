@@ -137,6 +137,8 @@ class Fold:
         identity = record.data["interaction_id"]
         call = self.calls.get(identity)
         if call is None:
+            if not isinstance(identity, str):
+                raise TypeError("the interaction_id is no text")
             call = CallRecords(identity, self.items, record.seq, keeps_request=self.journal is None)
             self.calls[identity] = call
             if self.tools.steps.has_started and not is_embedding(record.data.get("api")):

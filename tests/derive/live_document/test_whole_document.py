@@ -146,7 +146,8 @@ def test_a_document_is_inline_as_long_as_its_prompts_may_be(tmp_path: Path) -> N
     recorder.finalize()
     run = load(recorder.trajectory_path)
     prompts = [*(one.input_messages for one in run.llm_interactions), run.agent_steps[0].messages or []]
-    size = sum(len(json.dumps(message.to_document())) for prompt in prompts for message in prompt)
+    texts = [json.dumps(message.to_document(), separators=(",", ":")) for prompt in prompts for message in prompt]
+    size = sum(map(len, texts))
     histories = []
 
     for limit in (size, size - 1):
