@@ -86,10 +86,9 @@ class Fold:
     _newly_read: dict[str, CallRecords] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        is_open = self.journal is not None
         self.items = ItemTable() if self.journal is None else DiskBackedItems(self.journal)
-        self.table = MessageTable(puts_away=is_open)
-        limit = MAX_READINGS if is_open else math.inf
+        self.table = MessageTable(puts_away=self.journal is not None)
+        limit = math.inf if self.journal is None else MAX_READINGS
         self._request_reader = RequestReader(self.items, self.table, max_readings=limit)
         self._step_reader = RequestReader(self.items, self.table, readings=self._request_reader.readings)
 
@@ -148,7 +147,7 @@ class Fold:
                 step.interactions.append(identity)
                 self.tools.step_of_interaction[identity] = step.identity
         elif call.places is not None:
-            call = self.calls[identity] = call.again()
+            self.calls[identity] = call = call.again()
         call.add(record)
         self._interactions.pop(identity, None)
         self._pending.append((call, record))

@@ -15,13 +15,11 @@ from __future__ import annotations
 import itertools
 import math
 import os
-import sys
 import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import FrameType
 from typing import Literal, NoReturn
 from zlib import crc32
 
@@ -145,9 +143,8 @@ class Run:
 
     def append_body(self, kind: str, about: Mapping[str, object], said: str, body: bytes) -> None:
         """Write one record with a JSON `body`, taken apart into items. Raises NotJsonError if it is no object."""
-        prepared = None
-        if len(body) > MIN_PREPARED_BYTES:  # large strings are found and checked while others record
-            prepared = self._items.prepare(body)
+        # large strings are found and checked while others record
+        prepared = self._items.prepare(body) if len(body) > MIN_PREPARED_BYTES else None
         self._append_items(kind, about, said, lambda: self._items.encode(body, prepared))
 
     def append_lists(self, kind: str, about: Mapping[str, object], said: str, lists: Mapping[str, object]) -> None:
@@ -208,18 +205,9 @@ class Run:
         try:
             self._writer.save()
         finally:
-            if self._closing_thread == threading.get_ident() and not self._is_using_writer():
+            if self._closing_thread == threading.get_ident() and not self._writer.is_writing_here():
                 self._closing_thread = 0
                 self._close_files()
-
-    def _is_using_writer(self) -> bool:
-        """Whether this thread is in such a call further up its stack, as in a signal handler."""
-        frame: FrameType | None = sys._getframe(2)
-        while frame is not None:
-            if frame.f_code is Run._write_document.__code__ and frame.f_locals.get("self") is self:
-                return True
-            frame = frame.f_back
-        return False
 
     def _prepare(self) -> None:
         """Write what has to precede the next record: the first record, and failures. Raises AlreadyFinalizedError."""
@@ -340,7 +328,7 @@ class Run:
                 return
             self._end(ending, final_result)
             self.closed = True
-        if self._is_using_writer():
+        if self._writer.is_writing_here():
             self._write_separately()
             self._closing_thread = threading.get_ident()
         else:

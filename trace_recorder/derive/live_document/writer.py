@@ -80,6 +80,10 @@ class DocumentWriter:
         """Return how long the thread's processor will need for the next write, by the last one."""
         return self._cost_of_byte * max(self._journal_end, _MIN_COUNTED_BYTES)
 
+    def is_writing_here(self) -> bool:
+        """Return whether the current thread is in the middle of a write, which a signal handler has interrupted."""
+        return self._lock._is_owned()  # type: ignore[attr-defined, no-any-return]
+
     def save(self) -> None:
         """Write the document now, in the calling thread. If the caller is interrupted, the thread writes it."""
         try:
@@ -125,7 +129,7 @@ class DocumentWriter:
         self._requested = True
         # This thread is in the middle of a write: the garbage collector ended a stream there, or a signal handler
         # records. The outer call sees `_requested` and writes again. A flag of our own could be left set by Ctrl-C.
-        if self._lock._is_owned():  # type: ignore[attr-defined]
+        if self.is_writing_here():
             self._caller_waits = False
             return
         with self._lock:
@@ -163,7 +167,10 @@ class DocumentWriter:
             raise _OvertakenError
 
     def write_aside(self, aside: Path) -> None:
-        """Write the document by way of a file of its own name, whatever this thread is in the middle of."""
+        """Write the document by way of a file of its own name: this thread is in the middle of another write.
+
+        So it holds the lock, and no other thread writes meanwhile.
+        """
         self._requested = True  # a write that goes on after this begins again
         WholeDocument(self._journal, self._history, limits=self.limits).write(aside, sync=self._sync)
         aside.replace(self._path)
