@@ -27,7 +27,7 @@ else:
 
             __struct_fields__ = ()
 
-            def __init_subclass__(  # noqa: D105 - as of structs
+            def __init_subclass__(
                 cls,
                 *,
                 frozen: bool = False,

@@ -69,11 +69,10 @@ class DocumentWriter:
         self._journal_end = end
         if at_once and end <= self.limits.at_once_bytes:
             return not self._closed
-        if not self._closed:
+        if not self._closed and (process_thread.is_idle or self not in process_thread.waiting):
             process_thread.waiting.setdefault(self)  # a run that waits already keeps its place
-            if process_thread.is_idle:
-                with self._guarded:
-                    process_thread.wake()
+            with self._guarded:
+                process_thread.wake()
         return False
 
     def predicted_seconds(self) -> float:
