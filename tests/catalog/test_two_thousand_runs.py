@@ -76,7 +76,7 @@ def loop(directory: Path) -> Loop:
 def test_find_gives_what_the_loop_gives(directory: Path, loop: Loop) -> None:
     """Each kind of term, with the index; `where=` loads the same runs."""
     for query, expected in loop.paths.items():
-        result = invoke("find", query, directory, "--paths")
+        result = invoke("find", "--paths", "--", query, directory)
         assert [*map(Path, result.stdout.split())] == expected, query
         assert 0 < len(expected) < RUNS, query
     assert [run.path for run in load_all(directory, where=RARE_WORD)] == loop.paths[RARE_WORD]
@@ -106,5 +106,5 @@ def test_runs_that_changed_are_the_only_ones_that_are_read(directory: Path, loop
     update = open_index(directory).update()
 
     assert [*map(Path, result.stdout.split())] == loop.paths[RARE_WORD]
-    assert result.stderr == f"read 1 run of {RUNS}: the index does not have them as they are now\n"
+    assert f"read 1 run of {RUNS}: " in result.stderr
     assert (update.runs, update.read) == (RUNS, RUNS // 2)

@@ -14,6 +14,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import lru_cache
 from hashlib import blake2b
 from importlib import import_module
 from pathlib import Path
@@ -90,12 +91,12 @@ class TableFiles:
         self._group_bytes = group_bytes
         self._lock = ExitStack()
         self._number = 0
-        self._written: set[str] = set()
+        self._written = WrittenRuns(directory, tables[0])
         self._part: dict[TableName, _PartFile] = {}
 
     def has(self, run: Path) -> bool:
         """Whether the rows of a run were written before."""
-        return _name_of(str(run)) in self._written
+        return run in self._written
 
     def add(self, batches: Batches) -> None:
         """Add the rows of a run. They are in files of their names when the part ends."""
@@ -128,7 +129,7 @@ class TableFiles:
         for path in {*_left_files(directory, self._tables), *removed}:
             path.unlink()
         self._number = _next_number(directory, first)
-        self._written = written_runs(directory, first)
+        self._written = WrittenRuns(directory, first)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         """End the last part; after an error, remove what is written of it."""
@@ -223,37 +224,39 @@ def part_files(directory: Path, table: TableName) -> list[Path]:
     return sorted((directory / table).glob("part-*.parquet"))
 
 
-def written_runs(directory: Path, table: TableName) -> set[str]:
-    """Return the names of the runs that are in the files of the first table of a form.
+class WrittenRuns:
+    """The runs that are in the files of the first table of a form.
 
-    Raises FileExistsError if an export in another directory wrote relative paths, because they mean other files.
+    A file names its runs as they were given, and has a digest of the working directory in which relative paths start.
+    So a run is known from each directory.
     """
-    parquet = import_module("pyarrow.parquet")
-    written: set[str] = set()
-    for path in part_files(directory, table):
-        part: Any = parquet.ParquetFile(path)
-        column = part.read(["source_uri" if table == "transcripts" else "file"]).column(0)
-        names = {_name_of(name) for name in column.to_pylist() if name}
-        is_from_here = (part.schema_arrow.metadata or {}).get(_DIRECTORY) == _directory_digest()
-        if not is_from_here and not all(map(_is_absolute, names)):
-            raise FileExistsError(
-                f"{path} has relative paths of another working directory: go on with the export there"
-            )
-        written |= names
-    return written
+
+    def __init__(self, directory: Path, table: TableName) -> None:
+        self._names: dict[bytes, set[str]] = {}
+        for path in part_files(directory, table):
+            part: Any = import_module("pyarrow.parquet").ParquetFile(path)
+            column = part.read(["source_uri" if table == "transcripts" else "file"]).column(0)
+            base = (part.schema_arrow.metadata or {}).get(_DIRECTORY, b"")
+            self._names.setdefault(base, set()).update(name for name in column.to_pylist() if name)
+        self._all = set().union(*self._names.values())
+
+    def __contains__(self, run: Path) -> bool:
+        if not self._all:
+            return False
+        url, path = url_of(run), Path(os.path.abspath(run))  # noqa: PTH100 - links are not followed
+        if url is not None or run.is_absolute():
+            known = {utf8_text(str(run)), utf8_text(url or str(path))}
+            if not known.isdisjoint(self._all):
+                return True
+        return url is None and any(
+            utf8_text(os.path.relpath(path, base)) in self._names.get(_digest_of(base), ())
+            for base in (Path.cwd(), *path.parents)
+        )
 
 
-def _name_of(run: str) -> str:
-    """Return the address or the path of a run, in characters that a table can have."""
-    return utf8_text(url_of(run) or os.path.normpath(run))
-
-
-def _is_absolute(name: str) -> bool:
-    return url_of(name) is not None or os.path.isabs(name)  # noqa: PTH117 - it is a text
-
-
-def _directory_digest() -> bytes:
-    return blake2b(os.fsencode(Path.cwd()), digest_size=8).hexdigest().encode()
+@lru_cache(maxsize=1000)
+def _digest_of(directory: Path) -> bytes:
+    return blake2b(os.fsencode(directory), digest_size=8).hexdigest().encode()
 
 
 def _next_number(directory: Path, table: TableName) -> int:
@@ -277,5 +280,5 @@ def _schema_of_file(table: TableName) -> pyarrow.Schema:
         {"name": column.name, "type": str(field.type), "meaning": column.meaning}
         for column, field in zip(TABLES[table], schema, strict=True)
     ]
-    about = {b"trace_recorder.columns": json.dumps(columns).encode(), _DIRECTORY: _directory_digest()}
+    about = {b"trace_recorder.columns": json.dumps(columns).encode(), _DIRECTORY: _digest_of(Path.cwd())}
     return schema.with_metadata({**schema.metadata, **about})
