@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.reading_commands import first_page, many_runs, one_run, starts
+from benchmarks.reading_commands import COMMANDS, first_page, many_runs, one_run, starts
 from benchmarks.reading_runs import cpu_seconds, lines_of, parse, record
 from benchmarks.rounds import ROOT
 from trace_recorder import load
@@ -121,6 +121,10 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--growth", type=int, nargs="*", default=[250, 1000], help="other numbers of turns (250 1000)")
     parser.add_argument("--runs", type=int, nargs="*", default=[1000, 10_000], help="runs to list (1000 10000)")
     parser.add_argument("--processes", type=int, default=3, help="tries of each command (3)")
+    parser.add_argument("--commands", nargs="*", default=COMMANDS, help="commands on one run (all)")
+    parser.add_argument(
+        "--pages", type=int, nargs="*", default=[4000, 100_000], help="characters of a turn that `show` pages"
+    )
     options = parser.parse_args(given)
     print(f"load of the machine before: {os.getloadavg()[0]:.1f}\n", flush=True)
     with tempfile.TemporaryDirectory() as place:
@@ -132,8 +136,8 @@ def main(given: Sequence[str] | None = None) -> None:
         table(["start", "CPU"], starts(directory, 3 * options.processes))
         grown = [title for number in options.growth for title in (f"{number:,} turns", "ns/B")]
         titles = [f"{options.turns} turns", "start", "beyond", "ns/B", "of json.loads", "memory", "written", *grown]
-        table(titles, one_run(directory, [options.turns, *options.growth], options.processes))
-        rows = first_page(directory, [4000, 100_000], options.processes)
+        table(titles, one_run(directory, options.commands, [options.turns, *options.growth], options.processes))
+        rows = first_page(directory, options.pages, options.processes)
         table(["`show` of 300 turns", "first step", "all", "share"], rows)
         titles = ["many runs", "runs", "start", "beyond", "of json.loads", "clock", "memory"]
         table(titles, many_runs(directory, options.runs, options.processes))

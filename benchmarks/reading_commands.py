@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks.reading_runs import parsing_seconds, record, record_tools
 
 EXPORTS = ("atif", "hierarchy", "invariant", "openai", "toolbrain", "traces", "trae", "trl")
-COMMANDS = (["show"], ["show", "--json"], ["stats"], ["validate"])
+COMMANDS = ("show", "show --json", "stats", "validate", *(f"export -f {name}" for name in EXPORTS))
 INTO_A_FILE = {"invariant", "openai", "trl"}
 
 
@@ -69,19 +69,23 @@ def least(tries: int, command: Sequence[str], run: Path) -> Taken:
     return min(found)
 
 
-def one_run(directory: Path, turns: Sequence[int], tries: int) -> Iterator[list[str]]:
-    """A row for each command, on runs of so many turns with a tool of 4 KB each; of the first run, all figures."""
+def one_run(directory: Path, commands: Sequence[str], turns: Sequence[int], tries: int) -> Iterator[list[str]]:
+    """Yield a row for each command, on runs with these numbers of turns and a tool of 4 KB each.
+
+    The first run has all figures.
+    """
     runs = {number: directory / f"turns_{number}.json" for number in turns}
     for number, run in runs.items():
         record_tools(run, number, 4000)
     smallest = directory / "smallest.json"
     record_tools(smallest, 1, 10)
     parsed = parsing_seconds(runs[turns[0]], tries)
-    for command in (*COMMANDS, *(["export", "-f", name] for name in EXPORTS)):
+    for name in commands:
+        command = name.split()
         start = least(tries, command, smallest).cpu
         first, *others = (least(tries, command, run) for run in runs.values())
         yield [
-            " ".join(command),
+            name,
             f"{start:.2f} s",
             *_beyond(first, start),
             f"{(first.cpu - start) / parsed:.0f} x",

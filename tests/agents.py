@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from tests.capture.server import Server
 from tests.processes import ROOT
+from tests.provider import Server
 from trace_recorder import load
 from trace_recorder.cli.commands import app
 from trace_recorder.derive.validate import validate

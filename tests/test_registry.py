@@ -18,9 +18,9 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.agents import Place
-from tests.capture.server import Server, plain, serving
 from tests.outside_records import ECHO, NOTES, PAIRS, registered
 from tests.processes import ROOT
+from tests.provider import Server, plain, serving
 from trace_recorder import load
 from trace_recorder.cli.app import COMMANDS
 from trace_recorder.cli.commands import app

@@ -210,8 +210,11 @@ _NEW_LOCK = r"new_lock\(|threading\.(R?Lock|Condition)\("
 
 
 def _locks_in(path: Path) -> Iterator[str]:
-    """The locks that a module makes: `Class.attribute`, or `module.variable`."""
-    tree = ast.parse(path.read_text())
+    """Yield the locks that a module makes: `Class.attribute`, or `module.variable`."""
+    text = path.read_text(encoding="utf-8")
+    if not re.search(_NEW_LOCK, text):
+        return
+    tree = ast.parse(text)
     owners = {node: one.name for one in ast.walk(tree) if isinstance(one, ast.ClassDef) for node in ast.walk(one)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and re.match(_NEW_LOCK, ast.unparse(node.value)):
@@ -327,8 +330,12 @@ third takes each request of another project's test suite for an LLM call.
 """
 
 
+def _name_of(function: ast.expr) -> str:
+    return function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
+
+
 def _patched(path: Path) -> Iterator[str]:
-    """What of the package a test replaces: by `setattr` and `delattr`, or by an assignment to an attribute."""
+    """Yield where a test replaces a part of the package: by `setattr`, by `delattr` or by assigning to an attribute."""
     nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
     imported = {
         (name.asname or name.name).partition(".")[0]
@@ -338,7 +345,7 @@ def _patched(path: Path) -> Iterator[str]:
         if (getattr(node, "module", None) or name.name).partition(".")[0] == PACKAGE.name
     }
     for node in nodes:
-        if isinstance(node, ast.Call) and node.args and re.search(r"\b(setattr|delattr)$", ast.unparse(node.func)):
+        if isinstance(node, ast.Call) and node.args and _name_of(node.func) in {"setattr", "delattr"}:
             target = node.args[0]
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
             target = node.value

@@ -10,7 +10,7 @@ import venv
 import zipfile
 from pathlib import Path
 
-from tests.capture.server import CHAT, plain, serving
+from tests.provider import CHAT, plain, serving
 from trace_recorder import __version__, load
 
 ROOT = Path(__file__).parents[1]

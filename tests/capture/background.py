@@ -10,7 +10,7 @@ from typing import Any
 
 from google import genai
 
-from tests.capture.server import Answer, Server
+from tests.provider import Answer, Server
 from trace_recorder.storage.journal_reader import Record, read
 
 USAGE = {"input_tokens": 9, "output_tokens": 4, "total_tokens": 13}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import openai
 
-from tests.capture.server import (
+from tests.provider import (
     Answer,
     Server,
     serving,

@@ -12,7 +12,7 @@ from google import genai
 from google.auth.credentials import Credentials
 from google.genai.types import HttpOptions
 
-from tests.capture.server import CHAT, GENERATED, MESSAGE, OLLAMA, Server
+from tests.provider import CHAT, GENERATED, MESSAGE, OLLAMA, Server
 
 ASK = [{"role": "user", "content": "hello"}]
 

@@ -19,9 +19,9 @@ import pytest
 from google import genai
 from google.genai.types import HttpOptions
 
-from tests.capture.server import CHAT, CHAT_STREAM, GENERATED, MESSAGE, OLLAMA, Answer, plain, serving, stream
 from tests.chat_calls import Wire, asked, said
 from tests.processes import python
+from tests.provider import CHAT, CHAT_STREAM, GENERATED, MESSAGE, OLLAMA, Answer, plain, serving, stream
 from trace_recorder import (
     TrajectoryRecorder,
     UnsupportedClientError,

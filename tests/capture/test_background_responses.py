@@ -31,8 +31,8 @@ from tests.capture.background import (
     said,
 )
 from tests.capture.recorded_clients import interactions, recorded_client
-from tests.capture.server import DROP, Answer, serving
 from tests.exporters.sink import attributes, sink
+from tests.provider import DROP, Answer, serving
 from trace_recorder import TrajectoryRecorder, load, otlp, replay
 from trace_recorder.cli.tail import Follower, ShownSteps
 from trace_recorder.rerun.serving import ReplayServer

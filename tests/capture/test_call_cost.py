@@ -14,8 +14,8 @@ from tests.limits import limited
 from tests.processes import ROOT
 from trace_recorder import load
 
-MOST_CALLS_FOR_THE_FACTS = 130
-MOST_CALLS_FOR_THE_DOCUMENT = 138
+MOST_CALLS_FOR_THE_FACTS = 105
+MOST_CALLS_FOR_THE_DOCUMENT = 134
 """One whole document of a run, for each of its calls."""
 EVENTS = 500
 MOST_CALLS_FOR_AN_EVENT = 16

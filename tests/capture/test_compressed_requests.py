@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.capture.compressing import compressed
-from tests.capture.server import CHAT, plain, serving
+from tests.provider import CHAT, plain, serving
 from trace_recorder import TrajectoryRecorder, load, replay
 
 BODY = b'{"model": "m", "messages": [{"role": "user", "content": "hi"}]}'

@@ -20,7 +20,7 @@ import respx
 import zstandard
 
 from tests.capture.recorded_clients import ASK, create, interactions, recorded_client
-from tests.capture.server import (
+from tests.provider import (
     CHAT,
     CHAT_STREAM,
     DROP,

@@ -11,14 +11,7 @@ import pytest
 import tenacity
 
 from tests.capture.recorded_clients import ASK, create, interactions, recorded_client
-from tests.capture.server import (
-    CHAT,
-    SILENCE,
-    Answer,
-    Server,
-    plain,
-    serving,
-)
+from tests.provider import CHAT, SILENCE, UNANSWERED, Answer, Server, plain, serving
 from trace_recorder import TrajectoryRecorder
 
 
@@ -117,7 +110,7 @@ def test_a_cancelled_call_is_recorded_as_such(tmp_path: Path) -> None:
             with pytest.raises(asyncio.CancelledError):
                 await asking
 
-    with serving(Answer([], silent=True)) as server, TrajectoryRecorder(path, strict=True) as recorder:
+    with serving(UNANSWERED) as server, TrajectoryRecorder(path, strict=True) as recorder:
         asyncio.run(cancelled(server, recorder))
 
     [one] = interactions(path)

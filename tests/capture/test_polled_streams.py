@@ -25,9 +25,9 @@ from tests.capture.background import (
     streamed_final,
 )
 from tests.capture.recorded_clients import interactions, recorded_client
-from tests.capture.server import DROP, SILENCE, Answer, serving, stream
 from tests.journals import records_of
 from tests.processes import python
+from tests.provider import DROP, SILENCE, Answer, serving, stream
 from trace_recorder import TrajectoryRecorder, load, replay, validate
 
 

@@ -18,9 +18,9 @@ from google import genai
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.capture.server import Answer, chat_chunk, serving, stream
 from tests.data.written import Writing, asked, said
 from tests.limits import limited
+from tests.provider import Answer, chat_chunk, serving, stream
 from trace_recorder import LLMInteraction, TrajectoryRecorder, load
 
 Payload = Any

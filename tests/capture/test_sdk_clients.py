@@ -8,7 +8,7 @@ import openai
 import pytest
 
 from tests.capture.sdk_calls import CALLS
-from tests.capture.server import CHAT, plain, serving
+from tests.provider import CHAT, plain, serving
 from trace_recorder import (
     TrajectoryRecorder,
     load,

@@ -12,7 +12,7 @@ from typing import Any
 import anthropic
 import pytest
 
-from tests.capture.server import GENERATED, MESSAGE, Answer, plain, serving, stream
+from tests.provider import GENERATED, MESSAGE, Answer, plain, serving, stream
 from tests.versions.answers import GENERATED_CALL, GENERATED_STREAM, MESSAGE_TOOL
 from tests.versions.google_shapes import gemini
 from trace_recorder import TrajectoryRecorder, load

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.capture.server import CHAT, plain, serving
+from tests.provider import CHAT, plain, serving
 from trace_recorder import TrajectoryRecorder, instrument, load, uninstrument
 
 Payload = Any

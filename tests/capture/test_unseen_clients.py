@@ -13,8 +13,8 @@ import openai
 import pytest
 import trio
 
-from tests.capture.server import CHAT, Answer, plain, serving
 from tests.processes import python
+from tests.provider import CHAT, Answer, plain, serving
 from trace_recorder import TrajectoryRecorder, http_client, instrument, uninstrument
 
 ASK: Any = [{"role": "user", "content": "hello"}]

@@ -13,7 +13,7 @@ import pytest
 from google import genai
 
 from tests.capture.sdk_calls import ASK, _openai
-from tests.capture.server import CHAT, plain, serving
+from tests.provider import CHAT, plain, serving
 from trace_recorder import (
     BoundClientError,
     TrajectoryRecorder,

@@ -6,15 +6,21 @@ import os
 import random
 import re
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
+from typing import Any
 
 from trace_recorder import Trajectory, TrajectoryRecorder
-from trace_recorder.catalog.query import Term, parse_query
+from trace_recorder.catalog.fact_values import NUMBERS
+from trace_recorder.catalog.query import CHOICES, FIELDS, STATUSES, Term, parse_query
+from trace_recorder.views.cost import cost_of
 
 WORDS = ("alpha", "beta", "Gamma", "exit code 1", "naïve café", "foo-bar_baz", "δέλτα", "x" * 300, "tail end")
 TOOLS = ("bash", "read file", "a>b")
 MODELS = (("openai", "gpt-4o"), ("anthropic", "claude-x"), ("ollama", "m"))
+QUERY_FIELDS = ("words", *FIELDS)
+"""Every field of the language, and words without one."""
 
 
 def record_run(path: Path, seed: int) -> Path:
@@ -34,12 +40,24 @@ def record_run(path: Path, seed: int) -> Path:
             answer = ValueError("refused") if chosen.random() < 0.1 else said
             with run.agent("sub") if number == 2 else nullcontext():
                 run.record_llm_interaction(asked, answer, provider, model)
+            if calls and answer is said and seed % 2:
+                _run_tools(run, calls[: seed % 4], fails=number % 2 == 0)
+        if seed % 3 == 0:
+            run.annotate("team", chosen.choice("xy"))
         if chosen.random() < 0.4:
             run.reward("solved", chosen.choice([0.0, 0.5, 1.0]))
         if chosen.random() < 0.3:
             raise RuntimeError("broken")
         run.finalize(success=chosen.choice([True, False, None]))
     return path
+
+
+def _run_tools(run: TrajectoryRecorder, calls: list[dict[str, Any]], *, fails: bool) -> None:
+    """Run the tools of some calls; the first one may fail."""
+    for number, call in enumerate(calls):
+        with suppress(ValueError), run.tool_call(call["name"], call["arguments"], call["id"]):
+            if fails and number == 0:
+                raise ValueError("no such file")
 
 
 def settle(directory: Path) -> None:
@@ -85,33 +103,57 @@ def _matches(run: Trajectory, term: Term) -> bool:
         "provider": [one.provider or "" for one in calls],
         "agent": [one.agent or "" for one in calls] + [one.agent or "" for one in steps],
         "task": [run.task or ""],
+        "error": [f"{one.type}: {one.message}" for one in (*(call.error for call in calls), run.error) if one],
     }
     if term.field in names:
         return any(name and value.casefold() in name.casefold() for name in names[term.field])
-    tokens = [run.metrics.get(name) for name in ("total_input_tokens", "output_tokens")]
-    numbers = {
-        "calls": run.metrics.get("llm_calls"),
-        "steps": len(steps),
-        "tokens": sum(filter(None, tokens)) if any(one is not None for one in tokens) else None,
-    }
-    if term.field in numbers:
-        return _compares(numbers[term.field], term)
+    if term.field in NUMBERS:
+        return _compares(_numbers(run)[term.field], term)
     return _has_what_is_named(run, term, value)
+
+
+def _numbers(run: Trajectory) -> dict[str, float | None]:
+    """Return the numbers of a run. The costs of its models are unknown, but for those that are in a price table."""
+    calls, results = run.llm_interactions, [result for step in run.agent_steps for result in step.tool_results]
+    usages = [call.response.usage for call in calls]
+    sent = [one.input_tokens for one in usages if one.input_tokens is not None]
+    received = [one.output_tokens for one in usages if one.output_tokens is not None]
+    costs = [cost.amount for cost in map(cost_of, calls) if cost is not None]
+    return {
+        "calls": len(calls),
+        "failed_calls": sum(call.error is not None for call in calls),
+        "steps": len(run.agent_steps),
+        "tool_calls": sum(len(step.tool_calls) for step in run.agent_steps),
+        "failed_tool_calls": sum(result.success is False for result in results),
+        "input_tokens": sum(sent) if sent else None,
+        "output_tokens": sum(received) if received else None,
+        "tokens": sum(sent) + sum(received) if sent or received else None,
+        "cost": sum(costs) if costs else None,
+        "seconds": run.execution_time,
+    }
 
 
 def _has_what_is_named(run: Trajectory, term: Term, value: str) -> bool:
     asked = Counter(call.name for step in run.agent_steps for call in step.tool_calls)
+    failures = Counter(one.name for step in run.agent_steps for one in step.tool_results if one.success is False)
     given = {one.name: one.value for one in run.rewards}
-    failed = run.metrics["failed_llm_calls"] or run.metrics["failed_tool_calls"]
+    numbers = _numbers(run)
+    statuses = {run.status, {True: "success", False: "no-success", None: ""}[run.success]}
     return {
         "tool": lambda: asked[value] > 0 and (term.relation is None or _compares(asked[value], term)),
+        "failed_tool": lambda: (
+            _compares(failures[value], term) if term.relation and asked[value] else failures[value] > 0
+        ),
         "reward": lambda: value in given and (term.relation is None or _compares(given[value], term)),
-        "status": lambda: run.status in value.split(","),
+        "id": lambda: run.trajectory_id == value,
+        "status": lambda: not statuses.isdisjoint(value.split(",")),
         "success": lambda: {"yes": True, "no": False, "unknown": None}[value] is run.success,
         "is": lambda: run.success is False or run.status == "failed",
-        "has": lambda: run.error is not None or bool(failed),
-        "meta": lambda: run.metadata.get(value) == term.text,
+        "has": lambda: run.error is not None or bool(numbers["failed_calls"] or numbers["failed_tool_calls"]),
+        "meta": lambda: value in run.metadata and term.text in {None, run.metadata[value]},
+        "annotation": lambda: value in run.annotations and term.text in {None, run.annotations[value]},
         "since": lambda: run.started_at is not None and run.started_at.timestamp() >= float(term.value),
+        "until": lambda: run.started_at is not None and run.started_at.timestamp() < float(term.value),
     }[term.field]()
 
 
@@ -151,37 +193,42 @@ def _storable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def random_query(chosen: random.Random) -> str:
-    """Return a query of one to three terms."""
-    return " ".join(_random_term(chosen) for _ in range(chosen.randint(1, 3)))
+def random_query(chosen: random.Random, runs: Sequence[Trajectory] = (), field: str = "") -> str:
+    """Return a query of one to three terms; the first one is of a field, if one is given."""
+    fields = [field or chosen.choice(QUERY_FIELDS), *chosen.choices(QUERY_FIELDS, k=chosen.randint(0, 2))]
+    return " ".join(chosen.choice(["", "", "-"]) + _random_term(chosen, runs, one) for one in fields)
 
 
-def _random_term(chosen: random.Random) -> str:
-    number, relation = chosen.randint(0, 4), chosen.choice(["<", "<=", ">", ">=", "="])
-    word = chosen.choice(WORDS[:8])
-    part = chosen.choice(word.split())
-    term = chosen.choice(
-        [
-            *(part, part.upper(), f'"{word}"', f'"{word} {chosen.choice(WORDS[:8])}"', f'text~"{word[1:6]}"'),
-            *(f"status:{chosen.choice(['failed', 'completed', 'failed,interrupted'])}", "is:failed", "has:error"),
-            *(
-                f"success:{chosen.choice(['yes', 'no', 'unknown'])}",
-                f"model:{chosen.choice(['GPT', 'claude-x', 'open'])}",
-            ),
-            *(
-                f'tool:"{chosen.choice(TOOLS)}"{relation}{number}',
-                f"tool:{chosen.choice(['bash', 'none'])}",
-                "agent:sub",
-            ),
-            *(f"calls{relation}{number}", f"steps:{number}", f"tokens{relation}{number * 40}", "provider:anthropic"),
-            *(
-                "reward:solved",
-                f"reward:solved{relation}0.5",
-                f"meta:env={chosen.choice('ab')}",
-                "since:1d",
-                "since:0d",
-            ),
-            f'task:"{chosen.choice(["task", "BETA", "exit code", "nothing"])}"',
-        ]
-    )
-    return chosen.choice(["", "", "-"]) + term
+def _random_term(chosen: random.Random, runs: Sequence[Trajectory], field: str) -> str:
+    relation, word = chosen.choice(["<", "<=", ">", ">=", "="]), chosen.choice(WORDS[:8])
+    if field in NUMBERS:
+        known = [number for run in runs if (number := _numbers(run)[field]) is not None]
+        if field == "cost":  # sums of fractions depend on their order, so no query asks for the sum itself
+            known = [number * chosen.choice([0.9, 1.1]) for number in known]
+        return f"{field}{chosen.choice([relation, f':{relation}', ':'])}{chosen.choice([0, 1, 2, 4, *known])!r}"
+    part, tool = chosen.choice(word.split()), f'"{chosen.choice([*TOOLS, "none"])}"'
+    number = chosen.choice(["", f"{relation}{chosen.randint(0, 4)}"])
+    values = {
+        "words": [part, part.upper(), f'"{word}"', f'"{word} {chosen.choice(WORDS[:8])}"'],
+        "text": [word[1:6]],
+        "status": [*STATUSES, "failed,interrupted", "success,running"],
+        "task": ["task", "BETA", "exit code", "nothing"],
+        "model": ["GPT", "claude-x", "open", "/m"],
+        "provider": ["anthropic", "O", "none"],
+        "agent": ["sub", "SU", "none"],
+        "error": ["refused", "ValueError", "BROKEN", "none"],
+        "id": [str(run.trajectory_id) for run in runs] or ["none"],
+        **CHOICES,
+        "tool": [f"{tool}{number}"],
+        "failed_tool": [f"{tool}{number}"],
+        "reward": ["solved", "none", f"solved{relation}0.5"],
+        "meta": ["env", "none", "env=a", "env=b"],
+        "annotation": ["team", "none", "team=x", "team=y"],
+        "since": ["1d", "0d", "2020-01-01"],
+        "until": ["1d", "0d", "2100-01-01T00:00"],
+    }
+    value = chosen.choice([*values[field]])
+    if field == "words":
+        return value
+    quoted = f'"{value}"' if " " in value and not value.startswith('"') else value
+    return f"{field}{'~' if field == 'text' else ':'}{quoted}"

@@ -17,6 +17,7 @@ import pytest
 
 from tests.catalog.many_runs import make_runs, record_run, settle
 from tests.cli.invoking import invoke, recorded
+from tests.faults.unlucky import UnavailableError, immutable_directory
 from trace_recorder import load_all, open_index
 from trace_recorder.catalog.index_file import INDEX_NAME, reading
 from trace_recorder.catalog.kept_runs import KeptRun, NotKept, Task
@@ -193,6 +194,35 @@ def test_an_index_that_cannot_be_written_is_a_sentence(directory: Path, tmp_path
     assert [result.exit_code for result in (missing, taken)] == [1, 1]
     assert "No such file or directory" in missing.stderr
     assert "Is a directory" in taken.stderr
+
+
+def test_a_directory_that_cannot_be_written_is_told_of_the_option(tmp_path: Path) -> None:
+    """An index can be elsewhere. The sentence about another place has no such advice."""
+    recorded(tmp_path / "runs" / "run.json", "alpha")
+    try:
+        with immutable_directory(tmp_path / "runs"):
+            refused = invoke("index", tmp_path / "runs")
+            there = invoke("index", tmp_path / "runs", "--index", tmp_path / "runs" / "elsewhere")
+            indexed = invoke("index", tmp_path / "runs", "--index", tmp_path / "index")
+    except UnavailableError as error:
+        pytest.skip(str(error))
+
+    assert (refused.exit_code, refused.stderr.endswith(". --index FILE puts the index elsewhere\n")) == (1, True)
+    assert (there.exit_code, "--index FILE" in there.stderr) == (1, False)
+    assert indexed.exit_code == 0
+
+
+def test_an_index_that_is_not_intact_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only an indexer that is at work could set its time."""
+    recorded(tmp_path / "run.json", "alpha")
+    settle(tmp_path)
+    open_index(tmp_path).update()
+    os.utime(tmp_path / INDEX_NAME, (1e9, 1e9))
+    pauses: list[float] = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+
+    assert [*open_index(tmp_path).find("alpha")] == [tmp_path / "run.json"]
+    assert pauses == []
 
 
 @pytest.mark.parametrize("is_database", [False, True])

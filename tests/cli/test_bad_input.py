@@ -334,11 +334,11 @@ def test_a_full_disk_is_told_of_rows_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["list", "show", "validate", "stats", "export"])
 @pytest.mark.parametrize("size", [10, 300_000])
 def test_a_closed_pipe_is_silence(command: str, size: int, tmp_path: Path) -> None:
-    """`| head -1`, whether the pipe is closed before the first line or after it."""
+    """A command prints no error if its pipe is closed, before the first line or after it."""
     recorded(tmp_path / "a.json", "line\n" * size)
     options = ["-f", "trl"] if command == "export" else []
 
-    for reader in ("head -1", "true", "sleep 0"):
+    for reader in ("head -1", "true"):
         code, said = piped([command, str(tmp_path / "a.json"), *options], f"| {reader} > /dev/null")
         assert (code in {0, 1}, [line for line in said.splitlines() if " as trl: " not in line]) == (True, [])
 

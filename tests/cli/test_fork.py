@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.agents import Done, Place, ending
-from tests.capture.server import CHAT_STREAM, Server, chat_chunk, serving, stream
 from tests.journals import records_of
+from tests.provider import CHAT_STREAM, Server, chat_chunk, serving, stream
 from tests.rerun.runs import said
 from trace_recorder import load
 from trace_recorder.derive.validate import validate

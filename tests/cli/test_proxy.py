@@ -14,8 +14,8 @@ import httpx
 import pytest
 
 from tests.agents import Place
-from tests.capture.server import CHAT, CHAT_STREAM, Server, plain, serving, stream
 from tests.cli.ending import ended_while_printing
+from tests.provider import CHAT, CHAT_STREAM, Server, plain, serving, stream
 from trace_recorder import load
 
 ASK = """

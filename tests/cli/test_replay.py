@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.agents import Done, Place
-from tests.capture.server import CHAT, CHAT_STREAM, Server, plain, serving, stream
+from tests.provider import CHAT, CHAT_STREAM, Server, plain, serving, stream
 from tests.rerun.runs import said
 from trace_recorder import load
 

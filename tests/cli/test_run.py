@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from tests.agents import Done, Place, ending
-from tests.capture.server import CHAT, Server, plain, serving
 from tests.journals import records_of
 from tests.processes import ROOT
+from tests.provider import CHAT, Server, plain, serving
 from trace_recorder import load
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.agents import Place, ending
-from tests.capture.server import CHAT, Answer, Server, plain, serving
 from tests.processes import FORKS_WITH_THREADS
+from tests.provider import CHAT, Answer, Server, plain, serving
 from trace_recorder import load
 
 KEY = "sk-ant-api03-" + "Zq8" * 30 + "AA"

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tests.capture.server import serving
 from tests.cli.ending import ended_while_printing
 from tests.processes import ROOT
+from tests.provider import serving
 from tests.rerun.runs import ask, client, said
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.cli.commands import app

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from examples.clients.one_agent import agent
-from tests.clients.provider import THINKING, providing
+from tests.clients.provider import THINKING, client_at, providers
+from tests.provider import serving
 from trace_recorder import TrajectoryRecorder
 
 Payload = Any
@@ -48,8 +49,8 @@ def _run(provider: str, directory: Path) -> Payload:
     here = Path.cwd()
     os.chdir(directory)
     try:
-        with providing() as server, TrajectoryRecorder(path, task=QUESTION, strict=True) as recorder:
-            with server.client(provider) as client:
+        with serving(providers()) as server, TrajectoryRecorder(path, task=QUESTION, strict=True) as recorder:
+            with client_at(server, provider) as client:
                 said = agent(client, QUESTION, **THINKING.get(provider, {}))
             recorder.finalize(success=True, final_result=said)
     finally:

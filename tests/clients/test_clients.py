@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from tests.capture.server import CHAT, CHAT_STREAM, plain, serving, stream
 from tests.processes import python
+from tests.provider import CHAT, CHAT_STREAM, plain, serving, stream
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.clients import (
     AnthropicClient,

@@ -12,8 +12,9 @@ from msgspec.structs import replace
 
 from examples.clients import one_agent
 from tests.clients.differences import PROVIDERS, QUESTION, documents, markdown
-from tests.clients.provider import THINKING, Provider, providing
+from tests.clients.provider import THINKING, client_at, providers
 from tests.processes import ROOT
+from tests.provider import serving
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.clients import Client, Finished, LLMResponse
 
@@ -38,11 +39,6 @@ def streaming_form(client: Client, question: str, **params: Any) -> str:
         return one_agent.streaming_agent(client, question, **params)
 
 
-def client_of(server: Provider, kind: str, **options: Any) -> Client:
-    provider, _, api = kind.partition("-")
-    return server.client(provider, **({"api": api} if api else {}), **options)
-
-
 @pytest.fixture
 def files(tmp_path, monkeypatch):
     (tmp_path / "a.txt").write_text("1\n2\n")
@@ -55,8 +51,8 @@ def files(tmp_path, monkeypatch):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_agent_runs_with_every_provider_in_every_form(files, kind, form):
     """The same loop finds the answer in four calls, with reasoning handed back where the provider checks it."""
-    with providing() as server, TrajectoryRecorder(files / "runs" / "run.json", strict=True) as recorder:
-        answer = form(client_of(server, kind), QUESTION, **THINKING.get(kind, {}))
+    with serving(providers()) as server, TrajectoryRecorder(files / "runs" / "run.json", strict=True) as recorder:
+        answer = form(client_at(server, kind), QUESTION, **THINKING.get(kind, {}))
 
     trajectory = load(recorder.trajectory_path)
     called = [[call.name for call in one.response.tool_calls] for one in trajectory.llm_interactions]
@@ -99,8 +95,8 @@ def test_what_the_client_gives_is_what_is_on_file(tmp_path, kind):
             said = await client.achat(*asked, **params)
             return [said, [event async for event in client.astream(*asked, **params)][-1].response]
 
-    with providing() as server, TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
-        with client_of(server, kind) as client:
+    with serving(providers()) as server, TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
+        with client_at(server, kind) as client:
             said = [client.chat(*asked, **params), list(client.stream(*asked, **params))[-1].response]
             said += asyncio.run(both(client))
 
@@ -110,7 +106,7 @@ def test_what_the_client_gives_is_what_is_on_file(tmp_path, kind):
 
 def test_the_last_event_of_a_stream_has_the_response(tmp_path):
     """A stream ends with Finished, which has the response that the stream has from then on."""
-    with providing() as server, server.client("openai") as client:
+    with serving(providers()) as server, client_at(server, "openai") as client:
         stream = client.stream(QUESTION, one_agent.TOOLS.values())
         last = list(stream)[-1]
 

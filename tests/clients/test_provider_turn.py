@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.capture.server import CHAT, GENERATED, MESSAGE, OLLAMA, Server, plain, serving
-from tests.clients.provider import Provider
+from tests.clients.provider import client_at
 from tests.processes import ROOT
+from tests.provider import CHAT, GENERATED, MESSAGE, OLLAMA, plain, serving
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.clients import Client, LLMResponse, Message, OpenAICompatibleClient, ToolResult, create_client
+from trace_recorder.clients import LLMResponse, Message, OpenAICompatibleClient, ToolResult
 
 Payload = Any
 
@@ -69,10 +69,6 @@ TURNS: dict[str, tuple[Payload, Payload, tuple[str, str, int]]] = {
     ),
     "doubao": (message(reasoning_content="first"), SIGNED | {"reasoning_content": "first"}, ("messages", "", 1)),
 }
-
-
-def client_at(server: Server, provider: str, **options: Any) -> Client:
-    return create_client(provider, "m", **{**Provider(server.url).options(provider), **options})
 
 
 def results(response: LLMResponse) -> list[ToolResult]:

@@ -17,11 +17,11 @@ import openai
 import pytest
 from google.genai import errors
 
-from tests.capture.server import CHAT, DROP, GENERATED, MESSAGE, OLLAMA, Answer, Server, plain, serving, stream
-from tests.clients.provider import Provider
+from tests.clients.provider import client_at
 from tests.processes import ROOT
+from tests.provider import CHAT, DROP, GENERATED, MESSAGE, OLLAMA, UNANSWERED, Answer, plain, serving, stream
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.clients import Client, create_client
+from trace_recorder.clients import Client
 from trace_recorder.clients.retries import (
     MAX_SERVER_WAIT_SECONDS,
     RETRY_RULES,
@@ -43,10 +43,6 @@ ANSWERS = {
 }
 STATES = ("openai", "azure", "doubao", "openrouter", "anthropic")
 """Whose SDK has a header that says which attempt a request is."""
-
-
-def client_at(server: Server, provider: str, **options: Any) -> Client:
-    return create_client(provider, "m", **{**Provider(server.url).options(provider), **options})
 
 
 def responded(status: int, body: Any = None, **headers: str) -> httpx2.Response:
@@ -295,7 +291,7 @@ def test_a_cancelled_call_is_not_tried_again():
             task.cancel()
             await task
 
-    with serving(Answer([], silent=True)) as server, pytest.raises(asyncio.CancelledError):
+    with serving(UNANSWERED) as server, pytest.raises(asyncio.CancelledError):
         asyncio.run(ask(client_at(server, "openai")))
 
     time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""What the tests of these three have in common: the corpus as the SDKs read it and as we do, and JSON at random.
+"""What the tests of these three have in common: the corpus as the SDKs read it and as we do.
 
 The SDK's own client gets the recorded bytes through a transport of ours. A stream is read through the SDK's final
 message (Anthropic), or chunk by chunk (Google, Ollama). An id that we made up counts as none.
@@ -7,14 +7,11 @@ message (Anthropic), or chunk by chunk (Google, Ollama). An id that we made up c
 
 from __future__ import annotations
 
-import inspect
 import json
 import random
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
-from types import ModuleType
 from typing import Any
 
 import anthropic
@@ -24,7 +21,6 @@ import ollama
 from google import genai
 from google.genai.errors import APIError
 from google.genai.types import HttpOptions
-from hypothesis import strategies as st
 from msgspec import to_builtins
 
 from tests.wire.corpus import Exchange, load
@@ -41,17 +37,6 @@ IN_WORDS = {
 }
 """Vertex's older SDK asks for enums as numbers, which google-genai cannot read: it gets them in words."""
 COUNTS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "reasoning_tokens")
-
-
-def any_json(reads: ModuleType, *words: str) -> st.SearchStrategy[Payload]:
-    """Any JSON, in the words that a reader knows: every string in its source, and those that it takes apart."""
-    known = sorted({*re.findall(r'"([\w.]+)"', inspect.getsource(reads)), *words})
-    leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(known)
-    return st.recursive(
-        leaves,
-        lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(known), inner),
-        max_leaves=25,
-    )
 
 
 def exchanges(dialect: str) -> list[Exchange]:

@@ -5,25 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from tests.dialects.table_anthropic_google_ollama import (
-    any_json,
-    cut_wrongly,
-    exchanges,
-    lost,
-    our_reading,
-    sdk_reading,
-)
-from trace_recorder.dialects import anthropic_messages
 from trace_recorder.dialects.anthropic_messages import join_stream, read_message, read_request, read_response
 from trace_recorder.values.messages import Choice, JoinedStream, LLMResponse, Message, Tool, ToolCall, Usage
 
 DATA = Path(__file__).parent / "data"
-CORPUS = exchanges("anthropic-messages")
-needs_corpus = pytest.mark.skipif(not CORPUS, reason="the corpus is absent: set TRACE_RECORDER_WIRE")
 START = {"type": "message_start", "message": {"role": "assistant", "content": [], "usage": {"input_tokens": 1}}}
 
 
@@ -228,31 +213,3 @@ def test_broken_events_are_passed_over_and_counted():
     """An event that is no JSON changes nothing but the count."""
     text = sse(START) + 'event: content_block_delta\r\ndata: {"type": \r\n\r\n: comment\r\n\r\n' + sse(START)
     assert (join_stream(text).events, join_stream(text).body) == (3, START["message"])
-
-
-@given(any_json(anthropic_messages))
-def test_any_json_is_read(body):
-    """No shape of a request, a message or a response is refused."""
-    results = read_request(body), read_message(body), read_response(body)
-    assert (isinstance(results[0].messages, list), isinstance(results[2], LLMResponse)) == (True, True)
-
-
-@given(
-    st.text() | st.lists(any_json(anthropic_messages)).map(lambda e: "".join(f"data: {json.dumps(x)}\n\n" for x in e))
-)
-def test_any_text_is_joined(text):
-    """No text is refused as a stream, and what it gives can be read."""
-    assert isinstance(read_response(join_stream(text).body), LLMResponse)
-
-
-@needs_corpus
-@pytest.mark.parametrize("exchange", CORPUS, ids=lambda exchange: exchange.source)
-def test_the_sdk_reads_the_same(exchange):
-    """Of every recorded exchange the SDK reads what we read, and no text of it is lost."""
-    assert (our_reading(exchange), lost(exchange)) == (sdk_reading(exchange), set())
-
-
-@needs_corpus
-def test_a_recorded_stream_may_be_cut_anywhere():
-    """What is read of a stream that was cut off is how the whole begins."""
-    assert cut_wrongly("anthropic-messages") == []

@@ -6,24 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.dialects.table_anthropic_google_ollama import (
-    any_json,
-    cut_wrongly,
-    exchanges,
-    lost,
-    our_reading,
-    sdk_reading,
-)
-from trace_recorder.dialects import google_interactions
 from trace_recorder.dialects.google_interactions import join_stream, read_message, read_request, read_response
 from trace_recorder.values.messages import Choice, JoinedStream, LLMResponse, Message, Tool, ToolCall, Usage
 
 DATA = Path(__file__).parent / "data"
-CORPUS = exchanges("google-interactions")
-needs_corpus = pytest.mark.skipif(not CORPUS, reason="the corpus is absent: set TRACE_RECORDER_WIRE")
 EVENTS = ("step.start", "step.delta", "content.start", "content.delta", "interaction.created", "interaction.completed")
 THOUGHT = {"type": "thought", "summary": [{"type": "text", "text": "Hm."}], "signature": "c2ln"}
 CALL = {"type": "function_call", "id": "f1", "name": "f", "arguments": {"a": 1}}
@@ -222,32 +209,3 @@ def test_an_error_midway_is_the_streams_error():
     failed = {"event_type": "error", "error": {"code": "x", "message": "no"}}
     joined = join_stream(sse(event("step.delta", 0, delta=text("He")), failed))
     assert (joined.error, joined.ended, read_response(joined.body).content) == (failed["error"], False, "He")
-
-
-@given(any_json(google_interactions, "model_output", "user_input", "thought_summary"))
-def test_any_json_is_read(body):
-    """No shape of a request, a message or a response is refused."""
-    results = read_request(body), read_message(body), read_response(body)
-    assert (isinstance(results[0].messages, list), isinstance(results[2], LLMResponse)) == (True, True)
-
-
-@given(
-    st.text()
-    | st.lists(any_json(google_interactions, *EVENTS)).map(lambda e: "".join(f"data: {json.dumps(x)}\n\n" for x in e))
-)
-def test_any_text_is_joined(text):
-    """No text is refused as a stream, and what it gives can be read."""
-    assert isinstance(read_response(join_stream(text).body), LLMResponse)
-
-
-@needs_corpus
-@pytest.mark.parametrize("exchange", CORPUS, ids=lambda exchange: exchange.source)
-def test_the_sdk_reads_the_same(exchange):
-    """Of every recorded exchange the SDK reads what we read, and no text of it is lost."""
-    assert (our_reading(exchange), lost(exchange)) == (sdk_reading(exchange), set())
-
-
-@needs_corpus
-def test_a_recorded_stream_may_be_cut_anywhere():
-    """What is read of a stream that was cut off is how the whole begins."""
-    assert cut_wrongly("google-interactions") == []

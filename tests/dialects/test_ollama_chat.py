@@ -6,24 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.dialects.table_anthropic_google_ollama import (
-    any_json,
-    cut_wrongly,
-    exchanges,
-    lost,
-    our_reading,
-    sdk_reading,
-)
-from trace_recorder.dialects import ollama_chat
 from trace_recorder.dialects.ollama_chat import join_stream, read_message, read_request, read_response
 from trace_recorder.values.messages import Choice, JoinedStream, LLMResponse, Message, Tool, ToolCall, Usage
 
 DATA = Path(__file__).parent / "data"
-CORPUS = exchanges("ollama-chat")
-needs_corpus = pytest.mark.skipif(not CORPUS, reason="the corpus is absent: set TRACE_RECORDER_WIRE")
 
 
 def test_a_request_is_read():
@@ -149,33 +136,3 @@ def test_broken_lines_are_passed_over_and_counted():
     """A line that is no JSON changes nothing but the count; lines may end with CRLF, and the last with nothing."""
     joined = join_stream('{"message":{"content":"a"}}\r\n{"mess\r\n[]\r\n{"message":{"content":"b"},"done":true}')
     assert joined == JoinedStream({"done": True, "message": {"content": "ab"}}, ended=True, events=4)
-
-
-@given(any_json(ollama_chat, "function", "name", "arguments"))
-def test_any_json_is_read(body):
-    """No shape of a request, a message or a response is refused."""
-    results = read_request(body), read_message(body), read_response(body)
-    assert (isinstance(results[0].messages, list), isinstance(results[2], LLMResponse)) == (True, True)
-
-
-@given(st.text() | st.lists(any_json(ollama_chat)).map(lambda lines: "\n".join(map(json.dumps, lines))))
-def test_any_text_is_joined(text):
-    """No text is refused as a stream, and what it gives can be read."""
-    assert isinstance(read_response(join_stream(text).body), LLMResponse)
-
-
-@needs_corpus
-@pytest.mark.parametrize("exchange", CORPUS, ids=lambda exchange: exchange.source)
-def test_the_sdk_reads_the_same(exchange):
-    """Of every recorded exchange the SDK reads what we read (it has no call ids), and no text of it is lost."""
-    ours = our_reading(exchange)
-    if exchange.status == 200:
-        for choice in ours["choices"]:
-            choice["tool_calls"] = [(None, name, arguments) for _, name, arguments in choice["tool_calls"]]
-    assert (ours, lost(exchange)) == (sdk_reading(exchange), set())
-
-
-@needs_corpus
-def test_a_recorded_stream_may_be_cut_anywhere():
-    """What is read of a stream that was cut off is how the whole begins."""
-    assert cut_wrongly("ollama-chat") == []

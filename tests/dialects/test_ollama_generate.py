@@ -4,24 +4,8 @@ from __future__ import annotations
 
 import json
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from tests.dialects.table_anthropic_google_ollama import (
-    any_json,
-    cut_wrongly,
-    exchanges,
-    lost,
-    our_reading,
-    sdk_reading,
-)
-from trace_recorder.dialects import ollama_generate
 from trace_recorder.dialects.ollama_generate import join_stream, read_request, read_response
 from trace_recorder.values.messages import Choice, JoinedStream, LLMResponse, Message, RequestReading, Usage
-
-CORPUS = exchanges("ollama-generate")
-needs_corpus = pytest.mark.skipif(not CORPUS, reason="the corpus is absent: set TRACE_RECORDER_WIRE")
 
 
 def test_a_request_is_read():
@@ -75,29 +59,3 @@ def test_a_stream_is_the_answer():
     assert join_stream("\n".join(map(json.dumps, lines))) == JoinedStream(
         {"done": True, "eval_count": 2, "response": "Ho", "thinking": "Hm."}, ended=True, events=3
     )
-
-
-@given(any_json(ollama_generate))
-def test_any_json_is_read(body):
-    """No shape of a request or a response is refused."""
-    results = read_request(body), read_response(body)
-    assert (isinstance(results[0].messages, list), isinstance(results[1], LLMResponse)) == (True, True)
-
-
-@given(st.text() | st.lists(any_json(ollama_generate)).map(lambda lines: "\n".join(map(json.dumps, lines))))
-def test_any_text_is_joined(text):
-    """No text is refused as a stream, and what it gives can be read."""
-    assert isinstance(read_response(join_stream(text).body), LLMResponse)
-
-
-@needs_corpus
-@pytest.mark.parametrize("exchange", CORPUS, ids=lambda exchange: exchange.source)
-def test_the_sdk_reads_the_same(exchange):
-    """Of every recorded exchange the SDK reads what we read, and no text of it is lost."""
-    assert (our_reading(exchange), lost(exchange)) == (sdk_reading(exchange), set())
-
-
-@needs_corpus
-def test_a_recorded_stream_may_be_cut_anywhere():
-    """What is read of a stream that was cut off is how the whole begins."""
-    assert cut_wrongly("ollama-generate") == []

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.capture.server import CHAT, CHAT_STREAM, DROP, Answer, chat_chunk, plain, serving, stream
 from tests.cli.invoking import invoke
 from tests.processes import ROOT
+from tests.provider import CHAT, CHAT_STREAM, DROP, Answer, chat_chunk, plain, serving, stream
 from trace_recorder import load
 from trace_recorder.values.messages import Payload
 

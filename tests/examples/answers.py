@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.capture.server import CHAT
+from tests.provider import CHAT
 
 CALL = {
     **CHAT,

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.capture.server import CHAT, plain, serving
 from tests.examples.attach_page import PAGE, blocks
 from tests.examples.environment import environment
 from tests.journals import records_of
+from tests.provider import CHAT, plain, serving
 from trace_recorder import load
 
 [AGENT] = re.findall(r"```python\n(.*?)```", PAGE.partition("\n## ")[0], re.DOTALL)

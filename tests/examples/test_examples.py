@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.capture.server import CHAT, plain, serving
 from tests.examples.answers import CALL
+from tests.provider import CHAT, plain, serving
 from trace_recorder import load
 
 ROOT = Path(__file__).parents[2]

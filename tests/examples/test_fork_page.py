@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.capture.server import serving
 from tests.examples.environment import environment
 from tests.examples.test_readme import alike
 from tests.processes import ROOT
+from tests.provider import serving
 from tests.rerun.runs import said
 from trace_recorder import load
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.capture.server import Answer, serving
 from tests.examples.environment import environment
 from tests.processes import ROOT
+from tests.provider import Answer, serving
 
 PAGE = (ROOT / "docs" / "pytest.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.capture.server import CHAT, plain, serving
 from tests.examples.answers import CALL
 from tests.examples.attach_page import blocks as attach_blocks
 from tests.examples.environment import environment
 from tests.processes import ROOT
+from tests.provider import CHAT, plain, serving
 from trace_recorder import load
 from trace_recorder.derive.validate import validate
 

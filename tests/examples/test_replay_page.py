@@ -7,9 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.capture.server import CHAT, plain, serving
 from tests.examples.environment import environment
 from tests.processes import ROOT
+from tests.provider import CHAT, plain, serving
 
 PAGE = (ROOT / "docs" / "replay.md").read_text(encoding="utf-8")
 AGENT, *BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

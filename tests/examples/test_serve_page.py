@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.capture.server import serving
 from tests.examples.environment import environment
 from tests.processes import ROOT
+from tests.provider import serving
 from tests.rerun.runs import ask, client, said
 from trace_recorder import TrajectoryRecorder
 

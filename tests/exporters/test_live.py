@@ -12,9 +12,9 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 
-from tests.capture.server import plain, serving
 from tests.cli.invoking import invoke
 from tests.exporters.sink import Sink, attributes, sink
+from tests.provider import plain, serving
 from tests.rerun.runs import ask, client
 from tests.views.sdk_conversations import spoken
 from trace_recorder import TrajectoryRecorder, fork, load, otlp
@@ -87,7 +87,7 @@ def test_spans_are_sent_while_the_run_goes_on(tmp_path: Path) -> None:
 def test_an_endpoint_that_is_down_costs_the_agent_nothing_and_nothing_is_lost(tmp_path: Path) -> None:
     """The run says what did not arrive, and `export --resume` sends it when the endpoint is there again."""
     with sink() as server:
-        port = server.server_address[1]
+        port = int(server.url.rpartition(":")[2])
     path = tmp_path / "run.json"
 
     record(path, otlp(f"http://127.0.0.1:{port}", flush_seconds=0.4))
@@ -149,7 +149,7 @@ def test_a_restarted_endpoint_gets_every_span_once(tmp_path: Path) -> None:
     """What it had accepted before is not sent again, and what came meanwhile is sent when it is back."""
     path = tmp_path / "run.json"
     with sink() as first:
-        port = first.server_address[1]
+        port = int(first.url.rpartition(":")[2])
         recorder = TrajectoryRecorder(path, exporters=[otlp(first.url, flush_seconds=0.4)])
         recorder.start()
         recorder.record_llm_interaction([{"role": "user", "content": "q"}], {"content": "1"}, "openai", "m")

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.capture.server import plain
-from tests.capture.server import serving as provider
 from tests.cli.invoking import invoke
 from tests.imports.services.stand_ins import StandIn, serving
+from tests.provider import plain
+from tests.provider import serving as provider
 from tests.rerun.runs import ask, client
 from tests.views.sdk_conversations import spoken
 from trace_recorder import TrajectoryRecorder, load, replay

@@ -12,10 +12,10 @@ from pathlib import Path
 import openai
 import pytest
 
-from tests.capture.server import SILENCE, chat_chunk, serving, stream
 from tests.faults.answering import Provider, answer_to
 from tests.faults.unlucky import LENGTH
 from tests.processes import python
+from tests.provider import SILENCE, chat_chunk, serving, stream
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.validate import validate
 

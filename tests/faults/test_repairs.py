@@ -9,9 +9,9 @@ from pathlib import Path
 import openai
 import pytest
 
-from tests.capture.server import CHAT, chat_chunk, plain, serving, stream
 from tests.faults.unlucky import UnavailableError, attribute, limit
 from tests.journals import TIME, records_of
+from tests.provider import CHAT, chat_chunk, plain, serving, stream
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.validate import validate
 from trace_recorder.storage.journal import Journal

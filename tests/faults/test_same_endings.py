@@ -14,8 +14,8 @@ import pytest
 import trio
 
 from tests.agents import Place, ending
-from tests.capture.server import CHAT, Server, plain, serving
 from tests.processes import ROOT
+from tests.provider import CHAT, Server, plain, serving
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.values.final_status import status_from_exception
 from trace_recorder.values.messages import Payload

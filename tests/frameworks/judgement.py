@@ -22,8 +22,9 @@ from typing import Any
 
 from examples.demo.policy import Action
 from tests.frameworks.page import without_us
-from tests.frameworks.provider import SCRIPT, Provider, providing
 from tests.processes import ROOT
+from tests.provider import serving
+from tests.scripted_model import SCRIPT, Model, addresses, script_of
 from trace_recorder import load
 from trace_recorder.derive.validate import validate
 from trace_recorder.values.trajectory import Trajectory
@@ -87,10 +88,11 @@ class Runs:
 
         This is for programs that never send the same twice, and for calls through aiohttp, which are not replayed.
         """
-        with providing(script) as provider:
-            printed = self.printed(code, provider, *command)
+        model = Model(script_of(script))
+        with serving(model) as server:
+            printed = self.printed(code, server.url, *command)
         [document] = self.place.glob("trajectories/*.json")
-        return printed, judged(document, provider)
+        return printed, judged(document, model)
 
     def once_outside(self, code: str, script: Sequence[Action] = SCRIPT) -> tuple[str, list[Step]]:
         """Do the same with a program that knows nothing of us, by `trace-recorder run`."""
@@ -98,21 +100,22 @@ class Runs:
 
     def unseen(self, code: str, script: Sequence[Action] = SCRIPT) -> tuple[str, int, int]:
         """Run a program as `instrumented` does; give what it prints, the exchanges there were, and those on file."""
-        with providing(script) as provider:
-            printed = self.printed(INSTRUMENTED.format(code), provider)
+        model = Model(script_of(script))
+        with serving(model) as server:
+            printed = self.printed(INSTRUMENTED.format(code), server.url)
         [document] = self.place.glob("trajectories/*.json")
-        return printed, len(provider.sent), len(load(document).llm_interactions)
+        return printed, len(model.sent), len(load(document).llm_interactions)
 
-    def printed(self, code: str, provider: Provider, *command: str) -> str:
-        """What a program prints that takes a provider for its own."""
-        path = self.place / provider.url.rpartition(":")[2] / "agent.py"
+    def printed(self, code: str, url: str, *command: str) -> str:
+        """Return what a program prints that takes the server at `url` for every provider."""
+        path = self.place / url.rpartition(":")[2] / "agent.py"
         path.parent.mkdir()
         path.write_text(code, encoding="utf-8")
         own = {name: value for name, value in os.environ.items() if not _is_setting(name)}
         done = subprocess.run(
             [sys.executable, *command, str(path)],
             cwd=self.place,
-            env={**own, **QUIET, **provider.addresses(), "PYTHONPATH": str(ROOT), "DSPY_CACHEDIR": str(path.parent)},
+            env={**own, **QUIET, **addresses(url), "PYTHONPATH": str(ROOT), "DSPY_CACHEDIR": str(path.parent)},
             capture_output=True,
             text=True,
             check=False,
@@ -121,12 +124,13 @@ class Runs:
         return done.stdout
 
     def _both(self, plain: str, recording: str, script: Sequence[Action], *command: str) -> list[Step]:
-        with providing(script) as alone, providing(script) as provider, ThreadPoolExecutor() as pool:
-            expected = pool.submit(self.printed, plain, alone)
-            printed = self.printed(recording, provider, *command)
-        assert (printed, asked(provider)) == (expected.result(), asked(alone))
+        models = Model(script_of(script)), Model(script_of(script))
+        with serving(models[0]) as alone, serving(models[1]) as server, ThreadPoolExecutor() as pool:
+            expected = pool.submit(self.printed, plain, alone.url)
+            printed = self.printed(recording, server.url, *command)
+        assert (printed, asked(models[1])) == (expected.result(), asked(models[0]))
         [document] = self.place.glob("trajectories/*.json")
-        steps = judged(document, provider)
+        steps = judged(document, models[1])
         assert self._replayed(recording, document) == printed
         return steps
 
@@ -134,23 +138,23 @@ class Runs:
         """What a program prints that is answered from its run; it has to ask for all of it, and for nothing else."""
         options = [word for path in self.ignore for word in ("--ignore", path)]
         command = ["-m", "trace_recorder", "replay", *options, str(document), "--", sys.executable]
-        return self.printed(code, Provider(NOWHERE, ()), *command)
+        return self.printed(code, NOWHERE, *command)
 
 
 def _is_setting(name: str) -> bool:
     return name.startswith(_SETTINGS) or name.lower().endswith("_proxy")
 
 
-def asked(provider: Provider) -> list[tuple[str, Payload]]:
-    """What a provider was asked, in order, except for the ids that a framework makes up each time."""
-    return [(one.path, json.loads(MADE_UP.sub("ID", json.dumps(one.body)))) for one in provider.sent]
+def asked(model: Model) -> list[tuple[str, Payload]]:
+    """Return the requests of a model in order, without the ids that a framework makes up each time."""
+    return [(sent.path, json.loads(MADE_UP.sub("ID", json.dumps(sent.body)))) for sent in model.sent]
 
 
-def judged(document: Path, provider: Provider) -> list[Step]:
-    """Hold the run that was recorded against what went over the wire; give its steps."""
+def judged(document: Path, model: Model) -> list[Step]:
+    """Compare the recorded run with what went over the wire; return its steps."""
     trajectory = load(document)
     assert (validate(document).ok, trajectory.gaps, trajectory.status) == (True, (), "completed")
-    assert on_file(trajectory) == on_the_wire(provider)
+    assert on_file(trajectory) == on_the_wire(model)
     return [
         (
             step.state,
@@ -169,6 +173,6 @@ def on_file(trajectory: Trajectory) -> list[Payload]:
     ]
 
 
-def on_the_wire(provider: Provider) -> list[Payload]:
-    """Each exchange that there was, in the same form: one attempt each."""
-    return [(one.body, one.answer.decode() if one.streamed else json.loads(one.answer), 1) for one in provider.sent]
+def on_the_wire(model: Model) -> list[Payload]:
+    """Return each exchange of a model in the same form, with one attempt each."""
+    return [(sent.body, sent.answer.decode() if sent.streamed else json.loads(sent.answer), 1) for sent in model.sent]

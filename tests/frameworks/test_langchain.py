@@ -8,7 +8,7 @@ import pytest
 
 from tests.frameworks.judgement import STEPS, Runs
 from tests.frameworks.page import agent, blocks, only_with, without_us
-from tests.frameworks.provider import SCRIPT
+from tests.scripted_model import SCRIPT
 
 only_with("langchain")
 PAGE = blocks("LangChain")

@@ -6,7 +6,7 @@ import pytest
 
 from tests.frameworks.judgement import ANSWERED, STEPS, Runs
 from tests.frameworks.page import agent, blocks, only_with, without_us
-from tests.frameworks.provider import SCRIPT
+from tests.scripted_model import SCRIPT
 
 only_with("litellm")
 PAGE = blocks("LiteLLM")

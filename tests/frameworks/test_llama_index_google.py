@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.frameworks.judgement import INSTRUMENTED, STEPS, Runs
 from tests.frameworks.page import agent, only_with
-from tests.frameworks.provider import SCRIPT
+from tests.scripted_model import SCRIPT
 
 only_with("llama_index.llms.google_genai")
 RUN = """

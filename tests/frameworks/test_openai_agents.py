@@ -7,7 +7,7 @@ import pytest
 from examples.demo.policy import Action, Call
 from tests.frameworks.judgement import STEPS, Runs
 from tests.frameworks.page import agent, blocks, only_with, without_us
-from tests.frameworks.provider import SCRIPT
+from tests.scripted_model import SCRIPT
 
 only_with("agents")
 PAGE = blocks("OpenAI Agents SDK")

@@ -15,7 +15,7 @@ from typing import Any
 import anyio
 import httpx2
 
-from tests.capture.server import DROP, SILENCE, Answer, Server, chat_chunk, stream
+from tests.provider import DROP, SILENCE, UNANSWERED, Answer, Server, chat_chunk, stream
 
 Payload = Any
 ASK: Payload = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
@@ -23,7 +23,7 @@ SILENT = stream(chat_chunk("one"), SILENCE)
 CUT = stream(chat_chunk("one"), 0.02, DROP)
 LIVELY = stream(chat_chunk("one"), 0.02, chat_chunk("two"), SILENCE)
 HALF = Answer([b"{", SILENCE])
-LATE = Answer([], silent=True)
+LATE = UNANSWERED
 
 
 @dataclass

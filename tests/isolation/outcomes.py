@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tests.capture.server import DROP, Answer, plain, serving
+from tests.provider import DROP, Answer, plain, serving
 from tests.versions.every_shape import SHAPES
 from tests.versions.shapes import Shape, plainly
 

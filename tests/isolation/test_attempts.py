@@ -19,7 +19,7 @@ import tenacity
 from google import genai
 
 from tests.agreement import agrees_when_saved
-from tests.capture.server import CHAT, DROP, GENERATED, MESSAGE, Answer, Server, plain, serving
+from tests.provider import CHAT, DROP, GENERATED, MESSAGE, Answer, Server, plain, serving
 from tests.versions.shapes import of_the_sdks
 from trace_recorder import LLMInteraction, TrajectoryRecorder, load
 from trace_recorder.values.llm_interaction import pause_between

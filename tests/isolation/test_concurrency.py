@@ -18,7 +18,7 @@ import httpx2
 import openai
 import pytest
 
-from tests.capture.server import CHAT, chat_chunk, plain, serving
+from tests.provider import CHAT, chat_chunk, plain, serving
 from trace_recorder import TrajectoryRecorder, load, wrap
 from trace_recorder.attach.current import following
 

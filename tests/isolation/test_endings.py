@@ -12,9 +12,9 @@ import openai
 import pytest
 import trio
 
-from tests.capture.server import serving
 from tests.isolation.endings import ASYNC, SYNC, TRIO, Agent, Ending
 from tests.isolation.outcomes import in_all
+from tests.provider import serving
 from trace_recorder import TrajectoryRecorder, load
 
 Payload = Any

@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.capture.server import CHAT, SILENCE, chat_chunk, plain, serving, stream
 from tests.processes import ROOT
+from tests.provider import CHAT, SILENCE, chat_chunk, plain, serving, stream
 from trace_recorder import load
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.capture.server import serving
 from tests.isolation.hooks import END, HOOKS, BrokenError, Hook
 from tests.isolation.outcomes import CALLS, KINDS, Outcome, outcome_of, shape_of, unwrapped
+from tests.provider import serving
 from tests.versions.shapes import of_the_sdks
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.capture import stream_flusher

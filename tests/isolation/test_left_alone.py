@@ -17,9 +17,9 @@ import openai
 import pytest
 import trio
 
-from tests.capture.server import CHAT, CHAT_STREAM, plain, serving, stream
 from tests.isolation.outcomes import CALLS, outcome_of, shape_of
 from tests.isolation.tap import tapped
+from tests.provider import CHAT, CHAT_STREAM, plain, serving, stream
 from tests.versions.shapes import of_the_sdks
 from trace_recorder import TrajectoryRecorder, load
 

@@ -20,7 +20,7 @@ import openai
 import pytest
 from google import genai
 
-from tests.capture.server import GENERATED, MESSAGE, OLLAMA, SILENCE, Answer, chat_chunk, serving, stream
+from tests.provider import GENERATED, MESSAGE, OLLAMA, SILENCE, Answer, chat_chunk, serving, stream
 from tests.versions.answers import RESPONSE_STREAM
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.validate import validate

@@ -18,11 +18,11 @@ import httpx2
 import openai
 import pytest
 
-from tests.capture.server import Answer, chat_chunk, serving
 from tests.counting import watch
 from tests.faults.unlucky import limit
 from tests.isolation.hooks import Hook, fail, failing, together
 from tests.limits import limited
+from tests.provider import Answer, chat_chunk, serving
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.capture import exchange
 from trace_recorder.capture.received_response import ReceivedResponse

@@ -14,8 +14,8 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from tests.capture.server import CHAT, GENERATED, MESSAGE, OLLAMA
 from tests.chat_calls import TOOL, asked
+from tests.provider import CHAT, GENERATED, MESSAGE, OLLAMA
 from tests.wire.corpus import load
 from trace_recorder.values.messages import Payload, without_none
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.capture.server import CHAT, Server, plain, serving
+from tests.provider import CHAT, Server, plain, serving
 
 
 @pytest.fixture

@@ -14,21 +14,19 @@ import fcntl
 import json
 import os
 import re
-import select
 import subprocess
 import sys
 import tempfile
 import termios
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.frameworks import provider as scripted
-from tests.local_server import LocalServer, running
-from tests.proxy.programs import VOLATILE, Program, ScriptedProvider, environment_of, programs
+from tests.provider import DROP, SILENCE, Answer, Request, serving, whole
+from tests.proxy.programs import VOLATILE, Program, answer_of, environment_of, model_of, programs
+from tests.scripted_model import Model
 from trace_recorder import load
 
 TROUBLES = {"429 and 529": (429, 529), "a broken stream": ("breaks",), "Ctrl-C": ("hangs",)}
@@ -38,67 +36,34 @@ HANGS_SECONDS = 60
 CTRL_C = b"\x03"
 
 
-class TroubledProvider(ScriptedProvider):
-    """A provider whose first answers fail. `hanging` is set in the middle of an answer that does not go on."""
+@dataclass
+class TroubledModel:
+    """A model whose first answers fail. `hanging` is set in the middle of an answer that does not go on."""
 
+    model: Model
     troubles: deque[int | str]
-    hanging: threading.Event
+    hanging: threading.Event = field(default_factory=threading.Event)
     requests: int = 0
 
-
-class _Handler(scripted._Handler):
-    def do_POST(self) -> None:  # noqa: N802 the name that http.server asks for
-        provider: TroubledProvider = self.server.state  # type: ignore[attr-defined]
-        path = self.path.partition("?")[0]
-        if not MODELS.search(path):
-            super().do_POST()
-            return
-        provider.requests += 1
-        trouble = provider.troubles.popleft() if provider.troubles else None
+    def __call__(self, request: Request) -> Answer:
+        """Answer a request."""
+        if not MODELS.search(request.path.partition("?")[0]):
+            return answer_of(self.model, request)
+        self.requests += 1
+        trouble = self.troubles.popleft() if self.troubles else None
         if trouble is None:
-            super().do_POST()
-            return
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            return answer_of(self.model, request)
         if isinstance(trouble, int):
-            self._fail(trouble)
-        else:
-            self._give_half(provider, path, body, hangs=trouble == "hangs")
+            body = {"type": "error", "error": {"type": "overloaded_error", "message": "later"}}
+            return whole(json.dumps(body).encode(), trouble, **{"retry-after": "0"})
+        return self._half(request, hangs=trouble == "hangs")
 
-    def _fail(self, status: int) -> None:
-        data = json.dumps({"type": "error", "error": {"type": "overloaded_error", "message": "later"}}).encode()
-        self.send_response(status)
-        for name, value in {
-            "content-type": "application/json",
-            "retry-after": "0",
-            "content-length": len(data),
-        }.items():
-            self.send_header(name, str(value))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def _give_half(self, provider: TroubledProvider, path: str, body: object, *, hangs: bool) -> None:
-        _, media, data = provider.answer(path, {name.lower() for name in self.headers}, body)
-        self.send_response(200)
-        self.send_header("content-type", media)
-        self.send_header("transfer-encoding", "chunked")
-        self.end_headers()
-        half = data[: len(data) // 2]
-        self.wfile.write(b"%x\r\n%s\r\n" % (len(half), half))
-        self.wfile.flush()
-        if hangs:
-            provider.hanging.set()
-            select.select([self.connection], [], [], HANGS_SECONDS)
-        self.close_connection = True
-
-
-@contextmanager
-def _providing(program: Program, troubles: Sequence[int | str]) -> Iterator[TroubledProvider]:
-    http = LocalServer(_Handler)
-    provider = TroubledProvider(http.url, ())
-    provider.says, provider.troubles, provider.hanging = program.says, deque(troubles), threading.Event()
-    http.state = provider  # type: ignore[attr-defined]
-    with running(http):
-        yield provider
+    def _half(self, request: Request, *, hangs: bool) -> Answer:
+        answer = answer_of(self.model, request)
+        [data] = answer.chunks
+        assert isinstance(data, bytes)
+        end = (self.hanging.set, SILENCE) if hangs else (DROP,)
+        return Answer([data[: len(data) // 2], *end], 200, {"content-type": answer.headers["content-type"]})
 
 
 @dataclass
@@ -112,9 +77,10 @@ class Ended:
 
 
 def _run(program: Program, troubles: Sequence[int | str], place: Path, prefix: Sequence[str]) -> Ended:
-    with _providing(program, troubles) as provider:
+    model = TroubledModel(model_of(program), deque(troubles))
+    with serving(model) as server:
         home = Path(tempfile.mkdtemp(dir=place))
-        command, environment = environment_of(program, provider, home, with_proxy=bool(prefix))
+        command, environment = environment_of(program, server.url, home, with_proxy=bool(prefix))
         terminal, own_side = os.openpty()
         with subprocess.Popen(
             [*prefix, *command],
@@ -128,7 +94,7 @@ def _run(program: Program, troubles: Sequence[int | str], place: Path, prefix: S
             preexec_fn=lambda: fcntl.ioctl(own_side, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - a single call
         ) as process:
             os.close(own_side)
-            if "hangs" in troubles and provider.hanging.wait(HANGS_SECONDS):
+            if "hangs" in troubles and model.hanging.wait(HANGS_SECONDS):
                 os.write(terminal, CTRL_C)
             try:
                 output, errors = process.communicate(timeout=HANGS_SECONDS)
@@ -136,7 +102,7 @@ def _run(program: Program, troubles: Sequence[int | str], place: Path, prefix: S
                 process.kill()
                 os.close(terminal)
         output = "" if "hangs" in troubles else output
-        return Ended(process.returncode, VOLATILE.sub("*", output), errors, provider.requests)
+        return Ended(process.returncode, VOLATILE.sub("*", output), errors, model.requests)
 
 
 def compare(program: Program, troubles: Sequence[int | str], place: Path) -> str:

@@ -16,16 +16,15 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from examples.demo.dialects.exchange import Exchange
 from examples.demo.policy import Action, Call
-from tests.frameworks import provider as scripted
-from tests.local_server import LocalServer, running
 from tests.processes import ROOT
+from tests.provider import Answer, Request, serving, whole
+from tests.scripted_model import Model, Sent, addresses
 from trace_recorder import load
 from trace_recorder.values.trajectory import Trajectory
 
@@ -166,91 +165,66 @@ def programs(tools: Path, place: Path) -> Iterator[Program]:
     )
 
 
-class ScriptedProvider(scripted.Provider):
-    """A provider whose answers depend on the request."""
-
-    says: Callable[[str, dict[str, Any]], Action]
-
-    def answer(self, path: str, names: set[str], body: Any) -> tuple[int, str, bytes]:
-        """Answer in the dialect of the request."""
-        if path.endswith("count_tokens"):
-            return 200, "application/json", b'{"input_tokens": 10}'
-        action = self.says(path, body)
-        dialect = next(one for one in scripted.DIALECTS if one.owns(path, names))
-        media, data = scripted._written(dialect, Exchange(len(self.sent) + 1, path, body, action))
-        self.sent.append(scripted.Sent(path, body, data, streamed=media != "application/json"))
-        return 200, media, data
+def model_of(program: Program) -> Model:
+    """Return the model of a program: each answer depends on the request alone."""
+    return Model(lambda turn: program.says(turn.path, turn.body))
 
 
-class _Handler(scripted._Handler):
-    def do_GET(self) -> None:  # noqa: N802 the name that http.server asks for
-        self.send_response(404)
-        self.send_header("content-length", "0")
-        self.end_headers()
-
-    do_HEAD = do_GET  # noqa: N815 the name that http.server asks for
+def answer_of(model: Model, request: Request) -> Answer:
+    """Return the answer to a request of a program, which may also count tokens."""
+    if request.path.partition("?")[0].endswith("count_tokens"):
+        return whole(b'{"input_tokens": 10}')
+    return model(request)
 
 
-@contextmanager
-def _providing(says: Callable[[str, dict[str, Any]], Action]) -> Iterator[ScriptedProvider]:
-    http = LocalServer(_Handler)
-    provider = ScriptedProvider(http.url, ())
-    provider.says = says
-    http.state = provider  # type: ignore[attr-defined]
-    with running(http):
-        yield provider
-
-
-def environment_of(
-    program: Program, provider: ScriptedProvider, home: Path, *, with_proxy: bool
-) -> tuple[list[str], dict[str, str]]:
-    """Return the command and the environment of a program with a home directory of its own."""
-    environment = {**os.environ, **provider.addresses(), **program.environment, "HOME": str(home)}
+def environment_of(program: Program, url: str, home: Path, *, with_proxy: bool) -> tuple[list[str], dict[str, str]]:
+    """Return the command and the environment of a program whose provider is at `url`. It gets a home directory."""
+    environment = {**os.environ, **addresses(url), **program.environment, "HOME": str(home)}
     for name, text in program.files.items():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(text)
     environment |= {"PYTHONPATH": str(ROOT), "CODEX_HOME": str(home), "XDG_DATA_HOME": str(home), "NO_COLOR": "1"}
     command = program.command if with_proxy else program.without_proxy or program.command
-    return [word.replace("{openai}", f"{provider.url}/v1") for word in command], environment
+    return [word.replace("{openai}", f"{url}/v1") for word in command], environment
 
 
-def _run(
-    program: Program, provider: ScriptedProvider, place: Path, prefix: Sequence[str]
-) -> subprocess.CompletedProcess[str]:
-    home = Path(tempfile.mkdtemp(dir=place))
-    words, environment = environment_of(program, provider, home, with_proxy=bool(prefix))
-    return subprocess.run(
-        [*prefix, *words],
-        cwd=place,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
+def _run(program: Program, place: Path, prefix: Sequence[str]) -> tuple[subprocess.CompletedProcess[str], list[Sent]]:
+    """Run a program; return how it ended, and what it exchanged with its model."""
+    home, model = Path(tempfile.mkdtemp(dir=place)), model_of(program)
+    with serving(partial(answer_of, model)) as server:
+        words, environment = environment_of(program, server.url, home, with_proxy=bool(prefix))
+        process = subprocess.run(
+            [*prefix, *words],
+            cwd=place,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+        )
+    return process, model.sent
 
 
 def compare(program: Program, place: Path) -> str:
     """Run a program with and without the proxy; return what was compared. Raises AssertionError where it differs."""
-    with _providing(program.says) as provider:
-        plain = _run(program, provider, place, ())
-        without = len(provider.sent)
+    plain, without = _run(program, place, ())
     runs = Path(tempfile.mkdtemp(dir=place))
     join = ["--join"] if program.joined_tools else []
     prefix = (sys.executable, "-m", "trace_recorder", "proxy", "--quiet", *join, "--directory", str(runs), "--")
-    with _providing(program.says) as provider:
-        recorded = _run(program, provider, place, prefix)
-    assert provider.sent, f"{program.name} asked no model: {plain.stderr[-500:]} {recorded.stderr[-500:]}"
+    recorded, exchanges = _run(program, place, prefix)
+    assert exchanges, f"{program.name} asked no model: {plain.stderr[-500:]} {recorded.stderr[-500:]}"
     assert recorded.returncode == plain.returncode, (recorded.returncode, plain.returncode, recorded.stderr[-500:])
     assert VOLATILE.sub("*", recorded.stdout) == VOLATILE.sub("*", plain.stdout), (recorded.stdout, plain.stdout)
     trajectories = [load(path) for path in sorted(runs.glob("*.json"))]
     calls = [call for trajectory in trajectories for call in trajectory.llm_interactions]
-    assert sorted(map(_key, _on_file(calls))) == sorted(_key((sent.body, sent.answer)) for sent in provider.sent)
+    assert sorted(map(_key, _on_file(calls))) == sorted(_key((sent.body, sent.answer)) for sent in exchanges)
     for trajectory in trajectories if join else ():
         _check_joined(trajectory, program.joined_tools)
     agents = {call.agent_id for call in calls} - {None}
-    versions = f"{len(trajectories)} run, {len(calls)} calls ({without} without the proxy), {len(agents)} sub-agents"
+    versions = (
+        f"{len(trajectories)} run, {len(calls)} calls ({len(without)} without the proxy), {len(agents)} sub-agents"
+    )
     return f"{versions}, exit code {recorded.returncode}"
 
 

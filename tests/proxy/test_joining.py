@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.capture.server import MESSAGE, Server, plain
+from tests.provider import MESSAGE, Server, plain
 from tests.proxy.running import proxying
 from trace_recorder import load, validate
 from trace_recorder.clocks import now

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.capture.server import Server
+from tests.provider import Server
 from tests.proxy.running import RunningProxy, proxying
 from trace_recorder.values.trajectory import Trajectory
 

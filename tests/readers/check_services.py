@@ -16,10 +16,9 @@ import re
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -27,9 +26,11 @@ from urllib.parse import urlsplit
 import zstandard
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from tests import provider
 from tests.contents.comparing import compare
 from tests.contents.script import Tokens
 from tests.contents.shown import Conversation, decoded
+from tests.provider import Answer, Request, whole
 from tests.readers.reading import Reader, directory, finish
 from trace_recorder import TrajectoryRecorder
 
@@ -39,67 +40,45 @@ PROJECT = (
     b'[{"id": "00000000-0000-0000-0000-000000000007", "tenant_id": "00000000-0000-0000-0000-000000000008",'
     b' "name": "default", "start_time": "2025-10-09T00:00:00", "reference_dataset_id": null}]'
 )
+ACCEPTED = b'{"accepted": 1, "rejected": 0, "errors": [], "results": []}'
 SCRIPTED = sorted((directory() / "contents" / "runs").glob("*.json"))
 
 
-class Server(ThreadingHTTPServer):
-    """Takes everything, or refuses everything."""
+@dataclass
+class Service:
+    """A service that takes everything, or refuses everything; `requests` has what it took, unpacked."""
 
-    daemon_threads = True
+    status: int = 200
+    url: str = ""
+    requests: list[Request] = field(default_factory=list)
 
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.status = 200
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
-        self.requests: list[tuple[str, dict[str, str], bytes]] = []
+    def answer_to(self, request: Request) -> Answer:
+        """Answer a request."""
+        path = urlsplit(request.path).path
+        if not request.body and path.endswith("/sessions"):
+            return whole(PROJECT, self.status)
+        if request.body and self.status < 300:
+            self.requests.append(request._replace(body=_unpacked(request)))
+        return whole(ACCEPTED if path.endswith("scores") else b"{}", self.status)
 
 
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        if self.headers.get("Transfer-Encoding") == "chunked":
-            body = b"".join(self._chunks())
-        body = gzip.decompress(body) if self.headers.get("Content-Encoding") == "gzip" else body
-        if self.headers.get("Content-Encoding") == "zstd":
-            body = zstandard.ZstdDecompressor().decompressobj().decompress(body)
-        if self.server.status < 300:
-            self.server.requests.append((self.path, {key.lower(): value for key, value in self.headers.items()}, body))
-        self._answer()
-
-    def do_GET(self) -> None:
-        self._answer(PROJECT if urlsplit(self.path).path.endswith("/sessions") else None)
-
-    def _chunks(self) -> Iterator[bytes]:
-        while size := int(self.rfile.readline().strip(), 16):
-            yield self.rfile.read(size)
-            self.rfile.readline()
-        self.rfile.readline()
-
-    def _answer(self, answer: bytes | None = None) -> None:
-        answer = answer or (
-            b'{"accepted": 1, "rejected": 0, "errors": [], "results": []}' if self.path.endswith("scores") else b"{}"
-        )
-        self.send_response(self.server.status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, *arguments: object) -> None:
-        """Say nothing."""
+def _unpacked(request: Request) -> bytes:
+    match request.headers.get("content-encoding"):
+        case "gzip":
+            return gzip.decompress(request.body)
+        case "zstd":
+            return zstandard.ZstdDecompressor().decompressobj().decompress(request.body)
+        case _:
+            return request.body
 
 
 @contextmanager
-def serving() -> Iterator[Server]:
-    server = Server()
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        server.server_close()
+def serving() -> Iterator[Service]:
+    """Run a service for the time of a block."""
+    service = Service()
+    with provider.serving(service.answer_to) as server:
+        service.url = server.url
+        yield service
 
 
 def export(service: str, url: str, *arguments: object, keys: bool = True) -> subprocess.CompletedProcess[str]:
@@ -117,7 +96,7 @@ def export(service: str, url: str, *arguments: object, keys: bool = True) -> sub
 # ── what came ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def langfuse_calls(server: Server) -> Iterator[tuple[list[Json], Json, Json, bool]]:
+def langfuse_calls(server: Service) -> Iterator[tuple[list[Json], Json, Json, bool]]:
     """The generations, as prompt, answer, tokens, and whether they failed."""
     for path, _, body in server.requests:
         if path == "/api/public/otel/v1/traces":
@@ -130,7 +109,7 @@ def langfuse_calls(server: Server) -> Iterator[tuple[list[Json], Json, Json, boo
                         yield json.loads(said["langfuse.observation.input"]), gave, usage, span.status.code == 2
 
 
-def langsmith_runs(server: Server) -> list[Json]:
+def langsmith_runs(server: Service) -> list[Json]:
     """The runs, put together from the parts of each request."""
     found: dict[str, Json] = {}
     for path, headers, body in server.requests:
@@ -149,7 +128,7 @@ def langsmith_runs(server: Server) -> list[Json]:
     return [*found.values()]
 
 
-def langsmith_calls(server: Server) -> Iterator[tuple[list[Json], Json, Json, bool]]:
+def langsmith_calls(server: Service) -> Iterator[tuple[list[Json], Json, Json, bool]]:
     """The LLM runs, as prompt, answer, tokens, and whether they failed, in the order of time."""
     for run in sorted(langsmith_runs(server), key=lambda run: run["dotted_order"]):
         if run["run_type"] == "llm":

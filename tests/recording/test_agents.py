@@ -16,9 +16,9 @@ import openai
 import pytest
 
 import trace_recorder
-from tests.capture.server import SILENCE, chat_chunk, serving, stream
 from tests.chat_calls import CHAT, Wire, asked, call, said
 from tests.journals import records_of
+from tests.provider import SILENCE, chat_chunk, serving, stream
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.validate import validate
 from trace_recorder.values.messages import Payload

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from openai.types.chat import ChatCompletion
 
 from tests.agreement import document
-from tests.capture.server import CHAT
+from tests.provider import CHAT
 from trace_recorder import TrajectoryRecorder, load
 
 ASK = [{"role": "user", "content": "hello"}]

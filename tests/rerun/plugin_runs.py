@@ -15,7 +15,7 @@ import httpx2  # noqa: F401
 import openai  # noqa: F401
 import pytest
 
-from tests.capture.server import Answer, Server, serving
+from tests.provider import Answer, Server, serving
 
 KEY = "sk-live-4f9a8b7c6d5e4f3a2b1c0d9e8f7a6b5c"
 AGENT = '''

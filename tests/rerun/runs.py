@@ -9,7 +9,7 @@ from typing import Any
 
 import openai
 
-from tests.capture.server import Answer, serving
+from tests.provider import Answer, serving
 from trace_recorder import TrajectoryRecorder
 
 NOWHERE = "http://127.0.0.1:9/v1"

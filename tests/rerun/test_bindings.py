@@ -14,7 +14,7 @@ from typing import Any
 import openai
 import pytest
 
-from tests.capture.server import serving
+from tests.provider import serving
 from tests.rerun.runs import KEY, NOWHERE, ask, client, record, said
 from trace_recorder import ReplayMismatchError, TrajectoryRecorder, load, replay, tool
 

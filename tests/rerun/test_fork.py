@@ -12,8 +12,8 @@ from typing import Any
 import openai
 import pytest
 
-from tests.capture.server import CHAT_STREAM, Answer, Server, chat_chunk, serving, stream
 from tests.journals import records_of
+from tests.provider import CHAT_STREAM, Answer, Server, chat_chunk, serving, stream
 from tests.rerun.runs import KEY, NOWHERE, ask, client, said
 from trace_recorder import (
     RecorderStateError,

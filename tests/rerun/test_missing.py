@@ -11,7 +11,7 @@ import httpx
 import openai
 import pytest
 
-from tests.capture.server import Server, plain, serving
+from tests.provider import Server, plain, serving
 from tests.rerun.plugin_runs import KEY, answered
 from trace_recorder import ReplayMismatchError, TrajectoryRecorder, replay, tool
 

@@ -10,8 +10,8 @@ from typing import Any
 import openai
 import pytest
 
-from tests.capture.server import Answer, plain, serving
 from tests.cli.invoking import invoke
+from tests.provider import Answer, plain, serving
 from tests.rerun.runs import ask, client
 from tests.viewer.serving import serving as serving_viewer
 from trace_recorder import TrajectoryRecorder, diff, fork, load, replay, to_dataframe

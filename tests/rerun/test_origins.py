@@ -16,9 +16,9 @@ import pytest
 
 import trace_recorder
 from tests.agreement import agrees_when_saved
-from tests.capture.server import CHAT_STREAM, Answer, plain, serving, stream
 from tests.cli.invoking import invoke
 from tests.journals import records_of
+from tests.provider import CHAT_STREAM, Answer, plain, serving, stream
 from tests.rerun.runs import KEY, NOWHERE, ask, client
 from trace_recorder import TrajectoryRecorder, fork, load, replay
 from trace_recorder.derive.document import from_document

@@ -14,7 +14,7 @@ import httpx2
 import openai
 import pytest
 
-from tests.capture.server import DROP, Answer, chat_chunk, serving, stream
+from tests.provider import DROP, Answer, chat_chunk, serving, stream
 from tests.rerun.runs import KEY, NOWHERE, ask, client, record, said
 from trace_recorder import (
     ReplayMismatchError,

@@ -8,7 +8,7 @@ import openai
 import pytest
 
 import trace_recorder
-from tests.capture.server import chat_chunk, serving, stream
+from tests.provider import chat_chunk, serving, stream
 from tests.rerun.runs import client
 from trace_recorder import TrajectoryRecorder, diff, load, replay, to_dataframe
 from trace_recorder.views.hierarchy.document import to_hierarchy

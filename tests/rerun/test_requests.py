@@ -12,8 +12,8 @@ import httpx
 import openai
 import pytest
 
-from tests.capture.server import CHAT, SILENCE, Answer, Server, chat_chunk, plain, serving, stream
 from tests.counting import arguments_of, calls
+from tests.provider import CHAT, SILENCE, UNANSWERED, Answer, Server, chat_chunk, plain, serving, stream
 from tests.rerun.runs import KEY, NOWHERE, ask, client, record, said
 from trace_recorder import ReplayMismatchError, TrajectoryRecorder, load, replay
 from trace_recorder.rerun import matching
@@ -68,7 +68,7 @@ class Agent:
 
 def cancelled_run(path: Path, *, streams: bool) -> list[str]:
     """Record a call that is cancelled; return what had come."""
-    answer = stream(chat_chunk("a"), SILENCE) if streams else Answer([], silent=True)
+    answer = stream(chat_chunk("a"), SILENCE) if streams else UNANSWERED
     with serving(answer) as server, TrajectoryRecorder(path, strict=True) as recorder:
         agent = Agent(f"{server.url}/v1", recorder.wrap, streams=streams)
         asyncio.run(agent.cancelled(server))

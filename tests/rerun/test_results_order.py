@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.capture.server import CHAT, Answer, plain, serving
 from tests.cli.invoking import invoke
+from tests.provider import CHAT, Answer, plain, serving
 from trace_recorder import ReplayMismatchError, TrajectoryRecorder, replay, results_in_any_order
 from trace_recorder.dialects.json_access import as_list
 from trace_recorder.rerun.results_order import in_one_order

@@ -11,7 +11,7 @@ import openai
 import pytest
 from openai._models import FinalRequestOptions
 
-from tests.capture.server import Answer, serving
+from tests.provider import Answer, serving
 from tests.rerun.runs import ask, client, record, said
 from trace_recorder import TrajectoryRecorder, load, replay
 

@@ -13,11 +13,12 @@ from google import genai
 from google.genai.types import HttpOptions
 
 from tests.capture.sdk_calls import CALLS
-from tests.capture.server import CHAT, GENERATED, Answer, Server, plain, serving
+from tests.provider import CHAT, GENERATED, Answer, Server, plain, serving
 from tests.rerun.runs import KEY
 from trace_recorder import ReplayMismatchError, TrajectoryRecorder, load, replay
 
-DEAD = Server("http://127.0.0.1:9", [])
+DEAD = Server([])
+DEAD.server_close()
 """No server is here."""
 
 

@@ -17,7 +17,7 @@ import openai
 import pytest
 from google import genai
 
-from tests.capture.server import (
+from tests.provider import (
     CHAT,
     CHAT_STREAM,
     DROP,
@@ -26,10 +26,10 @@ from tests.capture.server import (
     OLLAMA,
     Answer,
     plain,
+    running,
     serving,
     stream,
 )
-from tests.local_server import running
 from tests.rerun.runs import KEY, ask, client, said
 from trace_recorder import TrajectoryRecorder, replay
 from trace_recorder.rerun.serving import ReplayServer, base_urls, error_body

@@ -17,7 +17,7 @@ import httpx2
 import openai
 import pytest
 
-from tests.capture.server import CHAT, CHAT_STREAM, Answer, chat_chunk, plain, serving, stream
+from tests.provider import CHAT, CHAT_STREAM, Answer, chat_chunk, plain, serving, stream
 from tests.rerun.runs import KEY, NOWHERE, ask, client, record, said
 from trace_recorder import ReplayMismatchError, TrajectoryRecorder, load, replay
 

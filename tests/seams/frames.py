@@ -8,7 +8,7 @@ import json
 import struct
 from typing import Any
 
-from tests.capture.server import Answer
+from tests.provider import Answer
 
 Payload = Any
 TYPE = {"content-type": "application/vnd.amazon.eventstream"}

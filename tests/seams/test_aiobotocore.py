@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.capture.server import SILENCE, Answer, plain, serving
+from tests.provider import SILENCE, Answer, plain, serving
 from tests.seams.bedrock import ASK, KEYS, MODEL, lines_on_file, only_call
 from tests.seams.frames import CLAUDE, CONVERSE, WHOLE, cut, frame
 from trace_recorder import TrajectoryRecorder, instrument, load, replay, uninstrument, unwrap

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.capture.server import CHAT, SILENCE, Answer, chat_chunk, plain, serving, stream
+from tests.provider import CHAT, SILENCE, Answer, chat_chunk, plain, serving, stream
 from tests.seams.callers import ASK
 from trace_recorder import LLMInteraction, TrajectoryRecorder, load
 

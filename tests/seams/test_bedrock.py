@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.capture.server import Answer, Server, plain, serving
 from tests.isolation.outcomes import in_all
+from tests.provider import Answer, Server, plain, serving
 from tests.seams.bedrock import ASK, KEYS, MODEL, lines_on_file, only_call
 from tests.seams.frames import CLAUDE, CONVERSE, TYPE, WHOLE, cut, delta, frame, wrapped
 from trace_recorder import TrajectoryRecorder, fork, instrument, load, replay, uninstrument

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from tests.capture.server import CHAT_STREAM, SILENCE, Answer, chat_chunk, serving, stream
 from tests.faults.late_errors import LateError, Place, handling, places_of, profiled, raise_late
 from tests.isolation.hooks import HOOKS, BrokenError, Hook
 from tests.isolation.outcomes import in_all
+from tests.provider import CHAT_STREAM, SILENCE, UNANSWERED, chat_chunk, serving, stream
 from tests.seams.callers import LIBRARIES, Aiohttp, Library, body_of
 from tests.seams.test_seams import ANSWERS, PATH
 from trace_recorder import TrajectoryRecorder, load, wrap
@@ -193,7 +193,7 @@ def test_many_agents_on_one_client(tmp_path: Path, kind: type[Library]) -> None:
 def test_a_task_that_is_cancelled(tmp_path: Path, moment: str) -> None:
     """The cancellation passes as asyncio's own, and is the error of the call."""
     silent = stream(chat_chunk("one"), SILENCE)
-    late = Answer([], silent=True)
+    late = UNANSWERED
 
     async def work(url: str) -> None:
         aiohttp = pytest.importorskip("aiohttp")

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.capture.server import CHAT, CHAT_STREAM, Answer, plain, serving, stream
+from tests.provider import CHAT, CHAT_STREAM, Answer, plain, serving, stream
 from trace_recorder import TrajectoryRecorder, instrument, load, uninstrument
 
 Payload = Any

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.capture.server import CHAT, CHAT_STREAM, chat_chunk, plain, serving, stream
+from tests.provider import CHAT, CHAT_STREAM, chat_chunk, plain, serving, stream
 from tests.seams.callers import ASK, LIBRARIES, Library, Outcome
 from tests.seams.frames import CLAUDE, CONVERSE, cut, frame
 from tests.seams.test_seams import ANSWERS, PATH

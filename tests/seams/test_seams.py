@@ -14,9 +14,21 @@ from typing import Any
 
 import pytest
 
-from tests.capture.server import CHAT, CHAT_STREAM, DROP, GENERATED, SILENCE, Answer, chat_chunk, plain, serving, stream
 from tests.isolation.hooks import HOOKS, Hook
 from tests.processes import python
+from tests.provider import (
+    CHAT,
+    CHAT_STREAM,
+    DROP,
+    GENERATED,
+    SILENCE,
+    UNANSWERED,
+    Answer,
+    chat_chunk,
+    plain,
+    serving,
+    stream,
+)
 from tests.seams.callers import ASK, LIBRARIES, WAYS, Library
 from trace_recorder import TrajectoryRecorder, instrument, load, uninstrument
 
@@ -44,7 +56,7 @@ ANSWERS = {
     **{way: (stream(*CHAT_STREAM), way) for way in WAYS[1:]},
     "lines, compressed": (gzipped(stream(*CHAT_STREAM)), "lines"),
     "cut off": (stream(chat_chunk("one"), 0.02, DROP), "lines"),
-    "silent": (Answer([], silent=True), "impatient"),
+    "silent": (UNANSWERED, "impatient"),
 }
 """What the server answers, and the way in which the caller asks."""
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from tests.capture.server import Answer, serving
+from tests.provider import Answer, serving
 from tests.seams.callers import LIBRARIES, Library
 from tests.wire.corpus import DIRECTORY, Exchange, load
 from trace_recorder import LLMInteraction, TrajectoryRecorder

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.capture.server import CHAT, plain, serving
+from tests.provider import CHAT, plain, serving
 from tests.seams.callers import LIBRARIES, Library
 from trace_recorder import TrajectoryRecorder, load, unwrap
 from trace_recorder.capture.method_slots import method_slots

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -85,6 +86,10 @@ def _anthropic(text: str) -> Answer:
     return Answer(body.encode(), media="text/event-stream")
 
 
+def _page(text: str) -> Answer:
+    return Answer(f"<p>\n{text}\n</p>".encode(), status=502, media="text/html")
+
+
 _message = each(lambda r, s: r.record_llm_interaction([{"role": "user", "content": s}], "x", "p", "m"))
 
 
@@ -125,7 +130,7 @@ PLACES: dict[str, Place] = {
         each(lambda r, s: call(r, asked("x"), Answer(json.dumps({"error": {"message": s}}).encode(), status=401)))
     ),
     "bodies that are no JSON": Place(
-        each(lambda r, s: call(r, asked("x"), Answer(f"<p>\n{s}\n</p>".encode(), status=502, media="text/html")))
+        each(lambda r, s: copy_context().run(call, r, asked("x"), _page(s)))  # no second attempt of the call before
     ),
     "streams, whole": Place(_spoken(lambda text: [text])),
     "streams, token by token": Place(_spoken(_tokens)),

@@ -8,8 +8,8 @@ from pathlib import Path
 import openai
 import pytest
 
-from tests.capture.server import CHAT, plain, serving, stream
 from tests.counting import arguments_of
+from tests.provider import CHAT, plain, serving, stream
 from tests.secrets.everywhere import bytes_of
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.storage.redaction.json_members import mask_fields

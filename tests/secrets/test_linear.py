@@ -70,7 +70,7 @@ def patterns() -> Iterator[tuple[str, re.Pattern[str] | re.Pattern[bytes]]]:
             yield f"{shape.what} behind {shape.sign}", shape.sign_pattern
         if shape.before_sign:
             yield f"{shape.what} up to {shape.sign}", re.compile(shape.before_sign)
-    yield "the search for the signs of shapes", key_finder._FINDER.search
+    yield "the search for the signs of shapes", key_finder.FINDER.search
 
 
 def unbounded(tree: list[tuple[object, object]], *, is_end: bool) -> list[str]:

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.capture.server import CHAT, chat_chunk, plain, serving, stream
 from tests.chat_calls import CHAT as ADDRESS
 from tests.chat_calls import Answer, Wire, asked, call, said, streamed
 from tests.journals import records_of
+from tests.provider import CHAT, chat_chunk, plain, serving, stream
 from tests.secrets.corpus import keys
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.validate import validate

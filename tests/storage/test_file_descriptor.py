@@ -27,7 +27,7 @@ def reused(tmp_path: Path) -> Iterator[Descriptor]:
 
 def test_another_files_status_is_not_given(reused: Descriptor) -> None:
     """Nor is it taken for ours."""
-    assert not reused.is_ours()
+    assert reused.own_stat() is None
     with pytest.raises(OSError, match="another file's now"):
         reused.stat()
 

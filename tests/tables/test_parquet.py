@@ -99,8 +99,8 @@ def test_tables_that_are_there_are_not_replaced_unasked(runs: list[Trajectory], 
     out = tmp_path / "out"
     with TableFiles(out, FORMS["tables"], part_bytes=1, group_bytes=1) as files:
         write(files, runs)
-    with pytest.raises(FileExistsError, match="--resume"):
-        TableFiles(out, FORMS["tables"])
+    with pytest.raises(FileExistsError, match="--resume"), TableFiles(out, FORMS["tables"]):
+        pass
     with TableFiles(out, FORMS["tables"], force=True) as files:
         write(files, runs[:1])
 
@@ -232,16 +232,30 @@ def test_an_export_that_replaces_leaves_no_temporary_file(runs: list[Trajectory]
     assert names(out) == sorted(f"{table}/part-00000.parquet" for table in FORMS["tables"])
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="it does not remove a file that is open")
-def test_two_exports_at_once_publish_no_file_of_each_other(runs: list[Trajectory], tmp_path: Path) -> None:
-    """The one that began first ends with an error, as the other removed its temporary files."""
+@pytest.mark.skipif(sys.platform == "win32", reason="it has no locks of this kind")
+def test_a_second_export_into_a_directory_is_refused(runs: list[Trajectory], tmp_path: Path) -> None:
+    """With a sentence, while the first one writes. Afterwards it is not."""
+    recorded(tmp_path / "runs" / "run.json", "answer")
     out = tmp_path / "out"
-    first = TableFiles(out, FORMS["tables"])
-    write(first, runs[:2])
-    with TableFiles(out, FORMS["tables"]) as second:
-        write(second, runs[2:])
-        with pytest.raises(FileNotFoundError), first:
-            pass
-        assert part_files(out, "rewards") == []
+    with TableFiles(out, FORMS["tables"]) as files:
+        write(files, runs)
+        refused = invoke("export", tmp_path / "runs", "-f", "parquet", "-o", out, "--resume")
+    resumed = invoke("export", tmp_path / "runs", "-f", "parquet", "-o", out, "--resume")
 
-    assert rows(out, "runs") == to_arrow(runs[2:], of="runs").to_pylist()
+    assert (refused.exit_code, "another process writes into it" in refused.stderr) == (1, True)
+    assert resumed.exit_code == 0
+    assert len(rows(out, "runs")) == len(runs) + 1
+
+
+def test_the_files_do_not_name_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two runs are told apart whose relative paths are the same."""
+    command = ("export", "runs", "-f", "parquet", "-o", tmp_path / "out", "--resume")
+    for place in ("here", "there", "here"):
+        if not (tmp_path / place).exists():
+            recorded(tmp_path / place / "runs" / "run.json", place)
+        monkeypatch.chdir(tmp_path / place)
+        assert invoke(*command).exit_code == 0
+
+    assert len(rows(tmp_path / "out", "runs")) == 2
+    written = b"".join(path.read_bytes() for path in (tmp_path / "out").rglob("*.parquet"))
+    assert os.fsencode(tmp_path) not in written

@@ -16,6 +16,7 @@ ray = pytest.importorskip("ray", reason="Ray is not installed: nox -s ray")
 from ray.cluster_utils import Cluster  # noqa: E402
 
 from tests.cli.invoking import invoke, recorded  # noqa: E402
+from tests.imports.foreign.files import PRODUCED  # noqa: E402
 from tests.processes import ROOT  # noqa: E402
 from trace_recorder import load, read_runs, to_arrow  # noqa: E402
 from trace_recorder.tables.ray_data import in_order  # noqa: E402
@@ -84,6 +85,25 @@ def test_the_files_are_those_of_one_machine(cluster: Any, runs: Path, tmp_path: 
     resumed = by_ray(cluster, "export", runs, "-f", name, "-o", tmp_path / "there", "--resume")
     assert "exists" not in resumed.stderr
     assert tree(tmp_path / "there") == tree(tmp_path / "here")
+
+
+def test_runs_of_other_tools_are_imported_as_by_one_machine(cluster: Any, tmp_path: Path) -> None:
+    """The same files, of sessions with files beside them too; the same sentences, and nothing twice."""
+
+    def imported(out: Path) -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in out.iterdir()}
+
+    (tmp_path / "broken.jsonl").write_text('{"type": "user"')
+    sources = (PRODUCED, tmp_path / "broken.jsonl")
+    here = invoke("import", *sources, "-o", tmp_path / "here")
+    there = by_ray(cluster, "import", *sources, "-o", tmp_path / "there")
+    again = by_ray(cluster, "import", *sources, "-o", tmp_path / "there")
+
+    assert len(imported(tmp_path / "here")) > 20
+    assert imported(tmp_path / "there") == imported(tmp_path / "here")
+    assert (there.exit_code, there.stderr) == (here.exit_code, here.stderr)
+    assert there.stdout.replace("/there/", "/here/") == here.stdout
+    assert (again.stdout, "0 runs written" in again.stderr) == ("", True)
 
 
 def test_a_node_that_is_killed_changes_nothing(cluster: Any, runs: Path, tmp_path: Path) -> None:

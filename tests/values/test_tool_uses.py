@@ -25,7 +25,7 @@ def call(call_id: str, name: str = "bash") -> ToolCall:
 
 
 def result(call_id: str, value: str, name: str | None = None, success: bool | None = None) -> ToolResult:
-    return ToolResult(call_id, name, success, value)
+    return ToolResult(call_id, name=name, success=success, result=value)
 
 
 @pytest.mark.parametrize(

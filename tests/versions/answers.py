@@ -1,4 +1,4 @@
-"""What the local server answers where `tests/capture/server.py` has no answer: one small body a dialect."""
+"""What the local server answers where `tests/provider.py` has no answer: one small body a dialect."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from tests.capture.server import CHAT, GENERATED, MESSAGE, OLLAMA, Answer, stream
+from tests.provider import CHAT, GENERATED, MESSAGE, OLLAMA, Answer, stream
 
 Payload = Any
 

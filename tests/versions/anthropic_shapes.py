@@ -6,7 +6,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from tests.capture.server import MESSAGE, plain
+from tests.provider import MESSAGE, plain
 from tests.versions.answers import COUNTED, MESSAGE_STREAM, MESSAGE_TOOL
 from tests.versions.shapes import Call, Make, entered, iterated, on_aiohttp, on_own, parsed, parsed_stream, read, shapes
 

@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 
 import pytest
 
-from tests.capture.server import Server
+from tests.provider import Server
 from tests.versions import anthropic_shapes, google_shapes, ollama_shapes, openai_shapes
 from trace_recorder import LLMInteraction
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from tests.capture.server import GENERATED, plain, stream
+from tests.provider import GENERATED, plain, stream
 from tests.versions.answers import GENERATED_CALL, GENERATED_JSON, GENERATED_STREAM, INTERACTION, INTERACTION_STREAM
 from tests.versions.shapes import Call, Make, NotInThisVersionError, http_clients, iterated, own_transport, shapes
 

@@ -6,7 +6,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from tests.capture.server import OLLAMA, plain
+from tests.provider import OLLAMA, plain
 from tests.versions.answers import (
     OLLAMA_EMBEDDED,
     OLLAMA_EMBEDDING,

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from tests.capture.server import CHAT, CHAT_STREAM, plain, stream
+from tests.provider import CHAT, CHAT_STREAM, plain, stream
 from tests.versions.answers import COMPLETION, EMBEDDING, JSON_CHAT, RESPONSE_STREAM, response_of
 from tests.versions.shapes import Call, Make, entered, iterated, on_aiohttp, on_own, parsed, parsed_stream, read, shapes
 

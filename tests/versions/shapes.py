@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.capture.server import Answer
+from tests.provider import Answer
 
 Payload = Any
 Make = Callable[[str], Payload]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.capture.server import plain, serving
+from tests.provider import plain, serving
 from tests.versions import anthropic_shapes, google_shapes, openai_shapes
 from tests.versions.every_shape import SHAPES, each_of
 from tests.versions.shapes import (

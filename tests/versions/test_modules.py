@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.capture.server import CHAT, OLLAMA, Server, plain, serving
+from tests.provider import CHAT, OLLAMA, Server, plain, serving
 from tests.versions.shapes import own_transport
 from trace_recorder import TrajectoryRecorder, UnsupportedClientError, load, unwrap, wrap
 

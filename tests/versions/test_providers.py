@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.capture.server import CHAT, GENERATED, MESSAGE, OLLAMA
+from tests.provider import CHAT, GENERATED, MESSAGE, OLLAMA
 from tests.versions import anthropic_shapes, google_shapes, ollama_shapes, openai_shapes
 from tests.versions.shapes import http_clients, of_the_sdks, speaks
 from trace_recorder import TrajectoryRecorder, load

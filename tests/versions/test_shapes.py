@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.capture.server import serving
+from tests.provider import serving
 from tests.versions.every_shape import SHAPES, asked, each_of, said
 from tests.versions.shapes import Shape, inside, of_the_sdks
 from trace_recorder import TrajectoryRecorder, load, unwrap

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.capture.server import GENERATED, Answer, plain, serving
 from tests.processes import python
+from tests.provider import GENERATED, Answer, plain, serving
 from tests.versions.every_shape import SHAPES, asked, each_of, said
 from tests.versions.shapes import Shape, closed, of_the_sdks
 from trace_recorder import TrajectoryRecorder, load, replay, unwrap, wrap

@@ -7,12 +7,13 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
+from functools import partial
 from typing import Any
 
-from tests.local_server import LocalServer, running
+from tests.provider import Answer, Request, plain, serving, stream
 
 Json = Any
+DONE = b"data: [DONE]\n\n"
 
 
 @dataclass(frozen=True)
@@ -29,63 +30,20 @@ class Reply:
 
 @contextmanager
 def provider(script: Sequence[Reply]) -> Iterator[str]:
-    """Serve the replies of a script in their order, the last one again and again; give the base URL."""
-    server = _Server(script)
-    with running(server):
+    """Serve the replies of a script in their order, the last one again and again; yield the base URL."""
+    with serving(*(partial(_answer, number, reply) for number, reply in enumerate(script))) as server:
         yield f"{server.url}/v1"
 
 
-class _Server(LocalServer):
-    def __init__(self, script: Sequence[Reply]) -> None:
-        super().__init__(_Handler)
-        self.script = script
-        self.answered = 0
-
-    def next_reply(self) -> tuple[int, Reply]:
-        number = self.answered
-        self.answered += 1
-        return number, self.script[min(number, len(self.script) - 1)]
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    server: _Server
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        number, reply = self.server.next_reply()
-        time.sleep(reply.seconds)
-        if reply.status != 200:
-            self._send(reply.status, {"error": {"message": reply.text, "type": "server_error", "code": None}})
-        elif body.get("stream"):
-            self._stream(_events(number, reply, body))
-        else:
-            self._send(200, _completion(number, reply, body))
-
-    def _send(self, status: int, body: Json) -> None:
-        data = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("X-Request-Id", "req_1")
-        self.send_header("Retry-After-Ms", "20")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def _stream(self, events: Iterator[Json]) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        self.send_header("Connection", "close")
-        self.end_headers()
-        for event in events:
-            self.wfile.write(b"data: " + json.dumps(event).encode() + b"\n\n")
-            self.wfile.flush()
-        self.wfile.write(b"data: [DONE]\n\n")
-        self.close_connection = True
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the standard library's
-        """Say nothing."""
+def _answer(number: int, reply: Reply, request: Request) -> Answer:
+    body = json.loads(request.body)
+    time.sleep(reply.seconds)
+    if reply.status != 200:
+        error = {"error": {"message": reply.text, "type": "server_error", "code": None}}
+        return plain(error, reply.status, **{"x-request-id": "req_1", "retry-after-ms": "20"})
+    if not body.get("stream"):
+        return plain(_completion(number, reply, body))
+    return stream(*(b"data: " + json.dumps(event).encode() + b"\n\n" for event in _events(number, reply, body)), DONE)
 
 
 def _message(number: int, reply: Reply) -> Json:

@@ -12,9 +12,9 @@ from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
-from tests.capture.server import plain, serving
 from tests.data import recorded
 from tests.data.written import Writing, asked, called, change, said
+from tests.provider import plain, serving
 from tests.views import sdk_conversations as conversations
 from tests.views.sdk_conversations import QUESTION, SYSTEM, ULM, WEATHER, answered, openai_client, spoken
 from trace_recorder import TrajectoryRecorder

@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.capture.server import Answer, chat_chunk, plain, serving, stream
 from tests.data.written import called, said
+from tests.provider import Answer, chat_chunk, plain, serving, stream
 from tests.versions.answers import response_of
 from trace_recorder import TrajectoryRecorder
 

@@ -13,7 +13,7 @@ import pytest
 from google import genai
 from google.genai import types
 
-from tests.capture.server import Answer, Server, serving, stream
+from tests.provider import Answer, Server, serving, stream
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.dialects.google_generate import read_request
 from trace_recorder.values.messages import Message, Payload, ToolCall

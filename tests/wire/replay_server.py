@@ -1,8 +1,8 @@
 """A local server that answers as a provider once did: `/x/<number>/…` gets the response of that exchange.
 
-It speaks HTTP/1.1 with keep-alive, answers alike each time (no date), with the exchange's number for a request id, and
-keeps each request, headers and body as they came, under that number. A `seed` makes it write bodies in pieces cut
-at random places, within code points too; `compress` sends them as gzip. What a client makes of it is not its business.
+Each response has the exchange's number as its request id and is the same each time. Each request is kept under that
+number, headers and body as they came. `seed` makes the server send bodies in pieces that are cut at random places,
+within code points too; `compress` sends bodies as gzip.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ import gzip
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler
+from dataclasses import dataclass, field
 from itertools import pairwise
 
-from tests.local_server import LocalServer, running
+from tests.provider import Answer, Request, serving
 from tests.wire.corpus import Exchange
 
 REQUEST_ID = "x-request-id"
@@ -29,59 +28,34 @@ class Received:
     body: bytes
 
 
-class ReplayServer(LocalServer):
-    """Serve `exchanges` on a free port of this machine; `received` has the requests that came, by number."""
+@dataclass
+class ReplayServer:
+    """The server of some exchanges; `received` has the requests that came, by the number of the exchange."""
 
-    def __init__(self, exchanges: Sequence[Exchange], seed: int | None = None, compress: bool = False) -> None:
-        super().__init__(_Handler)
-        self.exchanges = {exchange.number: exchange for exchange in exchanges}
-        self.seed = seed
-        self.compress = compress
-        self.received: dict[int, list[Received]] = {}
+    exchanges: dict[int, Exchange]
+    seed: int | None = None
+    compress: bool = False
+    received: dict[int, list[Received]] = field(default_factory=dict)
+    url: str = ""
 
     def address(self, exchange: Exchange) -> str:
-        """The address under which the exchange's own path, appended, leads to its response."""
+        """Return the address under which the exchange's own path, appended, leads to its response."""
         return f"{self.url}/x/{exchange.number}"
 
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    wbufsize = -1
-    server: ReplayServer
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers.get("content-length", 0)))
-        number = int(self.path.split("/")[2])
-        headers = tuple((name.lower(), value) for name, value in self.headers.items() if name.lower() != "host")
-        self.server.received.setdefault(number, []).append(Received(headers, body))
-        exchange = self.server.exchanges[number]
-        data = exchange.response_text.encode()
-        self.send_response_only(exchange.status)
-        self.send_header("content-type", exchange.media_type)
-        self.send_header(REQUEST_ID, str(number))
-        if self.server.compress:
-            data = gzip.compress(data, compresslevel=1, mtime=0)
-            self.send_header("content-encoding", "gzip")
-        if self.server.seed is None:
-            self._send_whole(data)
-        else:
-            self._send_pieces(pieces(data, random.Random(f"{self.server.seed}/{number}")))
-
-    def _send_whole(self, data: bytes) -> None:
-        self.send_header("content-length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def _send_pieces(self, parts: list[bytes]) -> None:
-        self.send_header("transfer-encoding", "chunked")
-        self.end_headers()
-        for part in parts:
-            self.wfile.write(b"%x\r\n%b\r\n" % (len(part), part))
-        self.wfile.write(b"0\r\n\r\n")
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
-        pass
+    def answer_to(self, request: Request) -> Answer:
+        """Keep a request, and return the response that its exchange had."""
+        number = int(request.path.split("/")[2])
+        headers = tuple(pair for pair in request.headers.items() if pair[0] != "host")
+        self.received.setdefault(number, []).append(Received(headers, request.body))
+        exchange = self.exchanges[number]
+        own = {"content-type": exchange.media_type, REQUEST_ID: str(number)}
+        body = exchange.response_text.encode()
+        if self.compress:
+            own["content-encoding"] = "gzip"
+            body = gzip.compress(body, compresslevel=1, mtime=0)
+        if self.seed is None:
+            return Answer([body], exchange.status, {**own, "content-length": str(len(body))})
+        return Answer(pieces(body, random.Random(f"{self.seed}/{number}")), exchange.status, own)
 
 
 def pieces(data: bytes, chance: random.Random) -> list[bytes]:
@@ -95,7 +69,8 @@ def pieces(data: bytes, chance: random.Random) -> list[bytes]:
 
 @contextmanager
 def serve(exchanges: Sequence[Exchange], seed: int | None = None, compress: bool = False) -> Iterator[ReplayServer]:
-    """Run a server in threads of its own for as long as the block lasts."""
-    server = ReplayServer(exchanges, seed, compress)
-    with running(server):
-        yield server
+    """Run a server of these exchanges for the time of a block."""
+    replaying = ReplayServer({exchange.number: exchange for exchange in exchanges}, seed, compress)
+    with serving(replaying.answer_to) as server:
+        replaying.url = server.url
+        yield replaying

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tests.local_server import running
+from tests.provider import running
 from tests.wire.calls import Outcome
 from tests.wire.corpus import DIRECTORY, Exchange, Payload, load
 from tests.wire.deliveries import Deliveries, Delivery, watch

@@ -6,10 +6,10 @@ and asked in the same way. So words are cut by FTS5's `unicode61` in both cases.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 
-from trace_recorder.catalog.fact_values import NUMBERS, storable
+from trace_recorder.catalog.fact_values import NUMBERS, Place, storable
 from trace_recorder.catalog.query import JUDGEMENTS, Term
 
 Parameter = str | float
@@ -17,6 +17,9 @@ _JUDGEMENTS = dict(zip(JUDGEMENTS, ("r.success IS 1", "r.success IS 0"), strict=
 _FAILED = "(r.success IS 0 OR r.status = 'failed')"
 _HAS_ERROR = "(r.error IS NOT NULL OR ifnull(r.failed_calls, 0) <> 0 OR ifnull(r.failed_tool_calls, 0) <> 0)"
 _WITH_TEXT = "r.id IN (SELECT run FROM uses WHERE text IN (SELECT id FROM texts WHERE instr(text, ?) > 0))"
+_WITH_WANTED_TEXT = (
+    "r.id IN (SELECT run FROM uses WHERE place IN ({}) AND text IN (SELECT id FROM texts WHERE is_wanted(text)))"
+)
 _WITH_WORDS = "r.id IN (SELECT run FROM uses WHERE text IN (SELECT rowid FROM words WHERE words MATCH ?))"
 _WITH_NAME = "r.id IN (SELECT n.run FROM names n WHERE n.kind = '{}' AND {})"
 _OF_CALLS = frozenset({"model", "provider", "agent", "error", "tool", "failed_tool", "cost"})
@@ -32,6 +35,12 @@ class Condition:
     needs_texts: bool = False
     needs_calls: bool = False
     """Whether the calls of a run have to be read; otherwise the ends of its document have what is needed."""
+    is_wanted: Callable[[str], bool] | None = None
+    """The function `is_wanted` of the SQL, which takes a text."""
+
+
+EVERY_RUN = Condition("1")
+"""The condition that each run matches."""
 
 
 def condition_of(terms: Iterable[Term]) -> Condition:
@@ -42,6 +51,14 @@ def condition_of(terms: Iterable[Term]) -> Condition:
         tuple(parameter for part in parts for parameter in part.parameters),
         any(part.needs_texts for part in parts),
         any(part.needs_calls for part in parts),
+    )
+
+
+def condition_of_texts(is_wanted: Callable[[str], bool], places: Collection[Place]) -> Condition:
+    """Return the condition that a run has a text in one of these places that a function accepts."""
+    listed = ", ".join("?" * len(places))
+    return Condition(
+        _WITH_WANTED_TEXT.format(listed), tuple(places), needs_texts=True, needs_calls=True, is_wanted=is_wanted
     )
 
 

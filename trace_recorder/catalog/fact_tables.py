@@ -31,6 +31,8 @@ CREATE TABLE files (run INTEGER PRIMARY KEY, path BLOB UNIQUE NOT NULL, document
 CREATE TABLE kept (run INTEGER PRIMARY KEY, row TEXT NOT NULL, stats TEXT NOT NULL, summary TEXT NOT NULL,
                    counted TEXT NOT NULL);
 """
+KnownFiles = tuple[bytes, int, int, int, int, int]
+"""The name of a run, its id, and the state of its files when they were read."""
 Kept = Literal["row", "stats", "summary", "counted"]
 """Parts of a run that are kept as JSON: the row of `list`, figures, the entry in the viewer's list, search counts."""
 _PLACES = ", ".join("?" for _ in ("id", *SINGLE))
@@ -86,18 +88,28 @@ class FactTables:
     def matching(self, condition: Condition) -> Iterator[int]:
         """Yield the ids of the runs that match."""
         sql = f"SELECT r.id FROM runs r WHERE {condition.sql}"  # noqa: S608 - parameters are apart
-        return (run for (run,) in self.connection.execute(sql, condition.parameters))
+        return (run for (run,) in self._ask(sql, condition))
 
     def kept(self, condition: Condition, what: Kept) -> dict[int, str]:
         """Return what is kept of the runs that match, by their ids."""
         sql = f"SELECT r.id, k.{what} FROM runs r JOIN kept k ON k.run = r.id WHERE {condition.sql}"  # noqa: S608 - parameters are apart
-        return dict(self.connection.execute(sql, condition.parameters))
+        return dict(self._ask(sql, condition))
+
+    def files(self, *, with_host: bool = True) -> list[KnownFiles]:
+        """Return the runs with the states of their files; without `with_host`, only those that are so on any host."""
+        sql = "SELECT path, run, document_changed, document_size, journal_changed, journal_size FROM files"
+        return self.connection.execute(sql if with_host else f"{sql} WHERE NOT is_of_host").fetchall()
 
     def clear(self) -> None:
         """Remove all runs."""
         for table in ("runs", "names", "uses", "texts"):
             self.connection.execute(f"DELETE FROM {table}")  # noqa: S608 - a name of ours
         self.connection.execute("INSERT INTO words (words) VALUES ('delete-all')")
+
+    def _ask(self, sql: str, condition: Condition) -> sqlite3.Cursor:
+        if condition.is_wanted is not None:
+            self.connection.create_function("is_wanted", 1, condition.is_wanted, deterministic=True)
+        return self.connection.execute(sql, condition.parameters)
 
     def _add_names(self, run: int, facts: Facts) -> None:
         rows = ((run, one.kind, one.name, one.text, one.number, one.failed) for one in facts.named)

@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
-from trace_recorder.catalog.fact_tables import FactTables
-from trace_recorder.storage.run_files import NO_FILE, FileState, run_files
+from trace_recorder.storage.run_files import NO_FILE, RunFiles, run_files
 
 State = tuple[int, int, int, int]
-"""The states of the document and the journal of a run."""
+"""The states of the document and the journal of a run: when each changed, in nanoseconds, and its size in bytes."""
 
 
-def states_of(directory: Path) -> Iterator[tuple[bytes, Path, State]]:
-    """Yield the runs in and below a directory: the name of each in the index, its path, and the state of its files."""
+def states_of(directory: Path) -> Iterator[tuple[bytes, RunFiles, State]]:
+    """Yield the runs in and below a directory: the name of each in the index, its files, and their state.
+
+    The name is the path from the directory.
+    """
     start = len(os.fsencode(directory / "_")) - 1
+    place, prefix = None, b""
     for found in run_files(directory):
-        yield os.fsencode(found.path)[start:], found.path, (*_state(found.entry), *_state(found.journal))
-
-
-def _state(entry: os.DirEntry[str] | None) -> FileState:
-    with suppress(OSError):
-        if entry is not None:
-            state = entry.stat()
-            return state.st_mtime_ns, state.st_size
-    return NO_FILE
-
-
-def kept_files(tables: FactTables) -> Iterator[tuple[int, bytes, State, bool]]:
-    """Yield the runs of an index: the id, the name, the state of the files, and whether the status is of a host."""
-    for run, name, one, two, three, four, is_of_host in tables.connection.execute("SELECT * FROM files"):
-        yield run, name, (one, two, three, four), bool(is_of_host)
+        if found.place is not place:
+            place, prefix = found.place, os.fsencode(found.place / "_")[start:-1]
+        document = journal = NO_FILE
+        try:
+            if found.entry is not None:
+                stat = found.entry.stat()
+                document = stat.st_mtime_ns, stat.st_size
+            if found.journal is not None:
+                stat = found.journal.stat()
+                journal = stat.st_mtime_ns, stat.st_size
+        except OSError:  # a file that is gone has no state, and is read to say why
+            pass
+        yield prefix + os.fsencode(found.name), found, (*document, *journal)

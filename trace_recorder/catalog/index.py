@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from trace_recorder.catalog import index_file
-from trace_recorder.catalog.file_states import State, kept_files, states_of
+from trace_recorder.catalog.conditions import condition_of
+from trace_recorder.catalog.file_states import State, states_of
 from trace_recorder.catalog.index_file import IndexWriter
 from trace_recorder.catalog.kept_runs import KeptRun, NotKept, Task, keep, kept_run
 from trace_recorder.catalog.matching import Matcher
-from trace_recorder.catalog.planning import plan
+from trace_recorder.catalog.planning import Plan
 from trace_recorder.catalog.query import Term, parse_query
 from trace_recorder.imports.many_runs import Runs
 
@@ -69,12 +70,9 @@ class RunIndex:
 
     def _find(self, terms: Sequence[Term]) -> Iterator[Path]:
         matches = Matcher(terms)
-        for one in plan(self.directory, terms, self.path):
-            if one.matches is None:
-                runs = Runs(iter([one.path]), strict=False, select=matches)
-                if next(runs, None) is not None:
-                    yield one.path
-            elif one.matches:
+        for one in Plan(self.directory, condition_of(terms), self.path):
+            runs = Runs(iter([one.path]), strict=False, select=matches)
+            if one.is_known or next(runs, None) is not None:
                 yield one.path
 
 
@@ -93,9 +91,7 @@ class _Updating:
         self._writer = writer
         self._transaction_runs = transaction_runs
         self._update = Update()
-        self._known: dict[bytes, tuple[int, State]] = {
-            name: (run, state) for run, name, state, _ in kept_files(writer.tables)
-        }
+        self._known: dict[bytes, tuple[int, State]] = {row[0]: (row[1], row[2:]) for row in writer.tables.files()}
         self._seen: set[bytes] = set()
         self._characters = self._runs = 0
 
@@ -114,10 +110,10 @@ class _Updating:
 
     def _tasks(self, directory: Path) -> Iterator[Task]:
         """Yield the runs that are not in the index as they are now."""
-        for name, path, state in states_of(directory):
+        for name, files, state in states_of(directory):
             known = self._known.get(name)
             if known is None or state != known[1]:
-                yield path, name, state
+                yield files.path, name, state
             else:
                 self._seen.add(name)
 

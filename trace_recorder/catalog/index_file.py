@@ -22,6 +22,7 @@ from urllib.parse import quote
 
 from trace_recorder.catalog.fact_tables import FactTables
 from trace_recorder.storage import file_system
+from trace_recorder.storage.directory_lock import directory_lock
 from trace_recorder.version import __version__
 
 INDEX_NAME = ".trace-recorder.sqlite3"
@@ -30,6 +31,7 @@ _FORM = 3
 """The version of the tables, and of the facts in them."""
 _SQLITE, _APPLICATION, _OURS = b"SQLite format 3\0", slice(68, 72), b"TRix"
 """How the file of a database begins, where it states the application, and what an index states there."""
+_NOT_WRITABLE = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}
 _WAIT_SECONDS = 0.05
 _ATTEMPTS = 10
 
@@ -51,9 +53,12 @@ def reading(path: Path, directory: Path) -> Iterator[FactTables | None]:
 
 
 def _opened_intact(path: Path, directory: Path) -> sqlite3.Connection | None:
-    """Open an index, and begin to read it. While an indexer ends a transaction, its time is not set: try again."""
+    """Open an index, and begin to read it. While an indexer ends a transaction, its time is not set: try again.
+
+    If no indexer is at work, the time stays as it is.
+    """
     for attempt in range(_ATTEMPTS):
-        if not path.is_file():
+        if not path.is_file() or (attempt and not _has_writer(path)):
             return None
         if attempt:
             time.sleep(_WAIT_SECONDS)
@@ -73,6 +78,15 @@ def _opened_intact(path: Path, directory: Path) -> sqlite3.Connection | None:
         if connection is not None:
             connection.close()
     return None
+
+
+def _has_writer(path: Path) -> bool:
+    """Whether an indexer holds the lock, or that cannot be known."""
+    try:
+        with directory_lock(path.parent, shared=True) as is_free:
+            return file_system.fcntl is None or not is_free
+    except OSError:
+        return True
 
 
 class IndexWriter:
@@ -167,40 +181,11 @@ class IndexWriter:
 def writing(path: Path, directory: Path) -> Iterator[IndexWriter]:
     """Give the writer of an index. Another process that writes it is waited for. Raises OSError."""
     try:
-        with _locked(path.parent), closing(IndexWriter(path, directory)) as writer:
+        with directory_lock(path.parent, wait=True), closing(IndexWriter(path, directory)) as writer:
             yield writer
     except sqlite3.Error as error:
-        raise OSError(errno.EIO, f"the index cannot be written ({error})", str(path)) from error
-
-
-@contextmanager
-def _locked(directory: Path) -> Iterator[None]:
-    if file_system.fcntl is None:  # pragma: no cover - Windows, where SQLite's own lock has to do
-        yield
-        return
-    fd = os.open(directory, os.O_RDONLY)
-    _lock_descriptors.add(fd)
-    try:
-        while file_system.lock(fd) is False:
-            time.sleep(_WAIT_SECONDS)
-        yield
-    finally:
-        _lock_descriptors.discard(fd)
-        os.close(fd)
-
-
-_lock_descriptors: set[int] = set()
-
-
-def _close_in_child() -> None:
-    """Close the descriptors in a process that reads runs: if the indexer is killed, it must not hold the lock."""
-    for fd in _lock_descriptors:
-        os.close(fd)
-    _lock_descriptors.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_close_in_child)
+        code = errno.EROFS if error.sqlite_errorcode & 0xFF in _NOT_WRITABLE else errno.EIO
+        raise OSError(code, f"the index cannot be written ({error})", str(path)) from error
 
 
 def is_of_this_host(tables: FactTables) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from trace_recorder.catalog.conditions import condition_of
 from trace_recorder.catalog.matching import Matcher
-from trace_recorder.catalog.planning import Planned, plan
+from trace_recorder.catalog.planning import Plan, Planned
 from trace_recorder.catalog.query import parse_query
 from trace_recorder.imports.many_runs import Runs
 from trace_recorder.storage.run_files import runs_in_directory
@@ -28,7 +29,7 @@ def load_all(path: str | Path, *, where: str | None = None, strict: bool = True)
     if where is None:
         return Runs(paths, strict, _path=path)
     selection = _Selection(where)
-    planned = map(Planned, paths) if path.is_file() else plan(path, selection.terms)
+    planned = map(Planned, paths) if path.is_file() else Plan(path, condition_of(selection.terms))
     return Runs(selection.candidates(planned), strict, selection, _path=path)
 
 
@@ -43,9 +44,8 @@ class _Selection:
     def candidates(self, planned: Iterable[Planned]) -> Iterator[Path]:
         """Yield the files that may have a run that matches."""
         for one in planned:
-            if one.matches is not False:
-                self._is_known = one.matches is True
-                yield one.path
+            self._is_known = one.is_known
+            yield one.path
 
     def __call__(self, run: Trajectory) -> bool:
         return self._is_known or self._matches(run)

@@ -79,9 +79,9 @@ def row_of(file: str, path: Path, run: Trajectory, metrics: Mapping[str, Payload
     )
 
 
-def row_of_json(text: str) -> Row:
-    """Return the row that was written as JSON by an index."""
-    return Row(**json.loads(text))
+def row_of_json(text: str, file: str, path: Path) -> Row:
+    """Return the row that was written as JSON by an index, of a run with this name and path."""
+    return Row(**{**json.loads(text), "file": file, "path": str(path)})
 
 
 def row_with_costs(row: Row, costs_of_run: Callable[[], RunCosts]) -> Row:

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from trace_recorder.catalog.conditions import condition_of
 from trace_recorder.catalog.query import Term, parse_query
 from trace_recorder.catalog.rows import Row, row_of_json
 from trace_recorder.cli.arguments import AsJson, DefaultRuns, IndexPath, Jobs, no_runs_message, paths_or_default
@@ -17,8 +18,8 @@ from trace_recorder.cli.each_run import EachRun
 from trace_recorder.cli.list_table import table
 from trace_recorder.cli.list_tree import as_list
 from trace_recorder.cli.output import console, fail, print_json, print_lines, table_width, warn
-from trace_recorder.cli.planned_runs import planned_runs, results
-from trace_recorder.cli.read_files import UnreadableError, is_directory, process_or_error
+from trace_recorder.cli.planned_runs import naming_in, planned_runs, results
+from trace_recorder.cli.read_files import UnreadableError, process_or_error
 from trace_recorder.cli.text_layout import pluralize
 
 Query = Annotated[
@@ -42,30 +43,26 @@ def find(  # noqa: PLR0913, PLR0917 - one argument an option
     """
     terms = parse_query(query)
     paths = paths_or_default(paths)
-    planned = [*planned_runs(paths, terms, index)]
-    if not planned:
+    planned = planned_runs(paths, condition_of(terms), index)
+    if not planned.count:
         fail(no_runs_message(paths))
-    root = paths[0] if len(paths) == 1 and is_directory(paths[0]) else None
-    each, work = EachRun(len(planned)), partial(_rows_in, terms=terms)
-    printed = each.over(results(planned, work, lambda one, kept: (one.path, [row_of_json(kept)]), jobs))
-    rows = (_named(row, path, root) for path, of_file in printed for row in of_file)
+    each, name_of = EachRun(len(planned.candidates)), naming_in(paths)
+    work = partial(_rows_in, terms=terms)
+    rows_of_files = each.over(results(planned, work, lambda run: [row_of_json(run.kept, "", run.path)], jobs))
+    rows = (replace(row, file=name_of(row.path)) for rows_of_file in rows_of_files for row in rows_of_file)
     count = _print(rows, each, paths_only=paths_only, as_json=as_json)
-    unread = sum(one.matches is None for one in planned)
-    if 0 < unread < len(planned):
-        warn(f"read {pluralize(unread, 'run')} of {len(planned)}: they are new, or changed after they were indexed")
+    unread = len(planned.unread)
+    if 0 < unread < planned.count:
+        warn(f"read {pluralize(unread, 'run')} of {planned.count}: they are new, or changed after they were indexed")
     if each.failed or not count:
         raise typer.Exit(2 if each.failed else 1)
 
 
-def _rows_in(path: Path, terms: tuple[Term, ...]) -> tuple[Path, list[Row]] | UnreadableError:
+def _rows_in(path: Path, terms: tuple[Term, ...]) -> list[Row] | UnreadableError:
     """Return the rows of the runs in a file that match, or why the file cannot be read."""
     from trace_recorder.cli import find_run  # noqa: PLC0415 - an index finds runs without it
 
     return process_or_error(path, partial(find_run.matching_rows, path, terms), "searched")
-
-
-def _named(row: Row, path: Path, root: Path | None) -> Row:
-    return replace(row, file=str(path if root is None else path.relative_to(root)), path=str(path))
 
 
 def _print(rows: Iterator[Row], each: EachRun, *, paths_only: bool, as_json: bool) -> int:

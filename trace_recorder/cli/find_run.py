@@ -12,10 +12,10 @@ from trace_recorder.catalog.rows import Row
 from trace_recorder.imports.loader import load_each
 
 
-def matching_rows(path: Path, terms: tuple[Term, ...]) -> tuple[Path, list[Row]]:
-    """Return a file, and the rows of the runs in it that match. Raises the same errors as `load`."""
+def matching_rows(path: Path, terms: tuple[Term, ...]) -> list[Row]:
+    """Return the rows of the runs in a file that match. Raises as `load` does."""
     matches = _matcher(terms)
-    return path, [row_of_run(run, path) for run in load_each(path) if matches(run)]
+    return [row_of_run(run, path) for run in load_each(path) if matches(run)]
 
 
 @lru_cache(maxsize=1)

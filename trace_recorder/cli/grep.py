@@ -12,7 +12,8 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from trace_recorder.catalog.fact_values import PLACES
+from trace_recorder.catalog.conditions import condition_of, condition_of_texts
+from trace_recorder.catalog.fact_values import PLACES, Place
 from trace_recorder.catalog.planning import Planned
 from trace_recorder.catalog.query import Term
 from trace_recorder.catalog.texts import texts_of
@@ -28,8 +29,8 @@ from trace_recorder.cli.arguments import (
 )
 from trace_recorder.cli.each_run import EachRun
 from trace_recorder.cli.output import fail, print_json
-from trace_recorder.cli.planned_runs import planned_runs, results
-from trace_recorder.cli.read_files import UnreadableError, find_runs, process_or_error, read
+from trace_recorder.cli.planned_runs import PlannedRuns, planned_runs, results
+from trace_recorder.cli.read_files import UnreadableError, process_or_error, read
 from trace_recorder.cli.text_layout import in_one_line
 from trace_recorder.values.messages import Payload
 
@@ -86,30 +87,23 @@ def grep(  # noqa: PLR0913, PLR0917 - one argument an option
     check_names(sorted(places or ()), PLACES, "--in")
     expression = _expression(re.escape(pattern) if fixed else pattern, ignore_case=ignore_case)
     paths = paths_or_default(paths)
-    terms = _terms(pattern, fixed=fixed, ignore_case=ignore_case)
-    runs = [*planned_runs(paths, terms, index)] if terms else [*map(Planned, find_runs(paths))]
-    if not runs:
+    searched: frozenset[Place] = frozenset(place for place in PLACES if place in (places or PLACES))
+    is_plain = (fixed or re.escape(pattern).replace("\\ ", " ") == pattern) and not ignore_case
+    condition = (
+        condition_of([Term("text", pattern)])  # SQLite itself looks for a plain text
+        if is_plain
+        else condition_of_texts(lambda text: any(map(expression.search, text.split("\n"))), searched)
+    )
+    planned = planned_runs(paths, condition, index)
+    if not planned.count:
         fail(no_runs_message(paths))
-    each = EachRun(len(runs))
-    search = partial(_search, expression=expression, places=frozenset(places or PLACES))
-    found = each.over(results([*map(_to_be_read, runs)], search, lambda *_: [], jobs))
+    runs = PlannedRuns([Planned(one.path) for one in planned.candidates])  # lines are printed, so each one is read
+    each = EachRun(len(runs.candidates))
+    search = partial(_search, expression=expression, places=searched)
+    found = each.over(results(runs, search, lambda _: [], jobs))
     count = _print_json(found) if as_json else _print(found, each, files_only=files_only)
     if each.failed or not count:
         raise typer.Exit(2 if each.failed else 1)
-
-
-def _terms(pattern: str, *, fixed: bool, ignore_case: bool) -> tuple[Term, ...]:
-    """Return the text that every match contains, if the pattern is plain text.
-
-    An index finds the runs that contain it.
-    """
-    is_plain = fixed or re.escape(pattern).replace("\\ ", " ") == pattern
-    return (Term("text", pattern),) if is_plain and not ignore_case else ()
-
-
-def _to_be_read(one: Planned) -> Planned:
-    """Mark a matching run as one to be read, because its lines are printed."""
-    return Planned(one.path) if one.matches else one
 
 
 def _print_json(found: Iterable[list[Match]]) -> int:
@@ -134,7 +128,7 @@ def _expression(pattern: str, *, ignore_case: bool) -> re.Pattern[str]:
         raise typer.BadParameter(f"{pattern!r}: {error}", param_hint="PATTERN") from None
 
 
-def _search(path: Path, expression: re.Pattern[str], places: frozenset[str]) -> list[Match] | UnreadableError:
+def _search(path: Path, expression: re.Pattern[str], places: frozenset[Place]) -> list[Match] | UnreadableError:
     """Return the matches in a run, or why it cannot be searched."""
     return process_or_error(path, partial(_matches_in, path, expression, places), "searched")
 
@@ -147,7 +141,7 @@ def _line(match: Match) -> Text:
     return Text.assemble(before, (marked, "bold red"), in_one_line(match.line[match.end :]))
 
 
-def _matches_in(path: Path, expression: re.Pattern[str], places: frozenset[str]) -> list[Match]:
+def _matches_in(path: Path, expression: re.Pattern[str], places: frozenset[Place]) -> list[Match]:
     return [
         Match(str(path), step, where, *_around(line, hit))
         for step, place, where, text in texts_of(read(path))

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from trace_recorder.cli.arguments import DEFAULT, default_directory
+from trace_recorder.cli.engines import DEFAULT_ENGINE, LOCAL, Address, Engine, EngineName
 from trace_recorder.cli.importing import Importing
 from trace_recorder.imports.services.traces import TraceService
 
@@ -47,7 +48,14 @@ Watch = Annotated[
 ]
 
 
-def import_(sources: Sources, output: Output = None, project: Project = None, watch: Watch = False) -> None:
+def import_(  # noqa: PLR0913, PLR0917 - one argument an option
+    sources: Sources,
+    output: Output = None,
+    project: Project = None,
+    watch: Watch = False,
+    engine: EngineName = DEFAULT_ENGINE,
+    address: Address = None,
+) -> None:
     """Write runs of other tools as runs of ours.
 
     The format of a file is recognised by its content; docs/import.md lists the formats. In directories, and in those
@@ -56,12 +64,14 @@ def import_(sources: Sources, output: Output = None, project: Project = None, wa
     services. Their own clients fetch the traces that are not here yet, and read keys and addresses from the
     environment.
     """
-    importing = Importing(output or default_directory())
+    does, importing = Engine(engine, address), Importing(output or default_directory())
     services = _services(sources, project)
+    if services and does != LOCAL:
+        raise typer.BadParameter("it reads files, not services", param_hint="--engine")
 
     def look() -> bool:
         if project is None:
-            importing.look(sources)
+            importing.look(sources, does)
         complete = [importing.fetch(service) for service in services]
         return all(complete)
 

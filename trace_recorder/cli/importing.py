@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from trace_recorder.cli.engines import LOCAL, Engine
 from trace_recorder.cli.interrupts import interrupt_held
 from trace_recorder.cli.output import console, print_lines, warn
 from trace_recorder.cli.progress import Progress
@@ -16,7 +18,7 @@ from trace_recorder.guard import try_call
 from trace_recorder.imports.foreign.formats import format_of
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.services.traces import TraceService
-from trace_recorder.recording.imported_runs import Imported, import_file, import_traces
+from trace_recorder.recording.imported_runs import Imported, ReadRun, import_traces, read_file, write_run
 
 
 class Importing:
@@ -36,29 +38,39 @@ class Importing:
         self._unchanged: set[Path] = set()
         self._said: dict[str, str] = {}
 
-    def look(self, sources: Iterable[Path]) -> None:
-        """Import the files that are new or have changed since the last look."""
-        files = [*_files(sources)]
-        with self._progress(len(files)) as progress:
-            for path, is_named in progress.over(files):
-                state = try_call(partial(_state, path), lambda _: None)
-                if path in self._read_too or self._seen.get(path) == state is not None:
-                    continue
-                if state is not None:
-                    self._seen[path] = state
-                self._import(path, progress, is_named=is_named)
+    def look(self, sources: Iterable[Path], engine: Engine = LOCAL) -> None:
+        """Import the files that are new or have changed since the last look.
 
-    def _import(self, path: Path, progress: Progress, *, is_named: bool) -> None:
-        source = Source(path)
+        Only this process decides and writes. So each engine gives the same runs, also of a file that is read along with
+        another one.
+        """
+        files = [file for file in _files(sources) if self._has_changed(file[0])]
+        read = engine.in_order(_read_whole, files) if engine.repeats_tasks else map(_read_lazily, files)
+        with self._progress(len(files)) as progress:
+            for (path, _), file in progress.over(zip(files, read, strict=True)):
+                if path not in self._read_too:
+                    self._import(path, file, progress)
+
+    def _has_changed(self, path: Path) -> bool:
+        state = try_call(partial(_state, path), lambda _: None)
+        if path in self._read_too or self._seen.get(path) == state is not None:
+            return False
+        if state is not None:
+            self._seen[path] = state
+        return True
+
+    def _import(self, path: Path, file: _ReadFile, progress: Progress) -> None:
+        if not file.is_foreign:
+            self.counts["passed over"] += not path.name.startswith(".")
+            return
         try:
-            if not (is_named or _is_foreign(source)):
-                self.counts["passed over"] += not path.name.startswith(".")
-                return
-            for done in _readable(import_file(source, self._directory), path):
+            for done in _readable((write_run(run, self._directory) for run in file.runs), path):
                 self._note(done, str(path), progress)
+            if file.error is not None:
+                _raise_unreadable(path, file.error)
         except UnreadableError as error:
             self._fail(str(error), progress)
-        self._read_too |= source.read_too
+        self._read_too |= file.read_too
 
     def fetch(self, service: TraceService) -> bool:
         """Import the traces of a service that are new or have changed. Return whether the service gave all of them."""
@@ -105,6 +117,36 @@ class Importing:
         if counts["failed"]:
             words.append(f"{pluralize(counts['failed'], 'source')} could not be read")
         warn(", ".join(words))
+
+
+@dataclass(slots=True)
+class _ReadFile:
+    """The runs of a file, the files that were read along with it, and the error that ended reading.
+
+    `is_foreign` is False for a file in a directory that is not a run of another tool.
+    """
+
+    runs: Iterable[ReadRun]
+    read_too: set[Path]
+    is_foreign: bool
+    error: Exception | None = None
+
+
+def _read_lazily(file: tuple[Path, bool]) -> _ReadFile:
+    path, is_named = file
+    source = Source(path)
+    return _ReadFile(read_file(source), source.read_too, is_named or _is_foreign(source))
+
+
+def _read_whole(file: tuple[Path, bool]) -> _ReadFile:
+    """Read a file in another process. Errors travel as a value, so that the runs before them do too."""
+    found = _read_lazily(file)
+    runs: list[ReadRun] = []
+    errors: list[Exception] = []
+
+    with_lines = (replace(run, lines=[*run.lines]) for run in (found.runs if found.is_foreign else ()))
+    try_call(partial(runs.extend, with_lines), errors.append)
+    return _ReadFile(runs, found.read_too, found.is_foreign, errors[0] if errors else None)
 
 
 def _readable(runs: Iterator[Imported], source: Path) -> Iterator[Imported]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from functools import partial
@@ -41,7 +42,9 @@ def index(directory: Directory = None, index: IndexPath = None, jobs: Jobs = Non
         processes = jobs_for([*runs_in_directory(place)], jobs)
         done = open_index(place, index).update(partial(_read_all, jobs=processes))
     except OSError as error:
-        fail(error_message(Path(error.filename or place), error, "indexed"))
+        is_elsewhere = index is not None or error.errno not in {errno.EACCES, errno.EPERM, errno.EROFS}
+        hint = "" if is_elsewhere else ". --index FILE puts the index elsewhere"
+        fail(error_message(Path(error.filename or place), error, "indexed") + hint)
     if as_json:
         print_json({**asdict(done), "not_kept": {one.value: count for one, count in done.not_kept.items()}})
     else:

@@ -6,16 +6,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trace_recorder.catalog.conditions import condition_of
 from trace_recorder.catalog.query import Term
 from trace_recorder.catalog.rows import Row, ended_summary, row_of, row_of_json, row_with_costs
 from trace_recorder.cli.arguments import no_runs_message, paths_or_default
 from trace_recorder.cli.output import fail
-from trace_recorder.cli.planned_runs import planned_runs
+from trace_recorder.cli.planned_runs import naming_in, planned_runs
 from trace_recorder.cli.read_files import Load, UnreadableError, find_runs, is_directory, load, process, read
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import Trajectory
@@ -88,14 +89,13 @@ def listing(  # noqa: PLR0913 - each has a default
 
     A run that the index of the directory has is not read. Raises UnreadableError if a directory cannot be read.
     """
-    within = len(paths) == 1 and is_directory(paths[0])
+    name_of = naming_in(paths)
     runs, others = [], []
     matcher = _matcher(terms) if terms else None
-    for planned in planned_runs(paths, terms, index):
-        name = str(planned.path.relative_to(paths[0]) if within else planned.path)
-        if planned.matches is not None:
-            if planned.kept is not None:
-                runs.append(Run(planned.path, replace(row_of_json(planned.kept), file=name, path=str(planned.path))))
+    for planned in planned_runs(paths, condition_of(terms), index).candidates:
+        name = name_of(str(planned.path))
+        if planned.is_known:
+            runs.append(Run(planned.path, row_of_json(planned.kept, name, planned.path)))
             continue
         try:
             run = process(planned.path, partial(_read_run, planned.path, name, load_run))

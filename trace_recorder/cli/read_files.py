@@ -15,8 +15,7 @@ from typing import NoReturn, TypeVar
 
 from trace_recorder.errors import TraceRecorderError
 from trace_recorder.guard import try_call
-from trace_recorder.storage.paths import journal_path_for
-from trace_recorder.storage.run_files import runs_in_directory
+from trace_recorder.storage.run_files import journal_name, runs_in_directory
 from trace_recorder.values.trajectory import Trajectory
 
 T = TypeVar("T")
@@ -123,8 +122,8 @@ def is_directory(path: Path) -> bool:
 
 def _identity(run: Path, real_directory: Callable[[str], str]) -> str:
     """Return the part of the path that both files of a run share."""
-    directory, journal = os.path.split(journal_path_for(run))
-    path = os.path.join(real_directory(directory), journal)  # noqa: PTH118 - a Path for each of many runs is slow
+    directory, name = os.path.split(run)
+    path = os.path.join(real_directory(directory), journal_name(name))  # noqa: PTH118 - a Path for each run is slow
     return os.path.realpath(path) if os.path.islink(path) else path  # noqa: PTH114 - as above
 
 

@@ -29,15 +29,15 @@ def stats(
     """
     does = Engine(engine, address)
     paths = paths_or_default(paths)
-    figures, runs = Stats(), [*planned_runs(paths, index=index, what="stats")]
-    if not runs:
+    figures, runs = Stats(), planned_runs(paths, index=index, what="stats")
+    if not runs.count:
         fail(no_runs_message(paths))
-    each = EachRun(len(runs))
-    for one in each.over(results(runs, count_run, lambda _, kept: Stats.from_text(kept), jobs, does)):
+    each = EachRun(runs.count)
+    for one in each.over(results(runs, count_run, lambda known: Stats.from_text(known.kept), jobs, does)):
         figures.merge(one)
     if as_json:
         print_json(figures.to_json() | {"unreadable": each.failed})
-    elif each.failed < len(runs):
+    elif each.failed < runs.count:
         out = console()
         print_lines(out, lines(figures.to_json(), table_width(out)))
     if each.failed:

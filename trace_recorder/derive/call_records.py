@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from trace_recorder.background_work import yield_to_others
 from trace_recorder.derive.newest_results import newest_results
@@ -27,94 +28,58 @@ from trace_recorder.values.json_text import NotJsonError
 from trace_recorder.values.jsonable import to_jsonable
 from trace_recorder.values.long_strings import parse_bytes
 from trace_recorder.values.messages import NO_RESPONSE, JoinedStream, LLMResponse, Payload, RequestReading, ToolResult
-from trace_recorder.values.structs import replace
+from trace_recorder.values.structs import Struct, field, replace
 
 MAX_STREAM_BYTES = 64 * 1024 * 1024
 """A stream may unpack to so many bytes, or to `MAX_EXPANSION` times its packed size, whichever is more."""
 _NOT_READ = JoinedStream(None, None, 0)
+_NO_DATA: Mapping[str, Payload] = MappingProxyType({})
 ENDINGS = frozenset({"llm_response", "llm_error"})
 
 
-class CallRecords:
+class CallRecords(Struct, gc=False, eq=False):
     """The records of one interaction, and what can be expanded from them.
 
-    With `keeps_request`, a request is read once and kept; otherwise each call of `request` reads it again.
+    With `keeps_request`, a request is read once and kept; otherwise each call of `request` reads it again. The garbage
+    collector skips these: a long run has many, and nothing that one of them refers to refers to it.
+
+    - `interaction_id`, `first_seq`: its id, and the number of its first record
+    - `requests`, `streams`, `endings`: its records by their kinds, the endings by their attempts
+    - `first`, `newest`: the record that begins it, or the first one that is there; and the one that was added last
+    - `ending`, `status`: the record that ends the newest attempt, None while that is in flight; its HTTP status, or 0
+    - `request_data`: the data of the newest attempt's request; empty if that is missing
+    - `incremental`: the newest attempt's request, if it was read together with earlier requests
+    - `is_manual`: whether the agent recorded it by hand, so that it was not captured
+    - `is_damaged`: whether a stream was found that cannot be unpacked
+    - `dialect`: the dialect of its request
+    - `size`: how many bytes its records have in the journal
+    - `places`: where its records begin in the journal, if they were put away; then only its id, place and dialect are
+      here
     """
 
-    __slots__ = (
-        "_body_in_parts",
-        "_joined",
-        "_keeps_request",
-        "_records",
-        "_request",
-        "_whole",
-        "dialect",
-        "ending",
-        "endings",
-        "first",
-        "first_seq",
-        "incremental",
-        "interaction_id",
-        "is_damaged",
-        "is_manual",
-        "items",
-        "newest",
-        "places",
-        "request_data",
-        "requests",
-        "size",
-        "status",
-        "streams",
-    )
-
-    first_seq: int
-    """The number of its first record."""
-    incremental: IncrementalReading | None
-    """The newest attempt's request, if it was read together with earlier requests."""
-    request_data: Mapping[str, Payload]
-    """The data of the newest attempt's request; empty if that is missing."""
-    is_damaged: bool
-    """Whether a stream was found that cannot be unpacked."""
-    ending: Record | None
-    """The record that ends the newest attempt; None while it is in flight."""
-    newest: Record
-    """The record that was added last."""
-    status: int
-    """The HTTP status of the newest attempt; 0 if it is not known."""
-    first: Record
-    """The record that begins it, or the first one that is there if that is missing."""
-    is_manual: bool
-    """Whether the agent recorded it by hand, so that it was not captured."""
-    dialect: str | None
-    """The dialect of its request."""
-    size: int
-    """How many bytes its records have in the journal."""
-    places: Sequence[int] | None
-    """Where its records begin in the journal, if they were put away: then only its id, place and dialect are here."""
-
-    def __init__(
-        self, interaction_id: str, items: ItemTable, first_seq: int = 0, *, keeps_request: bool = False
-    ) -> None:
-        if not isinstance(interaction_id, str):
-            raise TypeError("the interaction_id is no text")
-        self.interaction_id = interaction_id
-        self.first_seq = first_seq
-        self.items = items
-        self._records: list[Record] = []
-        self.requests: list[Record] = []
-        self.streams: list[Record] = []
-        self.endings: dict[int, Record] = {}
-        self._whole: bool | None = None
-        self._keeps_request = keeps_request
-        self._request: RequestReading | None = None
-        self.is_damaged = self.is_manual = False
-        self.incremental = self.dialect = None
-        self.status = self.size = 0
-        self.places = None
-        self.request_data = {}
-        self.ending = None
-        self._joined: JoinedStream | None = _NOT_READ
-        self._body_in_parts: Mapping[str, Payload] | None = None
+    interaction_id: str
+    items: ItemTable
+    first_seq: int = 0
+    keeps_request: bool = False
+    requests: list[Record] = field(default_factory=list)
+    streams: list[Record] = field(default_factory=list)
+    endings: dict[int, Record] = field(default_factory=dict)
+    first: Record = None  # type: ignore[assignment]  # until a record is added
+    newest: Record = None  # type: ignore[assignment]
+    ending: Record | None = None
+    status: int = 0
+    request_data: Mapping[str, Payload] = _NO_DATA
+    incremental: IncrementalReading | None = None
+    is_manual: bool = False
+    is_damaged: bool = False
+    dialect: str | None = None
+    size: int = 0
+    places: tuple[int, ...] | None = None
+    _records: list[Record] = field(default_factory=list)
+    _whole: bool | None = None
+    _request: RequestReading | None = None
+    _joined: JoinedStream | None = _NOT_READ
+    _body_in_parts: Mapping[str, Payload] | None = None
 
     def add(self, record: Record) -> None:
         """Add one more record."""
@@ -147,7 +112,7 @@ class CallRecords:
         """Return the interaction as it was when one of its records was added."""
         if record is self.newest:
             return self
-        earlier = CallRecords(self.interaction_id, self.items, self.first_seq, keeps_request=self._keeps_request)
+        earlier = CallRecords(self.interaction_id, self.items, self.first_seq, keeps_request=self.keeps_request)
         for one in self._records[: self._records.index(record) + 1]:
             earlier.add(one)
         return earlier
@@ -157,12 +122,12 @@ class CallRecords:
         self.places = tuple(record.offset for record in self._records)  # which the garbage collector skips
         if self.incremental is not None:
             self.incremental = replace(self.incremental, results=())
-        self.request_data, self._body_in_parts, self._joined, self.ending = {}, None, _NOT_READ, None
+        self.request_data, self._body_in_parts, self._joined, self.ending = _NO_DATA, None, _NOT_READ, None
         del self.first, self.newest, self._records, self.requests, self.streams, self.endings
 
     def again(self) -> CallRecords:
         """Return it with its records, which are read from the journal again. Raises KeyError if one is not there."""
-        again = CallRecords(self.interaction_id, self.items, self.first_seq, keeps_request=self._keeps_request)
+        again = CallRecords(self.interaction_id, self.items, self.first_seq, keeps_request=self.keeps_request)
         for place in self.places or ():
             again.add(self.items.record_at(place))
         again.incremental = self.incremental
@@ -211,7 +176,7 @@ class CallRecords:
             reading = replace(self.incremental.offer, messages=self.incremental.messages)
         else:
             reading = self._read_whole()
-        if self._keeps_request:
+        if self.keeps_request:
             self._request = reading
         return reading
 

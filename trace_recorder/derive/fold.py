@@ -86,10 +86,9 @@ class Fold:
     _newly_read: dict[str, CallRecords] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        is_open = self.journal is not None
         self.items = ItemTable() if self.journal is None else DiskBackedItems(self.journal)
-        self.table = MessageTable(puts_away=is_open)
-        limit = MAX_READINGS if is_open else math.inf
+        self.table = MessageTable(puts_away=self.journal is not None)
+        limit = math.inf if self.journal is None else MAX_READINGS
         self._request_reader = RequestReader(self.items, self.table, max_readings=limit)
         self._step_reader = RequestReader(self.items, self.table, readings=self._request_reader.readings)
 
@@ -137,6 +136,8 @@ class Fold:
         identity = record.data["interaction_id"]
         call = self.calls.get(identity)
         if call is None:
+            if not isinstance(identity, str):
+                raise TypeError("the interaction_id is no text")
             call = CallRecords(identity, self.items, record.seq, keeps_request=self.journal is None)
             self.calls[identity] = call
             if self.tools.steps.has_started and not is_embedding(record.data.get("api")):
@@ -146,7 +147,7 @@ class Fold:
                 step.interactions.append(identity)
                 self.tools.step_of_interaction[identity] = step.identity
         elif call.places is not None:
-            call = self.calls[identity] = call.again()
+            self.calls[identity] = call = call.again()
         call.add(record)
         self._interactions.pop(identity, None)
         self._pending.append((call, record))

@@ -38,14 +38,21 @@ Key = TypeVar("Key", int, tuple[int, ...])
 class IncrementalReading(Struct, frozen=True, gc=False):
     """A request that was read together with earlier ones.
 
-    `offer` is all of it but its messages. `results` are the tool results since the model last spoke, `made_up` is how
-    many calls of the request have made-up ids.
+    `offer` is all of it but its messages, which are the first `count` of the `numbers` in a table. `results` are the
+    tool results since the model last spoke, `made_up` is how many calls of the request have made-up ids.
     """
 
     offer: RequestReading
-    messages: NumberedMessages
+    table: MessageTable
+    numbers: Numbers
+    count: int
     results: tuple[ToolResult, ...]
     made_up: int
+
+    @property
+    def messages(self) -> NumberedMessages:
+        """The messages of the request."""
+        return NumberedMessages(self.table, self.numbers, 0, self.count)
 
 
 class ElementReadings:
@@ -174,8 +181,8 @@ class TablePrompts:
             prompt = self._edited(key, elements, readings) or self._whole(key, elements, readings, begin)
         if not self._prompts or prompt is not self._prompts[0]:
             self._remember(prompt)
-        messages = NumberedMessages(self._table, prompt.messages)
-        return IncrementalReading(prompt.offer, messages, tuple(prompt.results), prompt.made_up)
+        numbers, results = prompt.messages, tuple(prompt.results)
+        return IncrementalReading(prompt.offer, self._table, numbers, len(numbers), results, prompt.made_up)
 
     def _whole(
         self,

@@ -271,6 +271,10 @@ class _Document:
         yield from (Finding("error", "document", what) for what in found)
 
 
+_WITHOUT_END = ("running", "interrupted", "unknown")
+"""What a document may say of a run whose journal has no end: it depends on when the document was written."""
+
+
 def _agreeing(
     document: Mapping[str, Payload], trajectory: Trajectory, fold: Fold, lines: Sequence[Record | BadLine]
 ) -> Iterator[Finding]:
@@ -285,7 +289,7 @@ def _agreeing(
         trajectory = _beginning(lines, covered)
     elif "journal_records" not in document and last is not fold.run.end:  # a version that did not count wrote it
         return
-    if trajectory.end_time is None:
+    if trajectory.end_time is None and document["status"] in _WITHOUT_END:
         trajectory = replace(trajectory, status=document["status"])
     place = first_difference(document, trajectory)
     if place is not None:

@@ -73,7 +73,7 @@ class _Joined:
             if index not in self._choices:
                 self._choices[index] = _Choice()
             self._choices[index].add(choice)
-        if chunk.items() <= self._members.items():  # most chunks only repeat these members
+        if chunk.items() <= self._members.items():  # most chunks only repeat these members members
             return
         for key, value in chunk.items():
             seen = self._members.get(key)

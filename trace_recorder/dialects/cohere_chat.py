@@ -42,7 +42,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
     if isinstance(message, dict):
         choice = {"index": 0, "message": _with_reasoning(message), "finish_reason": reason}
         answer = openai_chat.read_response({"choices": [choice], **members.rest()}, made_up_ids)
-    else:  # the message of an error is a text, not an object
+    else:  # the message of an error is a text, not an object, not an object
         rest = {} if message is None else {"message": message}
         answer = LLMResponse(extra=rest | members.rest())
     return replace(answer, usage=_usage(usage))

@@ -32,6 +32,7 @@ from trace_recorder.storage.atomic_write import replace_file
 from trace_recorder.storage.journal_reader import Record, read
 from trace_recorder.storage.paths import create_whole_journal, journal_path_for
 from trace_recorder.storage.redaction.text_masking import default_redactor
+from trace_recorder.values.trajectory import Status
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 _MAX_NAME = 100
@@ -49,16 +50,40 @@ class Imported:
     why: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class ReadRun:
+    """A run of another tool that was read: what it is told apart by, and the lines of its journal, with secrets masked.
+
+    `lines` may be read once. With a list of lines, another process may have read the run.
+    """
+
+    format: str
+    identity: str
+    source: Members
+    status: Status
+    lines: Iterable[bytes]
+
+
 def import_file(source: Source, directory: Path) -> Iterator[Imported]:
     """Write each run of a file into a directory, and say what was done.
 
     Raises TrajectoryFormatError if the file cannot be read, TrajectoryPathError and OSError if a run cannot be written.
     What was written until then stays.
     """
+    return (write_run(run, directory) for run in read_file(source))
+
+
+def read_file(source: Source) -> Iterator[ReadRun]:
+    """Yield the runs of a file. Raises TrajectoryFormatError if the file cannot be read."""
     for run in runs_in(source):
         run.source["file"] = "/".join(map(masked_name, source.path.absolute().as_posix().split("/")))
         run.source["sha256"] = _digest([source.path, *sorted(source.read_too)])
-        yield _import(run, directory)
+        yield _read_run(run)
+
+
+def _read_run(run: ForeignRun) -> ReadRun:
+    run.identity = default_redactor(run.identity)  # it becomes the name of a file
+    return ReadRun(run.format, run.identity, run.source, run.status, journal_lines(run))
 
 
 def import_traces(service: TraceService, directory: Path, seen: dict[str, str] | None = None) -> Iterator[Imported]:
@@ -98,7 +123,7 @@ def _fetch(service: TraceService, trace: ListedTrace, directory: Path) -> Import
     run.format, run.identity = service.format, trace.identity
     run.source |= {"file": service.address, "version": trace.version}
     run.source["sha256"] = hashlib.sha256(b"".join(journal_lines(run))).hexdigest()
-    return _import(run, directory)
+    return write_run(_read_run(run), directory)
 
 
 def _imported_before(service: TraceService, trace: ListedTrace, directory: Path) -> Path | None:
@@ -119,8 +144,8 @@ def _name(format_name: str, identity: str) -> str:
     return _NOT_IN_NAMES.sub("-", f"{format_name}-{identity}")[:_MAX_NAME].rstrip(".") + ".json"
 
 
-def _import(run: ForeignRun, directory: Path) -> Imported:
-    run.identity = default_redactor(run.identity)  # it becomes the name of a file
+def write_run(run: ReadRun, directory: Path) -> Imported:
+    """Write a run into a directory, unless it is there. Raises TrajectoryPathError and OSError."""
     for candidate in _candidates(directory, run.format, str(run.source["file"]), run.identity):
         journal = journal_path_for(candidate)
         if not (os.path.lexists(journal) or os.path.lexists(candidate)):
@@ -134,10 +159,10 @@ def _import(run: ForeignRun, directory: Path) -> Imported:
             _write_document(candidate, run)
             return Imported(candidate, "written")
         if _ends_as_imported(journal):
-            replace_file(journal, journal_lines(run))
+            replace_file(journal, run.lines)
             _write_document(candidate, run)
             return Imported(candidate, "replaced")
-    path = create_whole_journal(candidate.absolute(), journal_lines(run))
+    path = create_whole_journal(candidate.absolute(), run.lines)
     _write_document(path, run)
     return Imported(path, "written")
 
@@ -162,7 +187,7 @@ def _candidates(directory: Path, format_name: str, file: str, identity: str) -> 
     yield from (document.with_name(f"{document.stem}-{digest}.{number}.json") for number in count(1))
 
 
-def _write_document(document: Path, run: ForeignRun) -> None:
+def _write_document(document: Path, run: ReadRun) -> None:
     WholeDocument(journal_path_for(document), "auto", status=run.status).write(document)
 
 

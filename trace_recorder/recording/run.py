@@ -15,13 +15,11 @@ from __future__ import annotations
 import itertools
 import math
 import os
-import sys
 import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import FrameType
 from typing import Literal, NoReturn
 from zlib import crc32
 
@@ -39,7 +37,7 @@ from trace_recorder.recording.run_texts import RunTexts
 from trace_recorder.recording.unfinished import UnfinishedWork
 from trace_recorder.signal_handlers import suppress
 from trace_recorder.storage import paths
-from trace_recorder.storage.items.encoder import Encoded, ItemEncoder
+from trace_recorder.storage.items.encoder import MIN_PREPARED_BYTES, Encoded, ItemEncoder
 from trace_recorder.storage.journal import Journal
 from trace_recorder.storage.journal_lines import Data, Records, encode_data, item_records, record_data
 from trace_recorder.storage.redaction.body_parts import BodyPart
@@ -101,7 +99,7 @@ class Run:
         self._begin = {**where, **about}, members_to_json(said)
         with self._lock:
             self._prepare()
-        self._update_document("start")
+        self._after_record("start")
 
     def append(
         self,
@@ -126,7 +124,8 @@ class Run:
             said, count = self._redaction.mask(said)
             data = encode_data(record_data(about, said, count))
         with self._lock:
-            self._prepare(looks=kind not in OF_CAPTURED_CALLS)  # that of a call has been asked when it was begun
+            if self._begin is not None or self.closed or self.guard.failures:
+                self._prepare()
             if data is None:
                 said, count = self._redaction.mask(said) if said else ("", 0)
                 data = record_data(about, said, count)
@@ -138,12 +137,14 @@ class Run:
                     written()
             if kind in _OF_THE_RUN and said:
                 self._texts.keep(seq, said)
-        self.unfinished.settle()
-        self._update_document(kind, at_once=at_once)
+            if self._journal.is_removed and kind not in OF_CAPTURED_CALLS:  # its next request creates it again
+                self._recreate_journal()
+        self._after_record(kind, at_once=at_once)
 
     def append_body(self, kind: str, about: Mapping[str, object], said: str, body: bytes) -> None:
         """Write one record with a JSON `body`, taken apart into items. Raises NotJsonError if it is no object."""
-        prepared = self._items.prepare(body)  # large strings are found and checked while others record
+        # large strings are found and checked while others record
+        prepared = self._items.prepare(body) if len(body) > MIN_PREPARED_BYTES else None
         self._append_items(kind, about, said, lambda: self._items.encode(body, prepared))
 
     def append_lists(self, kind: str, about: Mapping[str, object], said: str, lists: Mapping[str, object]) -> None:
@@ -157,7 +158,8 @@ class Run:
             return
         masked: list[tuple[str, int]] | None = None
         with self._lock:
-            self._prepare()
+            if self._begin is not None or self.closed or self.guard.failures:
+                self._prepare()
             encoded = encode()
             texts = [new.members_to_mask for new in encoded.new]
             texts.append(f'{said},"body":{encoded.body}' if said else f'"body":{encoded.body}')
@@ -170,8 +172,7 @@ class Run:
             with self._lock:
                 self._prepare()
                 self._append_encoded(kind, about, encoded, masked[-1], items)
-        self.unfinished.settle()
-        self._update_document(kind)
+        self._after_record(kind)
 
     def _append_encoded(
         self, kind: str, about: Mapping[str, object], encoded: Encoded, masked: tuple[str, int], items: Records
@@ -181,12 +182,17 @@ class Run:
         request: Data = lambda crcs: f'{data},"check":{encoded.check(crcs)}}}'  # noqa: E731 - it has a type
         seq, _ = self._journal.append_all([*items, (kind, request)], now())
         encoded.mark_written(seq)
+        if self._journal.is_removed:
+            self._recreate_journal()
 
     def new_bytes(self, body: bytes) -> int:
         """How many bytes of a request are likely to be new to this run."""
         return self._items.new_bytes(body)
 
-    def _update_document(self, kind: str, *, at_once: bool = True) -> None:
+    def _after_record(self, kind: str, *, at_once: bool = True) -> None:
+        """Write the records that were deferred, and the document if it is due. Call this without the run's lock."""
+        if self.unfinished.deferred or self.unfinished.abandoned_ids:
+            self.unfinished.settle()
         if self._exiting:  # no thread can be started any more that would write it
             is_due = kind not in _INSIDE_CALLS
         else:
@@ -199,25 +205,14 @@ class Run:
         try:
             self._writer.save()
         finally:
-            if self._closing_thread == threading.get_ident() and not self._is_using_writer():
+            if self._closing_thread == threading.get_ident() and not self._writer.is_writing_here():
                 self._closing_thread = 0
                 self._close_files()
 
-    def _is_using_writer(self) -> bool:
-        """Whether this thread is in such a call further up its stack, as in a signal handler."""
-        frame: FrameType | None = sys._getframe(2)
-        while frame is not None:
-            if frame.f_code is Run._write_document.__code__ and frame.f_locals.get("self") is self:
-                return True
-            frame = frame.f_back
-        return False
-
-    def _prepare(self, *, looks: bool = True) -> None:
-        """Prepare for a record: write what has to precede it. With `looks`, check whether the journal was removed."""
+    def _prepare(self) -> None:
+        """Write what has to precede the next record: the first record, and failures. Raises AlreadyFinalizedError."""
         if self.closed:
             raise AlreadyFinalizedError("the run that this belongs to has been finalized")
-        if looks and self._journal.is_removed() and time.perf_counter() >= self._recreate_after:
-            self._recreate_journal()
         if self._begin is not None:  # it is the first record, whenever a record can be written
             self._append_required("start", *self._begin, _EMPTY_START)
             self._begin = None
@@ -225,7 +220,12 @@ class Run:
             self._write_gaps()
 
     def _recreate_journal(self) -> None:
-        """Recreate a removed journal. While that fails, records go to the file without a name; none is lost."""
+        """Recreate a removed journal, with the records that went to the file without a name.
+
+        While that fails, more of them go to that file. It is tried once a second.
+        """
+        if time.perf_counter() < self._recreate_after:
+            return
         self._recreate_after = time.perf_counter() + RECREATE_RETRY_SECONDS
         what = "keep the journal where it was"
         with self.guard.protect(what, costs_record=False):
@@ -234,6 +234,7 @@ class Run:
             self._recreate_after = 0.0
             why = f"{self._journal.path} was removed; it has been made again, with all that was in it"
             self.guard.record_failure(what, FileNotFoundError(why), costs_record=False)
+        self._write_gaps()
 
     def _append_required(self, kind: str, about: Mapping[str, object], said: str, nothing: str) -> None:
         """Write a record that every journal needs. If its text cannot be masked, `nothing` is written instead."""
@@ -327,7 +328,7 @@ class Run:
                 return
             self._end(ending, final_result)
             self.closed = True
-        if self._is_using_writer():
+        if self._writer.is_writing_here():
             self._write_separately()
             self._closing_thread = threading.get_ident()
         else:
@@ -387,6 +388,8 @@ class Run:
             about = {"status": ending.status, "success": ending.success, "execution_time": seconds}
             said = {"final_result": final_result, **without_none(error=ending.error)}
             self._append_required("finalize", about, members_to_json(said), _EMPTY_FINALIZE)
+            if self._journal.is_removed:
+                self._recreate_journal()
             self._write_gaps()
 
     def abandon(self) -> None:

@@ -30,12 +30,15 @@ class Unfinished(Protocol):
 
 
 class UnfinishedWork:
-    """The unfinished calls and steps of one run, and the records that wait for the next one."""
+    """The unfinished calls and steps of one run, and the records that wait for the next one.
+
+    `settle` has something to do if there are `abandoned_ids` or `deferred` records.
+    """
 
     def __init__(self) -> None:
         self._unfinished: dict[int, Unfinished] = {}
-        self._abandoned_ids: dict[int, object] = {}
-        self._deferred: deque[Callable[[], None]] = deque()
+        self.abandoned_ids: dict[int, object] = {}
+        self.deferred: deque[Callable[[], None]] = deque()
 
     def hold(self, unfinished: Unfinished) -> None:
         """Keep unfinished work until it is released."""
@@ -44,7 +47,7 @@ class UnfinishedWork:
     def release(self, unfinished: Unfinished) -> None:
         """Drop work that has been recorded. Its owner may be gone already, and its number be given to another."""
         self._unfinished.pop(id(unfinished), None)
-        self._abandoned_ids.pop(id(unfinished), None)
+        self.abandoned_ids.pop(id(unfinished), None)
 
     def all(self) -> list[Unfinished]:
         """Return the unfinished work."""
@@ -60,22 +63,22 @@ class UnfinishedWork:
         Keep the reference that this returns; dropping it cancels the call. The callback is a method of `dict`: in a
         Python function, an exception of a signal handler would be lost.
         """
-        return ref(owner, partial(self._abandoned_ids.__setitem__, id(unfinished)))
+        return ref(owner, partial(self.abandoned_ids.__setitem__, id(unfinished)))
 
     def end_abandoned(self) -> None:
         """Call `abandoned_by_caller` of work that lost its owner."""
-        while self._abandoned_ids:
-            left = self._unfinished.get(self._abandoned_ids.popitem()[0])
+        while self.abandoned_ids:
+            left = self._unfinished.get(self.abandoned_ids.popitem()[0])
             if left is not None:
                 left.abandoned_by_caller()
 
     def defer(self, record: Callable[[], None]) -> None:
         """Call `record` after the next record, or at the end of the run: it came in the middle of a record."""
-        self._deferred.append(record)
+        self.deferred.append(record)
 
     def settle(self) -> None:
         """Record what was deferred. Call this after each record, without the run's lock."""
-        if self._abandoned_ids:
+        if self.abandoned_ids:
             self.end_abandoned()
-        while self._deferred:
-            self._deferred.popleft()()
+        while self.deferred:
+            self.deferred.popleft()()

@@ -31,13 +31,13 @@ class Descriptor:
             raise OSError(errno.EBADF, "the descriptor was closed by other code, and is another file's now")
         return state
 
-    def is_ours(self) -> bool:
-        """Whether the number is still this file's."""
+    def own_stat(self) -> os.stat_result | None:
+        """Return the file's status; None if the number is closed, or another file's now."""
         try:
             state = os.fstat(self.number)
         except ours(OSError):
-            return False
-        return (state.st_dev, state.st_ino) == self._identity
+            return None
+        return state if (state.st_dev, state.st_ino) == self._identity else None
 
     def is_file_of(self, state: os.stat_result) -> bool:
         """Whether a status is that of this file."""
@@ -52,7 +52,7 @@ class Descriptor:
 
     def close(self) -> None:
         """Close it, unless the number is another file's. Raises OSError where the system could not write everything."""
-        if self.is_ours():
+        if self.own_stat() is not None:
             os.close(self.number)
 
 

@@ -50,6 +50,8 @@ class Journal:
         self._file: Descriptor | None = Descriptor(fd)
         self._closed: Descriptor | None = None
         self.sync = sync
+        self.is_removed = False
+        """Whether the file had no name when the last record was written, and so is lost when it is closed."""
         self._torn = False
         self._pending: PendingWrite | None = None
         self._pid = os.getpid()
@@ -75,7 +77,11 @@ class Journal:
         """
         while True:
             file = self._file
-            fd = file.number if file is not None and file.is_ours() else self._open_again()
+            state = None if file is None else file.own_stat()
+            if file is None or state is None:
+                fd = self._open_again()
+            else:
+                fd, self.is_removed = file.number, state.st_nlink == 0
             if self._pending is not None:
                 self._resolve_pending_write()
             seq, before = self.next_seq, self.end if self.end >= 0 else self.size
@@ -170,14 +176,6 @@ class Journal:
         file = self._file or self._closed
         return file is not None and file.has_name(self.path)
 
-    def is_removed(self) -> bool:
-        """Whether the file has no name any more, and so is lost when it is closed."""
-        file = self._file
-        try:
-            return file is not None and os.fstat(file.number).st_nlink == 0 and file.is_ours()
-        except ours(OSError):  # other code has closed the descriptor: the next append opens the file again
-            return False
-
     def recreate(self) -> None:
         """Create a removed file again, with everything that was written to it. Raises OSError.
 
@@ -187,6 +185,7 @@ class Journal:
             raise FileExistsError(f"{self.path} was removed, and another file has its name")
         old = self._open
         self._file = Descriptor(_create_locked(self.path, self._copy_to, sync=self.sync))
+        self.is_removed = False
         with suppress(OSError):
             old.close()  # a late write error does not matter: all of it has been copied
 
@@ -199,7 +198,7 @@ class Journal:
 
     def discard_if_empty(self) -> None:
         """Remove the file if it is open and empty, and this is the process that created it."""
-        if self._file is not None and self._pid == os.getpid() and self._file.is_ours() and self.size == 0:
+        if self._file is not None and self._pid == os.getpid() and self._file.own_stat() and self.size == 0:
             if self.is_in_place():
                 with suppress(FileNotFoundError):
                     self.path.unlink()

@@ -66,17 +66,19 @@ class BadLine:
 
 
 def read(data: bytes, base: int = 0) -> Iterator[Record | BadLine]:
-    """Yield the records of a journal's bytes in order, and a `BadLine` for all else. `base` is the offset of `data`."""
+    """Return the records of a journal's bytes in order, and a `BadLine` for all else. `base` is where `data` begins."""
+    records: list[Record | BadLine] = []  # a generator would cost a call more for each
     start = 0
     while start < len(data):
         end = data.find(b"\n", start)
         line = data[start:] if end < 0 else data[start:end]
         record = _parse_record(line, base + start) if line else None
         if record is not None:
-            yield record
+            records.append(record)
         elif line:
-            yield from _read_damaged_line(line, base + start, torn=end < 0)
+            records += _read_damaged_line(line, base + start, torn=end < 0)
         start += len(line) + 1
+    return iter(records)
 
 
 def _read_damaged_line(line: bytes, offset: int, *, torn: bool) -> Iterator[Record | BadLine]:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from trace_recorder.signal_handlers import ours, suppress
+from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.paths import journal_path_for
 
 FileState = tuple[int, int]
@@ -22,15 +21,21 @@ NO_FILE: FileState = (0, 0)
 
 
 class RunFiles(NamedTuple):
-    """The files of a run: the path of the document, or of a journal without one, and the entries that were found.
+    """The files of a run: the directory, the name of the document or of a journal without one, and their entries.
 
-    A directory below that cannot be read has a path and no entry. Reading that path raises why.
+    A directory below that cannot be read has no name and no entry. Reading its path raises why.
     """
 
-    path: Path
+    place: Path
+    name: str
     entry: os.DirEntry[str] | None
     journal: os.DirEntry[str] | None
     """The journal beside a document."""
+
+    @property
+    def path(self) -> Path:
+        """The path of the run."""
+        return self.place / self.name
 
 
 def run_files(directory: Path, *, recursive: bool = True) -> Iterator[RunFiles]:
@@ -47,11 +52,11 @@ def run_files(directory: Path, *, recursive: bool = True) -> Iterator[RunFiles]:
         except ours(OSError):
             if place is directory:
                 raise
-            yield RunFiles(place, None, None)
-        files = {name: entry for name, entry in entries.items() if name.endswith((".json", ".jsonl"))}
-        for name in run_names([name for name, entry in files.items() if _is_file(entry)]):
+            yield RunFiles(place, "", None, None)
+        names = [name for name, entry in entries.items() if name.endswith((".json", ".jsonl")) and _is_file(entry)]
+        for name in run_names(names):
             journal = journal_name(name)
-            yield RunFiles(place / name, files[name], files.get(journal) if journal != name else None)
+            yield RunFiles(place, name, entries[name], entries.get(journal) if journal != name else None)
         if recursive:
             below = [name for name, entry in entries.items() if _is_directory(entry)]
             waiting += [place / name for name in reversed(below)]
@@ -70,10 +75,11 @@ def run_names(names: Collection[str]) -> list[str]:
     return documents + [name for name in names if name.endswith(".jsonl") and name not in with_document]
 
 
-@lru_cache(maxsize=100_000)
 def journal_name(name: str) -> str:
-    """Return the name of the journal of a document; for the name of a journal, the same name."""
-    return journal_path_for(Path(name)).name
+    """Return what `journal_path_for` does, of a name alone, in a tenth of the time."""
+    if name.endswith(".json") and not name.endswith(".journal.json"):
+        return name + "l"
+    return name if name.endswith(".jsonl") else journal_path_for(Path(name)).name
 
 
 def _entries(directory: Path) -> dict[str, os.DirEntry[str]]:
@@ -83,12 +89,14 @@ def _entries(directory: Path) -> dict[str, os.DirEntry[str]]:
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
-    with suppress(OSError):
+    try:
         return entry.is_file()
-    return False
+    except ours(OSError):
+        return False
 
 
 def _is_directory(entry: os.DirEntry[str]) -> bool:
-    with suppress(OSError):
+    try:
         return entry.is_dir(follow_symlinks=False)
-    return False
+    except ours(OSError):
+        return False

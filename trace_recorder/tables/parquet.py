@@ -13,12 +13,15 @@ import json
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from functools import lru_cache
+from hashlib import blake2b
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from trace_recorder.storage.directory_lock import directory_lock
 from trace_recorder.tables.arrow import MAX_BATCHES, batch_of, combined, load_pyarrow, schema_of
 from trace_recorder.tables.columns import TABLES, TableName
 from trace_recorder.tables.remote_files import url_of
@@ -42,8 +45,8 @@ PART_BYTES = 100_000_000
 """A part ends when one of its files has so many bytes."""
 GROUP_BYTES = 32_000_000
 """So many bytes of a table in memory are written as one row group."""
-_DIRECTORY = b"trace_recorder.directory"
-"""The member of a file's metadata that has the working directory of the export. Paths of runs may be relative to it."""
+_DIRECTORY = b"trace_recorder.directory_digest"
+"""The member of a file's metadata that tells apart the directories in which exports ran, without naming them."""
 
 
 @view
@@ -64,7 +67,8 @@ class TableFiles:
     """Writes the rows of runs into the files of tables in a directory.
 
     With `resume`, it goes on behind the runs that are there. With `force`, the files that are there are removed first.
-    Raises FileExistsError if there are some, and neither is given; MissingExtraError if pyarrow is not installed.
+    Entering it raises FileExistsError if there are some, and neither is given; BlockingIOError if another process
+    writes into the directory. Raises MissingExtraError if pyarrow is not installed.
     """
 
     def __init__(
@@ -81,22 +85,18 @@ class TableFiles:
         self.files = 0
         self._directory = directory
         self._tables = tables
+        self._is_resumed = resume
+        self._is_forced = force
         self._part_bytes = part_bytes
         self._group_bytes = group_bytes
-        parts = [path for table in self._tables for path in part_files(directory, table)]
-        if parts and not (resume or force):
-            raise FileExistsError(
-                f"{parts[0]} exists: give another -o, --resume to add runs that are missing, or --force to replace it"
-            )
-        for path in {*_left_files(directory, self._tables), *(parts if force and not resume else [])}:
-            path.unlink()
-        self._number = _next_number(directory, self._tables[0])
-        self._written = written_runs(directory, self._tables[0])
+        self._lock = ExitStack()
+        self._number = 0
+        self._written = WrittenRuns(directory, tables[0])
         self._part: dict[TableName, _PartFile] = {}
 
     def has(self, run: Path) -> bool:
         """Whether the rows of a run were written before."""
-        return _place_of(str(run), str(Path.cwd())) in self._written
+        return run in self._written
 
     def add(self, batches: Batches) -> None:
         """Add the rows of a run. They are in files of their names when the part ends."""
@@ -109,16 +109,37 @@ class TableFiles:
             self._end_part()
 
     def __enter__(self) -> Self:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        with self._lock:
+            if not self._lock.enter_context(directory_lock(self._directory)):
+                raise BlockingIOError(f"{self._directory}: another process writes into it. Wait, or give another -o")
+            self._begin()
+            self._lock = self._lock.pop_all()
         return self
+
+    def _begin(self) -> None:
+        """Remove what an interrupted export left, and with `force` all parts; note which runs are there."""
+        directory, first = self._directory, self._tables[0]
+        parts = [path for table in self._tables for path in part_files(directory, table)]
+        if parts and not (self._is_resumed or self._is_forced):
+            raise FileExistsError(
+                f"{parts[0]} exists: give another -o, --resume to add runs that are missing, or --force to replace it"
+            )
+        removed = parts if self._is_forced and not self._is_resumed else []
+        for path in {*_left_files(directory, self._tables), *removed}:
+            path.unlink()
+        self._number = _next_number(directory, first)
+        self._written = WrittenRuns(directory, first)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         """End the last part; after an error, remove what is written of it."""
-        try:
-            if error is None:
-                self._end_part()
-        finally:
-            for part in self._part.values():
-                part.discard()
+        with self._lock:
+            try:
+                if error is None:
+                    self._end_part()
+            finally:
+                for part in self._part.values():
+                    part.discard()
 
     def _end_part(self) -> None:
         for part in self._part.values():
@@ -140,7 +161,6 @@ class _PartFile:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
         self._group_bytes = group_bytes
-        # the name is no other export's: it would get the name of the part while that export writes it
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
         self._temporary, self._file = Path(temporary), os.fdopen(handle, "wb")
         self._schema = _schema_of_file(table)
@@ -204,21 +224,39 @@ def part_files(directory: Path, table: TableName) -> list[Path]:
     return sorted((directory / table).glob("part-*.parquet"))
 
 
-def written_runs(directory: Path, table: TableName) -> set[str]:
-    """Return the absolute paths of the runs that are in the files of the first table of a form."""
-    parquet = import_module("pyarrow.parquet")
-    found: set[str] = set()
-    for path in part_files(directory, table):
-        read: Any = parquet.ParquetFile(path)
-        base = os.fsdecode((read.schema_arrow.metadata or {}).get(_DIRECTORY, b""))
-        names = read.read(["source_uri" if table == "transcripts" else "file"]).column(0).to_pylist()
-        found |= {_place_of(name, base) for name in names if name}
-    return found
+class WrittenRuns:
+    """The runs that are in the files of the first table of a form.
+
+    A file names its runs as they were given, and has a digest of the working directory in which relative paths start.
+    So a run is known from each directory.
+    """
+
+    def __init__(self, directory: Path, table: TableName) -> None:
+        self._names: dict[bytes, set[str]] = {}
+        for path in part_files(directory, table):
+            part: Any = import_module("pyarrow.parquet").ParquetFile(path)
+            column = part.read(["source_uri" if table == "transcripts" else "file"]).column(0)
+            base = (part.schema_arrow.metadata or {}).get(_DIRECTORY, b"")
+            self._names.setdefault(base, set()).update(name for name in column.to_pylist() if name)
+        self._all = set().union(*self._names.values())
+
+    def __contains__(self, run: Path) -> bool:
+        if not self._all:
+            return False
+        url, path = url_of(run), Path(os.path.abspath(run))  # noqa: PTH100 - links are not followed
+        if url is not None or run.is_absolute():
+            known = {utf8_text(str(run)), utf8_text(url or str(path))}
+            if not known.isdisjoint(self._all):
+                return True
+        return url is None and any(
+            utf8_text(os.path.relpath(path, base)) in self._names.get(_digest_of(base), ())
+            for base in (Path.cwd(), *path.parents)
+        )
 
 
-def _place_of(run: str, base: str) -> str:
-    """Return the address of a run, or its absolute path, in characters that a table can have."""
-    return utf8_text(url_of(run) or os.path.normpath(os.path.join(base, run)))  # noqa: PTH118
+@lru_cache(maxsize=1000)
+def _digest_of(directory: Path) -> bytes:
+    return blake2b(os.fsencode(directory), digest_size=8).hexdigest().encode()
 
 
 def _next_number(directory: Path, table: TableName) -> int:
@@ -236,11 +274,11 @@ def _left_files(directory: Path, tables: Sequence[TableName]) -> Iterator[Path]:
 
 
 def _schema_of_file(table: TableName) -> pyarrow.Schema:
-    """Return the schema with metadata that any reader of Parquet finds: the columns as JSON, and the directory."""
+    """Return the schema with metadata that any reader of Parquet finds, such as the columns as JSON."""
     schema = schema_of(table)
     columns = [
         {"name": column.name, "type": str(field.type), "meaning": column.meaning}
         for column, field in zip(TABLES[table], schema, strict=True)
     ]
-    about = {b"trace_recorder.columns": json.dumps(columns).encode(), _DIRECTORY: os.fsencode(Path.cwd())}
+    about = {b"trace_recorder.columns": json.dumps(columns).encode(), _DIRECTORY: _digest_of(Path.cwd())}
     return schema.with_metadata({**schema.metadata, **about})

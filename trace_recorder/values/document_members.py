@@ -15,7 +15,7 @@ not a field, such as the messages of a call, the class inserts it into the objec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import cache
 from itertools import chain
@@ -101,18 +101,14 @@ class Member(NamedTuple):
 def members_of(kind: Any) -> tuple[Member, ...]:
     """Return the members of the objects of a class of values, in their order."""
     defaults = defaults_of(kind)
-    return tuple(
-        Member(
-            next((mark.name for mark in marks_of(hint) if isinstance(mark, Name)), field),
-            field,
-            hint,
-            frozenset(_classes_in(hint)),
-            field not in defaults,
-            defaults.get(field),
-        )
-        for field, hint in get_type_hints(kind, include_extras=True).items()
-        if not field.startswith("_") and Mark.NOT_IN_DOCUMENT not in marks_of(hint)
-    )
+    members = []
+    for field, hint in get_type_hints(kind, include_extras=True).items():
+        marks = marks_of(hint)
+        if field.startswith("_") or Mark.NOT_IN_DOCUMENT in marks:
+            continue
+        [name] = [mark.name for mark in marks if isinstance(mark, Name)] or [field]
+        members.append(Member(name, field, hint, _classes_in(hint), field not in defaults, defaults.get(field)))
+    return tuple(members)
 
 
 def render(value: object) -> dict[str, Any]:
@@ -136,20 +132,18 @@ def renderer_of(kind: Any, first: int = 0, end: int | None = None) -> Callable[[
     return renderer
 
 
-def _statements(member: Member) -> Iterator[str]:
-    """Yield the statements that put one member into the object."""
-    part = "part"
+def _statements(member: Member) -> list[str]:
+    """Return the statements that put one member into the object."""
+    part, value_class = "part", member.value_class
     if tuple in member.classes:
-        part = "[element.to_document() for element in part]" if member.value_class else "[*part]"
-    elif member.value_class:
+        part = "[element.to_document() for element in part]" if value_class else "[*part]"
+    elif value_class:
         part = "part and part.to_document()"
     if Mark.NULL_IF_EMPTY in marks_of(member.hint):
         part += " or None"
     condition = "" if member.is_always_there else "if part is not None: " if member.default is None else "if part: "
-    yield f"part = value.{member.field}"
-    if part != "part":
-        yield f"part = {part}"
-    yield f"{condition}document[{member.name!r}] = part"
+    conversion = [] if part == "part" else [f"part = {part}"]
+    return [f"part = value.{member.field}", *conversion, f"{condition}document[{member.name!r}] = part"]
 
 
 def insert_after(document: dict[str, Any], further: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -172,10 +166,9 @@ def unmarked(hint: Any) -> Any:
     return hint.__origin__ if get_origin(hint) is Annotated else hint
 
 
-def _classes_in(hint: Any) -> Iterator[type[Any]]:
+@cache
+def _classes_in(hint: Any) -> frozenset[type[Any]]:
     inner = unmarked(hint)
     kind = get_origin(inner) or inner
-    if isinstance(kind, type):
-        yield kind
-    for part in get_args(inner):
-        yield from _classes_in(part)
+    own: frozenset[type[Any]] = frozenset([kind] if isinstance(kind, type) else [])
+    return own.union(*map(_classes_in, get_args(inner)))

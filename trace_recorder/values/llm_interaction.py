@@ -21,6 +21,7 @@ from trace_recorder.values.document_members import (
     Text,
     insert_after,
     render,
+    renderer_of,
 )
 from trace_recorder.values.messages import (
     NO_RESPONSE,
@@ -45,9 +46,7 @@ class ErrorInfo(Struct, frozen=True, gc=False):
     message: Text
     status: int | None = None
 
-    def to_document(self) -> dict[str, Payload]:
-        """Render for the document."""
-        return render(self)
+    to_document = render
 
 
 class Attempt(Struct, frozen=True, gc=False):
@@ -61,9 +60,7 @@ class Attempt(Struct, frozen=True, gc=False):
     headers: dict[str, str] = field(default_factory=dict)
     inferred: bool = False
 
-    def to_document(self) -> dict[str, Payload]:
-        """Render for the document."""
-        return render(self)
+    to_document = render
 
 
 def call_seconds(attempts: Sequence[Attempt], recorded: float | None) -> float | None:
@@ -276,4 +273,4 @@ class LLMInteraction(Struct, frozen=True, gc=False, kw_only=True):
             "tools_available": [tool.name for tool in reading.tools] or None,
         }
         sent = {"request": reading.to_document() if request is None else request}
-        return insert_after(render(self), {"model": messages | answer, "api": sent})
+        return insert_after(renderer_of(LLMInteraction)(self), {"model": messages | answer, "api": sent})

@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar, overload
 from trace_recorder.values.messages import Message, Tool
 from trace_recorder.values.prompt_changes import Numbers
 from trace_recorder.values.shared_sequence import ImmutableSequence
-from trace_recorder.values.structs import asdict
+from trace_recorder.values.structs import Struct, asdict
 
 Made = TypeVar("Made")
 Key = Callable[[Message], bytes]
@@ -57,7 +57,7 @@ class MessageTable:
         """Forget a message as an object. Its number stays, and `again(key)[place]` reads it."""
         number = self._numbers.pop(id(message), None)
         if number is not None:
-            self.messages[number] = again, key, place  # type: ignore[call-overload]  # `_Messages` reads it
+            self.messages[number] = _PutAway(again, key, place)  # type: ignore[call-overload]  # `_Messages` reads it
 
     def with_ids(self, message: Message, numbered: Message) -> Message:
         """Return a message with its made-up ids, the same object for each request in which it has these."""
@@ -92,10 +92,15 @@ class _Messages(list[Message]):
 
     def __getitem__(self, number: Any) -> Any:
         message = super().__getitem__(number)
-        if isinstance(message, Message):
-            return message
-        again, key, place = message
-        return again(key)[place]
+        return message.again(message.key)[message.place] if isinstance(message, _PutAway) else message
+
+
+class _PutAway(Struct, frozen=True, gc=False):
+    """A message that is read again: by this function, with its argument, and the place in what that returns."""
+
+    again: Callable[[Any], list[Message]]
+    key: Hashable
+    place: int
 
 
 class NumberedMessages(ImmutableSequence[Message]):

@@ -21,6 +21,7 @@ from trace_recorder.values.document_members import (
     Seconds,
     Unchecked,
     render,
+    renderer_of,
 )
 from trace_recorder.values.short_forms import folded_rows, table
 from trace_recorder.values.structs import Struct, field
@@ -53,7 +54,7 @@ class ToolCall(Struct, frozen=True, gc=False):
 
     def to_document(self) -> dict[str, Payload]:
         """Render for the document."""
-        return render(self) if self.given is None else self.given
+        return renderer_of(ToolCall)(self) if self.given is None else self.given
 
 
 class ToolResult(Struct, frozen=True, gc=False):
@@ -80,7 +81,7 @@ class ToolResult(Struct, frozen=True, gc=False):
 
     def to_document(self) -> dict[str, Payload]:
         """Render for the document."""
-        return render(self) if self.given is None else self.given
+        return renderer_of(ToolResult)(self) if self.given is None else self.given
 
 
 class Message(Struct, frozen=True, gc=False):
@@ -108,7 +109,7 @@ class Message(Struct, frozen=True, gc=False):
 
     def to_document(self) -> dict[str, Payload]:
         """Render for the document."""
-        return render(self) if self.given is None else self.given
+        return renderer_of(Message)(self) if self.given is None else self.given
 
 
 class Tool(Struct, frozen=True, gc=False):
@@ -149,9 +150,7 @@ class Usage(Struct, frozen=True, gc=False):
             or bool(self.extra)
         )
 
-    def to_document(self) -> dict[str, Payload]:
-        """Render for the document. A count that is unknown is missing there."""
-        return render(self)
+    to_document = render
 
 
 BlockType = Literal["reasoning", "text", "tool_call", "other"]
@@ -171,7 +170,7 @@ class Block(Struct, frozen=True, gc=False):
 
     def to_document(self) -> dict[str, Payload]:
         """Render for the document. It has the text elsewhere, so here is only the number of its code points."""
-        document = render(self)
+        document = renderer_of(Block)(self)
         if self.text is not None:
             document["characters"] = len(self.text)
         return document
@@ -200,9 +199,7 @@ class Choice(Struct, frozen=True, gc=False):
         """What the model thought, said and asked for, in its order."""
         return self.interleaved or _default_blocks(self)
 
-    def to_document(self) -> dict[str, Payload]:
-        """Render for the document."""
-        return render(self)
+    to_document = render
 
 
 class LLMResponse(Struct, frozen=True, gc=False):
@@ -234,7 +231,7 @@ class LLMResponse(Struct, frozen=True, gc=False):
         """Render for the document. `choices` is missing if there is only one, without `extra`."""
         if self.given is not None:
             return self.given
-        document = render(self)
+        document = renderer_of(LLMResponse)(self)
         if len(self.choices) == 1 and not self.choices[0].extra:
             del document["choices"]
         return document

@@ -57,9 +57,7 @@ class ReplayedFrom(Struct, frozen=True, gc=False):
         origin = getattr(error, _ATTRIBUTE, None)
         return origin if isinstance(origin, cls) else None
 
-    def to_document(self) -> dict[str, Payload]:
-        """Render for the document, and for records."""
-        return render(self)
+    to_document = render
 
     def to_headers(self) -> dict[str, str]:
         """Render as headers of a response."""

@@ -27,9 +27,16 @@ else:
 
             __struct_fields__ = ()
 
-            def __init_subclass__(cls, *, frozen: bool = False, gc: bool = True, kw_only: bool = False) -> None:  # noqa: ARG003 - for structs
+            def __init_subclass__(
+                cls,
+                *,
+                frozen: bool = False,
+                eq: bool = True,
+                kw_only: bool = False,
+                gc: bool = True,  # noqa: ARG003 - for structs
+            ) -> None:
                 super().__init_subclass__()
-                dataclasses.dataclass(frozen=frozen, kw_only=kw_only)(cls)
+                dataclasses.dataclass(frozen=frozen, eq=eq, kw_only=kw_only)(cls)
                 cls.__struct_fields__ = tuple(one.name for one in dataclasses.fields(cls))
 
         def asdict(struct: Struct) -> dict[str, Any]:

@@ -131,7 +131,7 @@ class AgentStep(Struct, frozen=True, gc=False):
             llm_response = self.llm_response.to_document()
         origin = {} if self.interaction is None else {"interaction_id": self.interaction.interaction_id}
         further = {"state": {**messages, "llm_response": llm_response}, "error": self.extra, "derived": origin}
-        return insert_after(render(self), further)
+        return insert_after(renderer_of(AgentStep)(self), further)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +145,7 @@ class Reward:
     explanation: Text | None = None
     timestamp: Time | None = None
 
-    def to_document(self) -> dict[str, Payload]:
-        """Render for the document."""
-        return render(self)
+    to_document = render
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +156,7 @@ class Gap:
     what: Text
     why: Text
 
-    def to_document(self) -> dict[str, Payload]:
-        """Render for the document."""
-        return render(self)
+    to_document = render
 
 
 class _ReadOnDemand:

@@ -48,7 +48,7 @@ def cost_of(call: LLMInteraction, price: Price | None = None, counts: Counts | N
 def _estimate(call: LLMInteraction, counts: Counts, price: Price | None) -> float | None:
     """Look up the model that answered, or else the requested one."""
     provider, answered = call.provider, call.response.model
-    if price is None or not isinstance(provider, str) or not provider:  # a file may have any JSON here
+    if price is None or not isinstance(provider, str) or not provider:  # a file may have any JSON here here
         return None
     time = _time(call)
     for model in (answered, call.model if call.model != answered else None):

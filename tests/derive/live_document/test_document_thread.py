@@ -6,12 +6,15 @@ import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
 from tests.agreement import agrees, document
 from tests.chat_calls import asked, call, said
+from tests.counting import watch
 from tests.limits import limited
+from trace_recorder.background_work import start_thread
 from trace_recorder.derive.live_document.document_thread import DocumentThread
 from trace_recorder.derive.live_document.limits import DocumentLimits
 
@@ -68,7 +71,7 @@ def test_a_write_waits_twenty_times_its_likely_cost(seconds: float, least: float
     """And as long as the limit says at least: here 400 seconds."""
     thread, written = DocumentThread(), list[str]()
     thread.waiting[Waiting("a", written, seconds, DocumentLimits(min_pause_seconds=400))] = None
-    thread._ready_at = time.perf_counter()
+    thread._counted_from = thread._last_end = time.perf_counter()
     queue = thread._wakings = Sleeping()  # type: ignore[assignment]
 
     with pytest.raises(StoppedError):
@@ -116,3 +119,44 @@ def test_the_thread_gives_way_to_a_caller(tmp_path: Path) -> None:
     assert agrees(recorder)
     recorder.finalize()
     assert recorder._lifecycle.guard.count == 0
+
+
+def test_a_cheap_document_overtakes_a_dear_one() -> None:
+    """Until the dear one has waited twice as long as it would alone."""
+    thread, written = DocumentThread(), list[str]()
+    dear, cheap = Waiting("dear", written, 50), Waiting("cheap", written, 0.0001)
+    thread.waiting = {dear: None, cheap: None}
+    thread._counted_from = thread._last_end = time.perf_counter() - 1
+
+    thread._write_next()
+
+    thread.waiting[cheap] = None
+    thread._overtaken_seconds = 20.0 * dear.seconds
+    queue = thread._wakings = Sleeping()  # type: ignore[assignment]
+    with pytest.raises(StoppedError):
+        thread._write_next()
+    assert (written, [*thread.waiting]) == (["cheap"], [dear, cheap])
+    assert 20 * dear.seconds < queue.asked_for[0] <= 2 * 20 * dear.seconds
+
+
+def test_a_handler_that_records_while_the_thread_starts_makes_no_second_one() -> None:
+    """One thread is left, which writes."""
+    thread, written = DocumentThread(), list[str]()
+    others, handled = {*threading.enumerate()}, list[bool]()
+
+    def handle_signal(frame: FrameType) -> None:
+        if frame.f_code is start_thread.__code__ and not handled:
+            handled.append(True)
+            thread.wake()
+
+    def new_threads() -> list[threading.Thread]:
+        return [one for one in threading.enumerate() if one not in others]
+
+    watch(thread.wake, handle_signal)
+
+    thread.waiting[Waiting("a", written)] = None
+    thread.wake()
+    end = time.monotonic() + 10
+    while (len(new_threads()) != 1 or not written) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert (handled, len(new_threads()), written) == ([True], 1, ["a"])

@@ -146,7 +146,8 @@ def test_a_document_is_inline_as_long_as_its_prompts_may_be(tmp_path: Path) -> N
     recorder.finalize()
     run = load(recorder.trajectory_path)
     prompts = [*(one.input_messages for one in run.llm_interactions), run.agent_steps[0].messages or []]
-    size = sum(len(json.dumps(message.to_document())) for prompt in prompts for message in prompt)
+    texts = [json.dumps(message.to_document(), separators=(",", ":")) for prompt in prompts for message in prompt]
+    size = sum(map(len, texts))
     histories = []
 
     for limit in (size, size - 1):
@@ -198,3 +199,22 @@ def test_a_stream_that_goes_on_is_joined_once(tmp_path: Path) -> None:
     [one] = json.loads((tmp_path / "run.json").read_bytes())["llm_interactions"]
     assert one["response"]["content"].endswith("word58 word59 ")
     assert names.count("join_chunks") == 1
+
+
+def test_lines_in_another_order_are_read_as_load_reads_them(tmp_path: Path) -> None:
+    """The line of the last item is the first of the file: its number is higher than the bytes before it."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", history="inline", strict=True)
+    call(recorder, asked(*map(str, range(600))), said("fine"))
+    recorder.finalize()
+    journal = tmp_path / "run.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    last = max(number for number, line in enumerate(lines) if b'"kind":"item"' in line)
+    journal.write_bytes(b"".join([lines[last], *lines[:last], *lines[last + 1 :]]))
+
+    WholeDocument(journal, "inline").write(tmp_path / "again.json")
+
+    document = json.loads((tmp_path / "again.json").read_bytes())
+    run = load(journal)
+    messages = [message.to_document() for message in run.llm_interactions[0].input_messages]
+    assert (len(messages), document["llm_interactions"][0]["input_messages"]) == (600, messages)
+    assert document["gaps"] == run.to_document()["gaps"]

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FrameType
 
 import httpx
 import pytest
@@ -21,6 +21,7 @@ from tests.limits import limited
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.live_document.limits import DEFAULT_LIMITS, DocumentLimits
 from trace_recorder.derive.live_document.whole_document import WholeDocument
+from trace_recorder.derive.live_document.writer import DocumentWriter
 from trace_recorder.values.messages import Payload
 
 TEXT = "x" * 400
@@ -282,3 +283,31 @@ def test_many_threads_on_one_recorder_lose_nothing(tmp_path: Path) -> None:
     recorder.finalize()
 
     assert (missing, len(step_numbers(recorder)), agrees(recorder)) == ([], 100, True)
+
+
+def test_a_run_that_ends_while_its_thread_waits_to_write_does_not_write_beside_another(tmp_path: Path) -> None:
+    """A signal's handler ends it there: the last document comes after that of the thread that holds the lock."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    recorder.start()
+    run = recorder._lifecycle.run
+    assert run is not None
+    is_held, may_end, seen = threading.Event(), threading.Event(), list[Payload]()
+
+    def hold() -> None:
+        with run._writer._lock:
+            is_held.set()
+            may_end.wait()
+            seen.append(document(recorder)["status"])
+
+    def end_once(frame: FrameType) -> None:
+        if frame.f_code is DocumentWriter._write_requested.__code__ and not is_held.is_set():
+            thread.start()
+            is_held.wait()
+            threading.Timer(0.3, may_end.set).start()
+            recorder.finalize(success=True)
+
+    thread = threading.Thread(target=hold)
+    watch(recorder.save_trajectory, end_once)
+
+    thread.join()
+    assert (seen, document(recorder)["status"], agrees(recorder)) == (["running"], "completed", True)

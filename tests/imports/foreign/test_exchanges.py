@@ -21,7 +21,7 @@ import pytest
 
 from tests.imports.foreign.damage import check_damaged
 from tests.imports.foreign.files import PRODUCED, check_run, results_in, runs_of, said_in
-from tests.local_server import running
+from tests.provider import running
 from trace_recorder import TrajectoryFormatError, load, replay
 from trace_recorder.imports.foreign import wire
 from trace_recorder.imports.foreign.formats import Source, read_runs

@@ -10,13 +10,13 @@ import json
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from tests import provider
 from tests.imports.foreign.test_span_lists import phoenix_spans
 from tests.imports.foreign.test_trace_exports import langfuse_trace, langsmith_runs
-from tests.local_server import LocalServer, running
 
 Members = dict[str, Any]
 Answer = tuple[int, Any]
@@ -71,34 +71,20 @@ def page(found: list[Any], given: Members, size: int) -> tuple[list[Any], str | 
 
 @contextmanager
 def serving(service: StandIn) -> Iterator[str]:
-    """Run a server; yield its address."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def _reply(self) -> None:
-            split = urlsplit(self.path)
-            body = self.rfile.read(int(self.headers.get("content-length") or 0))
-            given = parse_qs(split.query) | (json.loads(body) if body[:1] == b"{" else {})
-            service.delay()
-            status, value = (service.refuses, {}) if service.refuses else service.answer(split.path, given)
-            if status == 0:
-                self.close_connection = True
-                return
-            data = value.encode() if isinstance(value, str) else json.dumps(value).encode()
-            self.send_response(status)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(data)))
-            self.send_header("retry-after-ms", "1")
-            self.end_headers()
-            self.wfile.write(data)
-
-        do_GET = do_POST = _reply  # noqa: N815 the names that http.server asks for
-
-        def log_message(self, *_: Any) -> None:
-            """Print nothing."""
-
-    server = LocalServer(Handler)
-    with running(server):
+    """Run the server of a service; yield its address."""
+    with provider.serving(partial(_answer, service)) as server:
         yield server.url
+
+
+def _answer(service: StandIn, request: provider.Request) -> provider.Answer:
+    split = urlsplit(request.path)
+    parameters = parse_qs(split.query) | (json.loads(request.body) if request.body[:1] == b"{" else {})
+    service.delay()
+    status, value = (service.refuses, {}) if service.refuses else service.answer(split.path, parameters)
+    if status == 0:
+        return provider.CLOSED
+    body = value if isinstance(value, str) else json.dumps(value)
+    return provider.whole(body.encode(), status, **{"retry-after-ms": "1"})
 
 
 class LangfuseServer(StandIn):

@@ -15,7 +15,7 @@ from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.capture.server import GENERATED, plain, serving
+from tests.provider import GENERATED, plain, serving
 from tests.views.made import Payload, call, run
 from trace_recorder import Trajectory, TrajectoryRecorder, load
 from trace_recorder.values.content_parts import Image, parts_of, standard_base64

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.capture.server import plain, serving
+from tests.provider import plain, serving
 from tests.versions.answers import response_of
 from tests.views.sdk_conversations import openai_client
 from trace_recorder import TrajectoryRecorder

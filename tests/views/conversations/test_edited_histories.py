@@ -15,8 +15,8 @@ import pytest
 from google import genai
 from google.genai import types
 
-from tests.capture.server import plain, serving
 from tests.counting import arguments_of, calls
+from tests.provider import plain, serving
 from tests.views.conversations.edited_histories import (
     CHANGES,
     EVERY,

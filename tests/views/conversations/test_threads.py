@@ -6,7 +6,7 @@ from pathlib import Path
 
 from anthropic import Anthropic, beta_tool
 
-from tests.capture.server import MESSAGE, plain, serving
+from tests.provider import MESSAGE, plain, serving
 from trace_recorder import Trajectory, TrajectoryRecorder, load
 from trace_recorder.views.conversations.call_chains import turns_of
 from trace_recorder.views.training.openai_finetuning import to_openai_finetuning

@@ -1,13 +1,17 @@
 """The one thread that writes the documents of all runs of this process, at a twentieth of one core at most.
 
 After a write, the next one waits twenty times the processor time that it is predicted to take, and at least a fifth
-of a second. Of several runs, the one that has waited longest comes first. So documents become rarer as runs grow, and
-never stop. The thread starts with the first record that it is to show, and sleeps while no document waits.
+of a second. Of several runs, the one that has waited longest comes first. While that one waits because it is dear,
+cheaper ones overtake it: it waits for their pauses too, and at most twice as long as alone. So documents become rarer
+as runs grow, and never stop. The thread starts with the first record that it is to show, and sleeps while no document
+waits.
 """
 
 from __future__ import annotations
 
+import math
 import os
+import threading
 import time
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -38,8 +42,8 @@ class DocumentThread:
     """Writes the documents of runs that have records which are in no document yet.
 
     Those are `waiting`, in the order of their oldest record. No lock is taken for it: to add one, or to remove one, is
-    one operation of a dict. The caller who adds one to a thread that `is_idle` has to `wake` it. The caller who writes
-    one has to `remove` it.
+    one operation of a dict. The caller who adds one, or finds that the thread `is_idle`, has to `wake` it. The caller
+    who writes one has to `remove` it.
     """
 
     def __init__(self) -> None:
@@ -50,17 +54,18 @@ class DocumentThread:
         self.waiting: dict[Document, None] = {}
         self._wakings: SimpleQueue[None] = SimpleQueue()
         self._lock = new_lock()
-        self._has_thread = False
+        self._serving: dict[str, int] = {}
+        """The one thread that serves, by its number. A handler may start another while the first one starts."""
         self.is_idle = True
-        self._ready_at = 0.0
+        self._last_end = self._counted_from = 0.0
+        self._overtaken_seconds = 0.0
 
     def wake(self) -> None:
         """Wake the thread, or start it. Raises RuntimeError if the system has no more threads."""
         self._wakings.put(None)
         with self._lock:
-            if not self._has_thread:
+            if not self._serving:
                 start_thread(partial(run_yielding, self._run), "trace_recorder document")
-                self._has_thread = True
 
     def remove(self, document: Document) -> None:
         """Remove a document, if it waits. The thread, which may sleep for a long time because of it, looks again."""
@@ -68,6 +73,9 @@ class DocumentThread:
             self._wakings.put(None)
 
     def _run(self) -> None:
+        thread = threading.get_ident()
+        if self._serving.setdefault("thread", thread) != thread:
+            return
         try:
             while True:
                 self.is_idle = True
@@ -76,23 +84,43 @@ class DocumentThread:
                 self.is_idle = False  # until this is True again, records need not wake the thread
                 self._write_next()
         finally:
-            self._has_thread, self.is_idle = False, True
+            self.is_idle = True
+            self._serving.clear()
 
     def _write_next(self) -> None:
         """Wait until the next document may be written, and write it."""
         began = time.perf_counter()
         while waiting := [*self.waiting]:
-            limits = waiting[0].limits
-            pause = max(limits.min_pause_seconds, limits.cost_multiple * waiting[0].predicted_seconds())
-            ready_at = max(self._ready_at + pause, began + limits.min_pause_seconds)
-            seconds = ready_at - time.perf_counter()
-            if seconds <= 0:
-                self.waiting.pop(waiting[0], None)
-                try_call(waiting[0].write_in_thread, lambda _: None)  # a strict run raises; the others go on
-                self._ready_at = time.perf_counter()
-                return
+            now, first_pause, soonest = time.perf_counter(), _pause_before(waiting[0]), math.inf
+            for document in waiting:
+                is_first, pause = document is waiting[0], _pause_before(document)
+                if not is_first and self._overtaken_seconds + pause > first_pause:
+                    continue
+                ready_at = max(
+                    self._counted_from + self._overtaken_seconds + pause,
+                    max(self._last_end, began) + document.limits.min_pause_seconds,
+                )
+                if ready_at <= now:
+                    self._write(document, overtakes_by=0.0 if is_first else pause)
+                    return
+                soonest = min(soonest, ready_at)
             with suppress(Empty):
-                self._wakings.get(timeout=seconds)
+                self._wakings.get(timeout=soonest - now)
+
+    def _write(self, document: Document, *, overtakes_by: float) -> None:
+        """Write a document. If it overtakes the first one, that waits for the pause of both."""
+        self.waiting.pop(document, None)
+        try_call(document.write_in_thread, lambda _: None)  # a strict run raises; the others go on
+        self._last_end = time.perf_counter()
+        if overtakes_by:
+            self._overtaken_seconds += overtakes_by
+        else:
+            self._counted_from, self._overtaken_seconds = self._last_end, 0.0
+
+
+def _pause_before(document: Document) -> float:
+    """Return how many seconds have to pass without a write before a document is written."""
+    return max(document.limits.min_pause_seconds, document.limits.cost_multiple * document.predicted_seconds())
 
 
 process_thread = DocumentThread()

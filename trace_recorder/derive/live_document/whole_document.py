@@ -11,11 +11,11 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
 from trace_recorder.derive.fold import Fold
-from trace_recorder.derive.interactions import unreadable_gaps
-from trace_recorder.derive.live_document.document_text import DocumentText, MessageSizes
+from trace_recorder.derive.live_document.document_text import DocumentText, MessageTexts
 from trace_recorder.derive.live_document.limits import DEFAULT_LIMITS, DocumentLimits
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage import journal_reader
@@ -23,9 +23,10 @@ from trace_recorder.storage.atomic_write import replace_file
 from trace_recorder.storage.items.disk_backed import JournalFile
 from trace_recorder.values.message_table import NumberedMessages
 from trace_recorder.values.messages import Payload
-from trace_recorder.values.metrics import Tally, interaction_counts, step_counts
-from trace_recorder.values.trajectory import Gap, History, Status
+from trace_recorder.values.trajectory import History, Status
 
+_PARTS_BETWEEN_PAUSES = 4
+"""How many short calls or steps are rendered before other threads may run."""
 _PROMPTS_BETWEEN_PAUSES = 256
 """How many prompts are added up before other threads may run."""
 
@@ -54,10 +55,10 @@ class WholeDocument:
         self._limits = limits
         self._status = status
         self._look = look
-        self._has_long_strings = False
+        self._texts = MessageTexts()
         self.journal_bytes = 0
         """How many bytes of the journal were read."""
-        self._sizes = MessageSizes() if history == "auto" else None
+        self._measures = history == "auto"
         self._fold = self._read(JournalFile(journal))
         self.history: History = "delta" if history == "delta" or self._has_long_prompts() else "inline"
         self.records = self._fold.run.records
@@ -97,15 +98,15 @@ class WholeDocument:
         while data := journal.read(size, offset):
             whole = data.rfind(b"\n") + 1
             if not whole or b'"kind":"llm_stream"' in data:  # the parts of a stream may make up a long text
-                self._has_long_strings = True
+                self._texts.has_long_strings = True
             fold.add_all(journal_reader.read(data[:whole], base=offset))
             if fold.is_stale:
-                self._sizes = self._sizes and MessageSizes()
+                self._texts = MessageTexts()
                 return self._read(journal, has_recorded_steps=True)
             fold.read_pending()
             fold.match_tools()
-            if self._sizes is not None:
-                self._sizes.add_new(fold.table, has_long_strings=self._has_long_strings)
+            if self._measures:
+                self._texts.measure_new(fold.table)
             fold.put_away()
             offset += whole
             if len(data) < size:
@@ -117,7 +118,7 @@ class WholeDocument:
 
     def _has_long_prompts(self) -> bool:
         """Whether the complete messages of all calls and steps together are longer than they may be inline."""
-        if self._sizes is None:
+        if not self._measures:
             return False
         of_calls = (call.incremental.messages for call in self._fold.calls.values() if call.incremental is not None)
         of_steps = (step.stated.messages for step in self._fold.steps)
@@ -126,7 +127,7 @@ class WholeDocument:
             if number % _PROMPTS_BETWEEN_PAUSES == 0:
                 self._pause()
             if isinstance(prompt, NumberedMessages):
-                size += self._sizes.size_of(prompt)
+                size += self._texts.size_of(prompt)
             if size > self._limits.inline_bytes:
                 return True
         return False
@@ -140,26 +141,26 @@ class WholeDocument:
 
     def _content(self) -> Iterator[bytes]:
         """Yield the text of the document. Other threads may run between two calls or steps."""
-        fold, counts, gaps = self._fold, Tally(), list[Gap]()
-        text = DocumentText(self.history, has_long_strings=self._has_long_strings)
-        separator = b"\n"
+        fold, text = self._fold, DocumentText(self.history, self._texts)
         outline = fold.run.outline(self._status, next(fold.interactions(), None))
-        yield b"{\n" + text.members(outline.head()) + b',\n"llm_interactions": ['
-        for one in fold.interactions():
-            self._pause()
-            yield separator + text.interaction(one)
-            separator = b",\n"
-            counts.add(interaction_counts(one))
-            gaps += unreadable_gaps([one])
-        yield b'],\n"agent_steps": ['
-        separator = b"\n"
-        for number, step in enumerate(fold.agent_steps()):
-            self._pause()
-            yield separator + text.step(step, number)
-            separator = b",\n"
-            counts.add(step_counts(step))
-        outline = fold.run.outline(self._status, None, metrics=counts.metrics(fold.run.redactions), gaps=gaps)
-        yield b"],\n" + text.members(outline.tail(self.history)) + b"\n}\n"
+        parts = [b"{\n" + text.members(outline.head()) + b',\n"llm_interactions": [']
+        lists: tuple[tuple[Iterator[Any], Callable[[Any], list[bytes]], bytes], ...] = (
+            (fold.interactions(), text.interaction, b'],\n"agent_steps": ['),
+            (fold.agent_steps(), text.step, b"],\n"),
+        )
+        for values, encode, end in lists:
+            separator = b"\n"
+            for number, value in enumerate(values):
+                parts += (separator, *encode(value))
+                separator = b",\n"
+                if number % _PARTS_BETWEEN_PAUSES == 0 or sum(map(len, parts)) > MAX_UNINTERRUPTED_CHARS:
+                    self._pause()
+                    yield b"".join(parts)
+                    parts.clear()
+            parts.append(end)
+        metrics = text.counts.metrics(fold.run.redactions)
+        outline = fold.run.outline(self._status, None, metrics=metrics, gaps=text.gaps)
+        yield from (*parts, text.members(outline.tail(self.history)), b"\n}\n")
 
 
 def json_of(document: Path) -> dict[str, Payload]:

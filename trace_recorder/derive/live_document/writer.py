@@ -69,19 +69,19 @@ class DocumentWriter:
         self._journal_end = end
         if at_once and end <= self.limits.at_once_bytes:
             return not self._closed
-        self._leave_to_thread()
-        return False
-
-    def _leave_to_thread(self) -> None:
-        if not self._closed:
+        if not self._closed and (process_thread.is_idle or self not in process_thread.waiting):
             process_thread.waiting.setdefault(self)  # a run that waits already keeps its place
-            if process_thread.is_idle:
-                with self._guarded:
-                    process_thread.wake()
+            with self._guarded:
+                process_thread.wake()
+        return False
 
     def predicted_seconds(self) -> float:
         """Return how long the thread's processor will need for the next write, by the last one."""
         return self._cost_of_byte * max(self._journal_end, _MIN_COUNTED_BYTES)
+
+    def is_writing_here(self) -> bool:
+        """Return whether the current thread is in the middle of a write, which a signal handler has interrupted."""
+        return self._lock._is_owned()  # type: ignore[attr-defined, no-any-return]
 
     def save(self) -> None:
         """Write the document now, in the calling thread. If the caller is interrupted, the thread writes it."""
@@ -95,7 +95,7 @@ class DocumentWriter:
                     self._write_in_other_thread()
         except BaseException:
             self._caller_waits = False
-            self._leave_to_thread()
+            self.is_due(self._journal_end, at_once=False)
             raise
 
     def _write_in_other_thread(self) -> None:
@@ -128,7 +128,7 @@ class DocumentWriter:
         self._requested = True
         # This thread is in the middle of a write: the garbage collector ended a stream there, or a signal handler
         # records. The outer call sees `_requested` and writes again. A flag of our own could be left set by Ctrl-C.
-        if self._lock._is_owned():  # type: ignore[attr-defined]
+        if self.is_writing_here():
             self._caller_waits = False
             return
         with self._lock:
@@ -166,7 +166,10 @@ class DocumentWriter:
             raise _OvertakenError
 
     def write_aside(self, aside: Path) -> None:
-        """Write the document by way of a file of its own name, whatever this thread is in the middle of."""
+        """Write the document by way of a file of its own name: this thread is in the middle of another write.
+
+        So it holds the lock, and no other thread writes meanwhile.
+        """
         self._requested = True  # a write that goes on after this begins again
         WholeDocument(self._journal, self._history, limits=self.limits).write(aside, sync=self._sync)
         aside.replace(self._path)

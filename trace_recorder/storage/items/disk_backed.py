@@ -12,7 +12,7 @@ from pathlib import Path
 from trace_recorder.signal_handlers import ours, suppress
 from trace_recorder.storage.file_descriptor import Descriptor
 from trace_recorder.storage.file_system import BINARY
-from trace_recorder.storage.items.table import ItemTable
+from trace_recorder.storage.items.table import MAX_MISSING_ITEMS, ItemTable
 from trace_recorder.storage.journal_reader import Record, read
 from trace_recorder.values.messages import Payload
 
@@ -67,14 +67,15 @@ class DiskBackedItems(ItemTable):
         self._file = file
         self._offsets = {"n": array("q"), "s": array("q")}
         self._sizes: dict[tuple[str, int], int] = {}
-        self._cached_bytes = 0
+        self._cached_bytes = self._taken = 0
 
     def add_record(self, record: Record) -> None:
-        """Take an item record."""
+        """Take an item record. Raises KeyError if its number is too high for a journal with so few items."""
         kind = "s" if "s" in record.data else "n"
         number = record.data[kind]
         offsets = self._offsets[kind]
-        if not 0 <= number <= record.offset:  # every item takes at least one byte of the journal
+        self._taken += 1
+        if not 0 <= number < self._taken + MAX_MISSING_ITEMS:  # lines may be missing, or in another order
             raise KeyError(f"item {number}: there are not so many items")
         offsets.extend([-1] * (number + 1 - len(offsets)))
         offsets[number] = record.offset

@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, takewhile
 from operator import attrgetter
+from zlib import crc32
 
 from trace_recorder.storage.items.conversation_prefix import ConversationPrefix, newest_prefixes
 from trace_recorder.storage.items.item_lists import Element, ItemList, NewItem, Parts, RequestItems, dump_json
@@ -87,8 +88,12 @@ class Encoded:
         """Return the check values as JSON text, from the CRCs of the new records. Can be called again."""
         for new, crc in zip(self.new, crcs, strict=True):
             new.item.crc = crc
-        lists = ((name, part) for name, part in self._parts.items() if isinstance(part, ItemList))
-        return dump_json({name: f"{part.check_value():08x}" for name, part in lists})
+        checks: dict[str, Payload] = {}
+        for name, part in self._parts.items():
+            if isinstance(part, ItemList):
+                part.total = crc32(b"".join([b"%08x" % item.crc for item in part.waiting]), part.check)
+                checks[name] = f"{part.total:08x}"
+        return dump_json(checks)
 
 
 class ItemEncoder:
@@ -167,16 +172,23 @@ class ItemEncoder:
 
     def _encoded(self, items: RequestItems, body: str, parts: Parts, keep: Callable[[], None]) -> Encoded:
         """Return a request that was taken apart. `keep` is called when the request is on file."""
-        described, full = self._encode_parts(parts)
+        described: dict[str, Payload] = {}
+        full: dict[str, array[int]] = {}  # the lists that later ones may use as their base
+        for name, part in parts.items():
+            described[name] = part if isinstance(part, int) else part.ranges
+            if not isinstance(part, int) and len(part.ranges) > MAX_FULL_RANGES:
+                described[name] = ranges_or_base(part, self._bases.get(name))
+                if described[name] is part.ranges:
+                    full[name] = part.numbers[:]  # a copy: the list grows in place when it is continued
         new = list(items.new.values())
 
         def remember(seq: int) -> None:
-            self._known |= {one.key: one.item.pack() for one in new}
+            self._known |= {one.key: one.item.number << 32 | one.item.crc for one in new}
             if len(self._known) > self._max_known_items:
                 self._forget_oldest()
             for part in parts.values():
-                if isinstance(part, ItemList):
-                    part.mark_written()
+                if isinstance(part, ItemList):  # the records of those that waited are on file, with the total
+                    part.check, part.waiting = part.total, []
             self._bases |= {name: Base(seq, numbers) for name, numbers in full.items()}
             keep()
 
@@ -196,21 +208,6 @@ class ItemEncoder:
         spans = (prefix.added_span(request) for prefix in self._prefixes)
         new = (span for span in spans if span is not None)
         return min(new, key=lambda span: span[1] - span[0], default=(0, len(request)))
-
-    def _encode_parts(self, parts: Parts) -> tuple[dict[str, Payload], dict[str, array[int]]]:
-        """Return the `items` member of the record, and the lists in it that later ones may use as their base."""
-        described: dict[str, Payload] = {}
-        full: dict[str, array[int]] = {}
-        for name, part in parts.items():
-            if isinstance(part, int):
-                described[name] = part
-            elif len(part.ranges) <= MAX_FULL_RANGES:
-                described[name] = part.ranges
-            else:
-                described[name] = ranges_or_base(part, self._bases.get(name))
-                if described[name] is part.ranges:
-                    full[name] = part.numbers[:]  # a copy: the list grows in place when it is continued
-        return described, full
 
 
 def _continue_prefix(

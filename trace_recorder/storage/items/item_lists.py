@@ -10,7 +10,6 @@ import json
 from array import array
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from zlib import crc32
 
 from trace_recorder.storage.items.large_strings import (
     MIN_STRING_CHARACTERS,
@@ -31,15 +30,6 @@ class Item:
 
     number: int
     crc: int = 0
-
-    def pack(self) -> int:
-        """Both as one integer: tens of thousands are remembered, and this halves their memory."""
-        return self.number << 32 | self.crc
-
-
-def unpack_item(packed: int) -> Item:
-    """Return the item that `Item.pack` packed."""
-    return Item(packed >> 32, packed & 0xFFFFFFFF)
 
 
 @dataclass(slots=True)
@@ -98,22 +88,17 @@ class ItemList:
                 element.item = items.item_of(element.text)
             self.add(element.item)
 
-    def check_value(self) -> int:
-        """The CRC-32 over the CRCs of all elements; those that wait must have theirs by now."""
-        self.total = crc32(b"".join([b"%08x" % item.crc for item in self.waiting]), self.check)
-        return self.total
-
-    def mark_written(self) -> None:
-        """Move the waiting elements into the running check value: their records are on file, with the `total`."""
-        self.check, self.waiting = self.total, []
-
 
 Parts = Mapping[str, int | ItemList]
 """The members of a request that are stored as items: the number of one item, or a list of them."""
 
 
 class RequestItems:
-    """The items of one request: those written before, and those that are `new`."""
+    """The items of one request: those written before, and those that are `new`.
+
+    `known` has those written before by their keys. Number and CRC are one integer, the CRC in its lowest 32 bits: tens
+    of thousands are remembered, and this halves their memory.
+    """
 
     def __init__(self, known: Mapping[bytes, int], next_numbers: dict[str, int]) -> None:
         self.new: dict[bytes, NewItem] = {}
@@ -176,8 +161,9 @@ class RequestItems:
         return "".join([*parts, text[done:]])
 
     def _find(self, key: bytes) -> Item | None:
-        if key in self._known:
-            return unpack_item(self._known[key])
+        known = self._known.get(key)
+        if known is not None:
+            return Item(known >> 32, known & 0xFFFFFFFF)
         return self.new[key].item if key in self.new else None
 
     def _add(self, key: bytes, name: str, value: str, strings: Mapping[str, int] | None = None) -> Item:

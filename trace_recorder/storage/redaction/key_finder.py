@@ -211,23 +211,19 @@ def _any_before(heads: Sequence[str], tail: str) -> str:
     return f"(?:{'|'.join(options)})"
 
 
-_FINDER = _Finder(SHAPES)
+FINDER = _Finder(SHAPES)
+"""Finds the secrets of the table."""
 
 
 def prepare() -> None:
     """Compile the search, which takes more than ten milliseconds."""
-    _ = _FINDER.search
-
-
-def signs(look: Look) -> list[int]:
-    """Return where in JSON text a secret of the table may be: one place at least in each string that has one."""
-    return [span.start for span in _FINDER.find(look, once=True)]
+    _ = FINDER.search
 
 
 def secrets(look: Look) -> Iterator[KeySpan]:
     """Yield where the secrets of the table are in a text, in order; those that overlap are one, of the first shape."""
     start = end = number = -1
-    for span in sorted(_FINDER.find(look)):
+    for span in sorted(FINDER.find(look)):
         if span.start < end:
             end, number = max(end, span.end), min(number, span.number)
             continue

@@ -175,10 +175,6 @@ class KnownSecrets:
         """Return how many values are kept."""
         return len(self.all)
 
-    def has_short(self, text: str) -> bool:
-        """Whether a text has a value that is masked only behind its name."""
-        return bool(self.short) and any(value in text for value in self.short)
-
     def places(self, text: str, look: Look | None) -> list[int]:
         """Return where a text may have one of the values.
 

@@ -92,6 +92,7 @@ class Redaction:
     ) -> None:
         self._redactors = () if redact is None else (redact,) if callable(redact) else tuple(redact)
         self._knows_shapes = default_redactor in self._redactors
+        self._kinds = EVERY if self._knows_shapes else KNOWN
         self._looks_at_all = any(redactor is not default_redactor for redactor in self._redactors)
         self._known = KnownSecrets(
             value
@@ -253,15 +254,17 @@ class Redaction:
         """Return what may be secret in JSON text, which may have escapes. A long text is searched in pieces."""
         if not self._redactors:
             return Sightings("")
-        is_long = len(text) > MAX_UNINTERRUPTED_CHARS + _OVERLAP
-        seen = self._see_in_pieces(text) if is_long else self._see_at_once(text)
+        if len(text) > MAX_UNINTERRUPTED_CHARS + _OVERLAP:
+            seen = self._see_in_pieces(text)
+        else:
+            seen = self._see_with_escapes(text) if "\\" in text else Sightings(text, self._kinds, self._known)
         if '"mcp"' in text and self._knows_shapes:
             seen.by_name += [start for start, _ in mcp_secrets(text)]
         return seen
 
-    def _see_at_once(self, text: str) -> Sightings:
-        plainer, escapes = without_escapes(text) if "\\" in text else (text, [])
-        seen = Sightings(plainer, EVERY if self._knows_shapes else KNOWN, self._known)
+    def _see_with_escapes(self, text: str) -> Sightings:
+        plainer, escapes = without_escapes(text)
+        seen = Sightings(plainer, self._kinds, self._known)
         if escapes and any(seen.all):
             seen.move_behind_escapes(escapes)
         return seen
@@ -271,7 +274,7 @@ class Redaction:
         for at in range(0, len(text), MAX_UNINTERRUPTED_CHARS):
             yield_to_others()
             begin = max(0, at - _OVERLAP)
-            seen.add(self._see_at_once(text[begin : at + MAX_UNINTERRUPTED_CHARS]), begin)
+            seen.add(self._see_with_escapes(text[begin : at + MAX_UNINTERRUPTED_CHARS]), begin)
         return seen
 
     def mask_stream(self, data: bytes, *, last: bool = True) -> tuple[bytes, int, int]:

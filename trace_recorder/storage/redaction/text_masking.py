@@ -41,22 +41,28 @@ class Sightings:
     __slots__ = ("all", "by_name", "encoded", "escapes", "in_urls", "known", "shapes")
 
     def __init__(self, text: str, kinds: int = EVERY, known: KnownSecrets | None = None) -> None:
-        look, shortened = _look_at(text, runs=kinds != NAME)
-        self.shapes = key_finder.signs(look) if kinds & SHAPE else []
+        shortened = shorten(text) if len(text) > secret_encodings.LONGEST else None
+        look = Look(text if shortened is None else shortened.text, runs=kinds != NAME)
+        self.shapes: list[int] = []
+        if kinds & SHAPE:  # one place in each string is enough
+            self.shapes = [span.start for span in key_finder.FINDER.find(look, once=True)]
         self.by_name: list[int] = []
         self.in_urls: list[int] = []
         if kinds & NAME:
-            any_value = known is not None and known.has_short(text)
+            any_value = known is not None and any(value in text for value in known.short)
             self.by_name = secret_names.signs(look, any_value=any_value)
-            self.in_urls = url_credentials.signs(look)
-        self.encoded = _encoded(look) if kinds & ENCODED else []
+            if url_credentials.MARK in look.plain:
+                self.in_urls = url_credentials.signs(look)
+        self.encoded: list[int] = []
+        if kinds & ENCODED and (look.runs or secret_encodings.MARK in look.data):
+            self.encoded = secret_encodings.signs(look, _sees)
         self.known: list[int] = []
         self.escapes: list[int] = []
         self.all = self.shapes, self.by_name, self.in_urls, self.encoded, self.known, self.escapes
         if shortened is not None:
             for some in self.all:
                 some[:] = shortened.places(some)
-        if known is not None:
+        if known is not None and known.all:
             self.known += known.places(text, look if shortened is None else None)
 
     def add(self, other: Sightings, at: int) -> None:
@@ -126,12 +132,6 @@ def _look_at(text: str, *, runs: bool = True) -> tuple[Look, Shortened | None]:
     """Look at a text; of a long one without the middles of its long runs."""
     shortened = shorten(text) if len(text) > secret_encodings.LONGEST else None
     return Look(text if shortened is None else shortened.text, runs=runs), shortened
-
-
-def _encoded(look: Look) -> list[int]:
-    """Return where in a text a secret may be that is encoded."""
-    may_be_encoded = look.runs or secret_encodings.MARK in look.data
-    return secret_encodings.signs(look, _sees) if may_be_encoded else []
 
 
 def _sees(text: str) -> list[int]:

@@ -145,5 +145,5 @@ def _key_without(ignore: frozenset[Ignored]) -> Key:
 
 
 def _in_order(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> Iterator[ToolResult]:
-    """Yield results in the order of their calls: tools that ran at once end in any order."""
+    """Yield results in the order of their calls, because tools that run at once end in any order."""
     yield from (use.result for use in tool_uses(calls, results) if use.result is not None)

@@ -93,6 +93,16 @@ def _chat(body: Members) -> RequestReading | None:
     return RequestReading([*reading.messages, *messages], [*reading.tools, *functions], left, reading.model)
 
 
+def read_exchange(given: Payload, answered: Payload) -> Reading:
+    """Read the request and the response of a call. A request that has no messages is the `input`."""
+    reading = read_input(given)
+    reading.kind = "call"
+    if reading.messages is None:
+        reading.input = given
+    reading.take_answer(read_output(answered, reading.messages or ()))
+    return reading
+
+
 def read_output(value: Payload, given: Sequence[Message] = ()) -> LLMResponse | None:
     """Read what a call gave: a response, messages, tool calls, a text. None if there is nothing.
 

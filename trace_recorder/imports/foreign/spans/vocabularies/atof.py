@@ -7,8 +7,8 @@ may have added `annotated_request` and `annotated_response`, which repeat the sa
 from __future__ import annotations
 
 from trace_recorder.dialects.json_access import as_dict, as_number, as_text
-from trace_recorder.imports.foreign.spans.payloads import read_input, read_output
-from trace_recorder.imports.foreign.spans.reading import Kind, Reading
+from trace_recorder.imports.foreign.spans.payloads import read_exchange
+from trace_recorder.imports.foreign.spans.reading import Kind, Reading, if_known
 from trace_recorder.imports.foreign.spans.span import Span
 
 _KINDS: dict[str, Kind] = {"llm": "call", "tool": "tool", "agent": "agent"}
@@ -39,19 +39,12 @@ def read(span: Span) -> Reading | None:
         return Reading(
             kind=kind, name=span.name, input=scope_input, output=scope_output, call_id=call_id, error_type=error_type
         )
-    request = as_dict(scope_input)
-    reading = read_input(request.get("content", scope_input))
+    reading = read_exchange(as_dict(scope_input).get("content", scope_input), scope_output)
     if reading.messages is None:
         reading.input = scope_input
-    answer = read_output(scope_output, reading.messages or ())
-    reading.kind, reading.response, reading.error_type = kind, answer, error_type
-    if answer is not None:
-        reading.usage = answer.usage if answer.usage.is_known else None
-        reading.finish_reason, reading.response_id, reading.response_model = (
-            answer.finish_reason,
-            answer.id,
-            answer.model,
-        )
+    reading.error_type = error_type
+    if reading.response is not None:
+        reading.usage = if_known(reading.response.usage)
     codec = as_text(as_dict(as_dict(profile.get("annotated_response")).get("api_specific")).get("api"))
     reading.api = _APIS.get(codec or "")
     reading.model = reading.model or as_text(profile.get("model_name"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from trace_recorder.dialects.json_access import as_dict, as_number, as_text
 from trace_recorder.dialects.openai_chat import read_usage
 from trace_recorder.imports.foreign.clocks import stated_time
-from trace_recorder.imports.foreign.spans.payloads import read_input, read_output
+from trace_recorder.imports.foreign.spans.payloads import read_exchange
 from trace_recorder.imports.foreign.spans.reading import Kind, Reading, if_known
 from trace_recorder.imports.foreign.spans.span import Span
 from trace_recorder.imports.foreign.token_places import counts_at
@@ -49,13 +49,8 @@ def read(span: Span) -> Reading | None:
             failed=failed,
             error=why,
         )
-    found = read_input(given)
-    found.kind, found.failed, found.error = kind, failed, why if failed else None
-    if found.messages is None:
-        found.input = given
-    answer = read_output(said, found.messages or ())
-    if answer is not None:
-        found.take_answer(answer)
+    found = read_exchange(given, said)
+    found.failed, found.error = failed, why if failed else None
     found.model = span.take_text(_PREFIX + "model.name") or found.model
     parameters = as_dict(span.take_json(_PREFIX + "model.parameters"))
     found.parameters |= {name: value for name, value in parameters.items() if value is not None}

@@ -7,7 +7,7 @@ Source: https://docs.smith.langchain.com/reference/data_formats/run_data_format;
 from __future__ import annotations
 
 from trace_recorder.dialects.json_access import as_dict, as_number, as_text
-from trace_recorder.imports.foreign.spans.payloads import read_input, read_output
+from trace_recorder.imports.foreign.spans.payloads import read_exchange
 from trace_recorder.imports.foreign.spans.reading import Kind, Reading, if_known
 from trace_recorder.imports.foreign.spans.span import Span
 from trace_recorder.imports.foreign.spans.vocabularies import openinference
@@ -32,17 +32,11 @@ def read(span: Span) -> Reading | None:
     if kind != "call":
         return Reading(kind=kind, input=given, output=_plain(said))
     about = as_dict(span.take("langsmith.metadata"))
-    found = read_input(given)
-    if found.messages is None:
-        found.input = given
-    answered = None if as_dict(said) == {"output": None} else said
-    answer = read_output(answered, found.messages or ())
-    found.kind = kind
-    found.take_answer(answer)
+    found = read_exchange(given, None if as_dict(said) == {"output": None} else said)
     found.usage = _usage(as_dict(about.pop("usage_metadata", None)) or _usage_in(said))
-    if answer is not None:
-        answer.extra.pop("usage_metadata", None)
-        found.usage = found.usage or if_known(answer.usage)
+    if found.response is not None:
+        found.response.extra.pop("usage_metadata", None)
+        found.usage = found.usage or if_known(found.response.usage)
     found.model = found.model or as_text(about.get("ls_model_name")) or found.response_model
     found.provider = as_text(about.get("ls_provider"))
     if any(event.name == FIRST_TOKEN for event in span.events):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text
-from trace_recorder.imports.foreign.spans.payloads import read_input, read_output
+from trace_recorder.imports.foreign.spans.payloads import read_exchange
 from trace_recorder.imports.foreign.spans.reading import Kind, Reading, if_known
 from trace_recorder.imports.foreign.spans.span import Span, parsed
 from trace_recorder.values.messages import Payload, Usage
@@ -29,17 +29,12 @@ def read(span: Span) -> Reading | None:
     if kind != "call":
         name = as_text(_value(span.take("mlflow.spanFunctionName")))
         return Reading(kind=kind, name=name if kind == "tool" else None, input=given, output=said)
-    found = read_input(given)
-    if found.messages is None:
-        found.input = given
-    answer = read_output(said, found.messages or ())
-    found.kind = kind
-    found.take_answer(answer)
+    found = read_exchange(given, said)
     found.tools = as_list(_value(span.take("mlflow.chat.tools"))) or found.tools
     found.model = found.model or as_text(_value(span.take("mlflow.llm.model")))
     found.provider = as_text(_value(span.take("mlflow.llm.provider")))
     span.take("mlflow.message.format")
-    found.usage = _usage(span, answer.usage if answer is not None else Usage())
+    found.usage = _usage(span, Usage() if found.response is None else found.response.usage)
     return found
 
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tests.capture.server import CHAT, plain, serving
+from tests.provider import CHAT, plain, serving
 
 
 def test_a_client_that_leaves_an_answer_unread_is_no_word_on_stderr(capfd: pytest.CaptureFixture[str]) -> None:

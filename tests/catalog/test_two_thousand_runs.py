@@ -1,0 +1,110 @@
+"""Two thousand runs: the index, the commands and `where=` say of them what a plain loop says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from benchmarks.varied_runs import RARE_WORD, make_variants
+from tests.catalog.many_runs import settle
+from tests.cli.invoking import invoke
+from trace_recorder import Trajectory, load_all, open_index
+from trace_recorder.views.stats import Stats
+
+RUNS = 2000
+ORIGINALS = 20
+QUERIES: dict[str, Callable[[Trajectory, str], bool]] = {
+    RARE_WORD: lambda _, text: RARE_WORD in text,
+    '"exit code 17"': lambda _, text: "exit code 17" in text,
+    "is:failed tool:bash>1": lambda run, _: (
+        (run.status == "failed" or run.success is False)
+        and sum(call.name == "bash" for step in run.agent_steps for call in step.tool_calls) > 1
+    ),
+    "-model:claude tokens>1500": lambda run, _: (
+        not any("claude" in str(call.model) for call in run.llm_interactions)
+        and run.metrics["total_input_tokens"] + run.metrics["output_tokens"] > 1500
+    ),
+    "reward:solved>0.5 since:2000-01-01": lambda run, _: any(reward.value > 0.5 for reward in run.rewards),
+    "meta:seed=3 status:completed": lambda run, _: run.metadata["seed"] == 3 and run.status == "completed",
+}
+
+
+@dataclass
+class Loop:
+    """The answers of a plain loop over all runs."""
+
+    paths: dict[str, list[Path | None]] = field(default_factory=lambda: {query: [] for query in QUERIES})
+    tasks: dict[str, str | None] = field(default_factory=dict)
+    stats: Stats = field(default_factory=Stats)
+
+    def add(self, run: Trajectory) -> None:
+        """Take a run."""
+        results = [str(result.result) for step in run.agent_steps for result in step.tool_results]
+        sent = [str(message.content) for call in run.llm_interactions for message in call.input_messages]
+        for query, is_match in QUERIES.items():
+            if is_match(run, "\n".join(results + sent)):
+                self.paths[query].append(run.path)
+        self.tasks[str(run.path)] = run.task
+        self.stats.add(run)
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Variants of a few recorded runs, in two directories, and their index."""
+    place = tmp_path_factory.mktemp("many")
+    (place / "001").mkdir()
+    for number in range(ORIGINALS):
+        make_variants(place, RUNS, ORIGINALS, number)
+    settle(place)
+    assert open_index(place).update().runs == RUNS
+    return place
+
+
+@pytest.fixture(scope="module")
+def loop(directory: Path) -> Loop:
+    """The answers of the loop."""
+    loop = Loop()
+    for run in load_all(directory):
+        loop.add(run)
+    return loop
+
+
+def test_find_gives_what_the_loop_gives(directory: Path, loop: Loop) -> None:
+    """Each kind of term, with the index; `where=` loads the same runs."""
+    for query, expected in loop.paths.items():
+        result = invoke("find", "--paths", "--", query, directory)
+        assert [*map(Path, result.stdout.split())] == expected, query
+        assert 0 < len(expected) < RUNS, query
+    assert [run.path for run in load_all(directory, where=RARE_WORD)] == loop.paths[RARE_WORD]
+
+
+def test_commands_say_what_the_loop_says(directory: Path, loop: Loop) -> None:
+    """`list` has each run, `stats` the same figures, `grep` the files."""
+    listed = json.loads(invoke("list", directory, "--json").stdout)
+    counted = json.loads(invoke("stats", directory, "--json").stdout)
+    named = invoke("grep", "-i", "-l", f"{RARE_WORD.upper()}$", directory).stdout.split()
+
+    assert listed["others"] == []
+    assert {row["path"]: row["task"] for row in listed["trajectories"]} == loop.tasks
+    assert counted.pop("unreadable") == 0
+    assert counted == json.loads(json.dumps(loop.stats.to_json()))
+    assert [*map(Path, named)] == loop.paths[RARE_WORD]
+
+
+def test_runs_that_changed_are_the_only_ones_that_are_read(directory: Path, loop: Loop) -> None:
+    """Before the next update they are read for the answer, and after it they are not."""
+    path = loop.paths[RARE_WORD][0]
+    assert path is not None
+    path.write_bytes(path.read_bytes())
+
+    result = invoke("find", RARE_WORD, directory, "--paths")
+    settle(path.parent)
+    update = open_index(directory).update()
+
+    assert [*map(Path, result.stdout.split())] == loop.paths[RARE_WORD]
+    assert f"read 1 run of {RUNS}: " in result.stderr
+    assert (update.runs, update.read) == (RUNS, RUNS // 2)

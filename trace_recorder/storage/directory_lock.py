@@ -1,0 +1,51 @@
+"""A lock on a directory, for processes that write files into it together: an index, or the files of tables.
+
+It is `flock` on the directory itself, so that no file is left. It ends with the process that holds it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from trace_recorder.storage import file_system
+
+_WAIT_SECONDS = 0.05
+_descriptors: set[int] = set()
+
+
+@contextmanager
+def directory_lock(directory: Path, *, wait: bool = False, shared: bool = False) -> Iterator[bool]:
+    """Hold the lock of a directory in a block, and give whether it is held; False if another process holds it.
+
+    With `wait`, wait until it is held. Without support for locks, nothing is locked, and True is given. Raises OSError.
+    """
+    if file_system.fcntl is None:  # pragma: no cover - Windows
+        yield True
+        return
+    fd = os.open(directory, os.O_RDONLY)
+    _descriptors.add(fd)
+    try:
+        while file_system.lock(fd, shared=shared) is False:
+            if not wait:
+                yield False
+                return
+            time.sleep(_WAIT_SECONDS)
+        yield True
+    finally:
+        _descriptors.discard(fd)
+        os.close(fd)
+
+
+def _close_in_child() -> None:
+    """Close the descriptors in a process that reads runs: if the writer is killed, it must not hold the lock."""
+    for fd in _descriptors:
+        os.close(fd)
+    _descriptors.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_in_child)
