@@ -96,31 +96,30 @@ class _Checker:
         return best
 
     def _check_object(self, schema: Mapping[str, Payload], value: Mapping[str, Payload], place: str) -> list[Violation]:
-        found = [
-            Violation(f"{place}.{name}", "it is missing") for name in schema.get("required", ()) if name not in value
-        ]
+        required = schema.get("required", ())
+        violated = [Violation(f"{place}.{name}", "it is missing") for name in required if name not in value]
         if "oneOf" in schema:
             names = [alternative["required"][0] for alternative in schema["oneOf"]]
             if sum(name in value for name in names) != 1:
-                found.append(Violation(place, f"exactly one of {', '.join(names)} is expected"))
+                violated.append(Violation(place, f"exactly one of {', '.join(names)} is expected"))
         if len(value) > schema.get("maxProperties", len(value)):
-            found.append(Violation(place, "an empty object is expected"))
+            violated.append(Violation(place, "an empty object is expected"))
         properties, others = schema.get("properties", {}), schema.get("additionalProperties", {})
         for name, part in value.items():
             if part_schema := properties.get(name, others):
-                found += self.check(part_schema, part, f"{place}.{name}")
+                violated += self.check(part_schema, part, f"{place}.{name}")
         for case in schema.get("allOf", ()):
             if not self.check(case["if"], value, place):
-                found += self.check(case["then"], value, place)
-        return found
+                violated += self.check(case["then"], value, place)
+        return violated
 
     def _check_list(self, schema: Mapping[str, Payload], value: Sequence[Payload], place: str) -> list[Violation]:
         least, most = schema.get("minItems", 0), schema.get("maxItems", len(value))
-        found = [] if least <= len(value) <= most else [Violation(place, f"{least} elements are expected")]
+        violated = [] if least <= len(value) <= most else [Violation(place, f"{least} elements are expected")]
         if element_schema := schema.get("items"):
             for number, element in enumerate(value):
-                found += self.check(element_schema, element, f"{place}[{number}]")
-        return found
+                violated += self.check(element_schema, element, f"{place}[{number}]")
+        return violated
 
 
 def _check_scalar(schema: Mapping[str, Payload], value: Payload, place: str) -> list[Violation]:
