@@ -8,7 +8,7 @@
     nox -fb uv                             # with uv, where that is installed: a tenth of the time
     nox -s readers                         # the real readers of the views' formats, each in an environment of its own
     nox -s readers -- atif trl             # some of them
-    nox -s ray                             # several local nodes of Ray: docs/tables.md
+    nox -s ray                             # several local nodes of Ray, and a store of S3: docs/tables.md
     nox -s seams                           # HTTP libraries old and new, SDKs of other providers
     nox -s own_suites                      # the HTTP libraries' own test suites, without and with recording
     nox -s programs                        # coding agents and SDKs of Node through the proxy: docs/proxy.md
@@ -231,9 +231,10 @@ def many_runs(session: nox.Session) -> None:
 
 @nox.session(venv_backend="venv")
 def ray(session: nox.Session) -> None:
-    """Have local nodes of Ray do the work of commands, and kill one: the results are those of one machine."""
-    session.install("--quiet", "-e.[all,ray,sql]", "httpx", "hypothesis", "polars", "pytest>=9.0")
-    session.run("pytest", "tests/tables/test_ray.py", *session.posargs)
+    """Have local nodes of Ray do the work of commands, and kill one: the results are those of one machine. And S3."""
+    others = ("httpx", "hypothesis", "moto[server,s3]", "polars", "pytest>=9.0", "s3fs")
+    session.install("--quiet", "-e.[all,ray,sql]", *others)
+    session.run("pytest", "tests/tables/test_ray.py", "tests/tables/test_s3.py", *session.posargs)
 
 
 @nox.session(venv_backend="venv")

@@ -2,14 +2,20 @@
 
 One client makes the same calls directly, through the proxy, and through the proxy with recording turned off
 (TRACE_RECORDER_DISABLED), which is a bare proxy on the same libraries. LiteLLM's proxy and claude-tap take part if
-their commands, `litellm` and `claude-tap`, are on the PATH. The rounds take turns, each with calls of all, so that what
-else the machine does meets them alike. Times are medians; the ratios are what counts. CPU is that of a proxy's process
-for each call and stream, where `/proc` tells it.
+their commands, `litellm` and `claude-tap`, are on the PATH. The contenders take turns with each call, so that other
+work of the machine affects all of them. Times are medians; the ratios are what counts. The columns:
+
+- answer: a plain answer, from the request to its last byte
+- first byte: a stream, from the request to its first byte
+- delay: how long after the server wrote an event the client has it, in a stream of one event every 5 ms
+- 500 events: a stream that comes as fast as it can, from its first byte to its last
+- CPU: of the contender's process, for one call of each kind and all that it does meanwhile, where `/proc` has it
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -36,7 +42,6 @@ BODY = {
 CALLS = 20
 """Of each kind in a round."""
 
-
 START_SECONDS = 120
 _OF_LITELLM = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
@@ -45,27 +50,28 @@ _OF_LITELLM = {
 """Without these it fetches prices, and does not start without a key."""
 
 
+PATHS = {"plain": "", "stream": "/stream", "paced": "/paced"}
+"""The path of the server for each kind of answer."""
+COLUMNS = ("answer", "first byte", "delay", "500 events", "CPU")
+CLOCK = re.compile(rb'"content":\s*"(\d+\.\d+)"')
+
+
 @dataclass
 class Contender:
-    """A way to the server: the addresses of a plain answer and of a stream, and the process on the way, if any.
+    """A way to the server, and the process on the way, if any. `seconds` has what was measured, by column.
 
-    `stream_model` is the model by which LiteLLM's proxy tells the two apart. The times are seconds of each call: to the
-    first byte of a plain answer, of a stream, and from there to its last. `cpu` is the process's, a round.
+    `tells_by_model`: LiteLLM's proxy knows the kind of an answer by the model's name, not by the path.
     """
 
-    plain_url: str
-    stream_url: str
+    url: str
     pid: int | None = None
-    stream_model: str = "m"
-    plain: list[float] = field(default_factory=list)
-    first: list[float] = field(default_factory=list)
-    rest: list[float] = field(default_factory=list)
-    cpu: list[float] = field(default_factory=list)
+    tells_by_model: bool = False
+    seconds: dict[str, list[float]] = field(default_factory=lambda: {column: [] for column in COLUMNS})
 
-    @classmethod
-    def at(cls, url: str, pid: int | None = None) -> Contender:
-        """Return one whose addresses are the server's, behind another beginning."""
-        return cls(f"{url}/v1/chat/completions", f"{url}/stream/v1/chat/completions", pid)
+    def request(self, kind: str) -> tuple[str, dict[str, object]]:
+        """Return the address and the body of a request for a kind of answer."""
+        path, model = ("", kind) if self.tells_by_model else (PATHS[kind], "m")
+        return f"{self.url}{path}/v1/chat/completions", {**BODY, "model": model, "stream": kind != "plain"}
 
 
 def main(rounds: int) -> None:
@@ -73,7 +79,7 @@ def main(rounds: int) -> None:
     with ExitStack() as stack:
         upstream = stack.enter_context(serving())
         contenders = {
-            "direct": Contender.at(upstream),
+            "direct": Contender(upstream),
             "bare proxy": stack.enter_context(_proxy(upstream, {"TRACE_RECORDER_DISABLED": "1"})),
             "recording proxy": stack.enter_context(_proxy(upstream, {})),
         }
@@ -82,11 +88,11 @@ def main(rounds: int) -> None:
                 contenders[name] = stack.enter_context(peer(upstream))
         clients = {name: stack.enter_context(httpx.Client(timeout=60)) for name in contenders}
         for number in range(rounds + 1):
-            for name, contender in contenders.items():
-                _round(clients[name], contender)
-                if number == 0:
-                    for times in (contender.plain, contender.first, contender.rest, contender.cpu):
-                        times.clear()
+            _round(clients, contenders)
+            if number == 0:  # everybody imports, connects and compiles
+                for contender in contenders.values():
+                    for seconds in contender.seconds.values():
+                        seconds.clear()
     _print(contenders)
 
 
@@ -102,7 +108,7 @@ def _proxy(upstream: str, environment: dict[str, str]) -> Iterator[Contender]:
             text=True,
         ) as process:
             assert process.stdout is not None
-            yield Contender.at(process.stdout.readline().split()[3].rstrip(",") + "/bench", process.pid)
+            yield Contender(process.stdout.readline().split()[3].rstrip(",") + "/bench", process.pid)
             process.send_signal(signal.SIGINT)
             process.communicate()
 
@@ -111,8 +117,9 @@ def _proxy(upstream: str, environment: dict[str, str]) -> Iterator[Contender]:
 def _claude_tap(upstream: str) -> Iterator[Contender]:
     with _peer("claude-tap", "--tap-no-launch", "--tap-no-live", "--tap-no-open", "--tap-client", "codex",
                "--tap-host", "127.0.0.1", "--tap-allow-path", "/v1", "--tap-allow-path", "/stream",
-               "--tap-target", upstream, port_option="--tap-port") as (url, pid):  # fmt: skip
-        yield Contender.at(url, pid)
+               "--tap-allow-path", "/paced", "--tap-target", upstream,
+               port_option="--tap-port") as (url, pid):  # fmt: skip
+        yield Contender(url, pid)
 
 
 @contextmanager
@@ -121,12 +128,12 @@ def _litellm(upstream: str) -> Iterator[Contender]:
         entries = (
             f"- model_name: {name}\n"
             f"  litellm_params: {{model: openai/m, api_key: k, api_base: '{upstream}{path}/v1'}}\n"
-            for name, path in (("m", ""), ("stream", "/stream"))
+            for name, path in PATHS.items()
         )
         config = Path(directory, "config.yaml")
         config.write_text("model_list:\n" + "".join(entries))
         with _peer("litellm", "--config", str(config), "--host", "127.0.0.1", port_option="--port") as (url, pid):
-            yield Contender(f"{url}/v1/chat/completions", f"{url}/v1/chat/completions", pid, "stream")
+            yield Contender(url, pid, tells_by_model=True)
 
 
 @contextmanager
@@ -163,25 +170,37 @@ def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
     raise TimeoutError(f"{process.args} does not listen at {port}")
 
 
-def _round(client: httpx.Client, contender: Contender) -> None:
-    cpu = _cpu_seconds(contender.pid)
+def _round(clients: dict[str, httpx.Client], contenders: dict[str, Contender]) -> None:
+    before = {name: _cpu_seconds(contender.pid) for name, contender in contenders.items()}
     for _ in range(CALLS):
-        began = time.perf_counter()
-        client.post(contender.plain_url, json=BODY).raise_for_status()
-        contender.plain.append(time.perf_counter() - began)
-    body = {**BODY, "model": contender.stream_model, "stream": True}
-    for _ in range(CALLS):
-        began = time.perf_counter()
-        with client.stream("POST", contender.stream_url, json=body) as response:
-            response.raise_for_status()
-            chunks = response.iter_raw()
-            next(chunks)
-            first = time.perf_counter()
-            for _ in chunks:
-                pass
-        contender.first.append(first - began)
-        contender.rest.append(time.perf_counter() - first)
-    contender.cpu.append((_cpu_seconds(contender.pid) - cpu) / CALLS)
+        for name, contender in contenders.items():
+            _measure(clients[name], contender)
+    for name, contender in contenders.items():
+        contender.seconds["CPU"].append((_cpu_seconds(contender.pid) - before[name]) / CALLS)
+
+
+def _measure(client: httpx.Client, contender: Contender) -> None:
+    """Make one call of each kind."""
+    seconds = contender.seconds
+    url, body = contender.request("plain")
+    began = time.monotonic()
+    client.post(url, json=body).raise_for_status()
+    seconds["answer"].append(time.monotonic() - began)
+    began = time.monotonic()
+    arrivals = [at for at, _ in _chunks(client, contender, "stream")]
+    seconds["first byte"].append(arrivals[0] - began)
+    seconds["500 events"].append(arrivals[-1] - arrivals[0])
+    for at, chunk in _chunks(client, contender, "paced"):
+        seconds["delay"] += (at - float(clock) for clock in CLOCK.findall(chunk))
+
+
+def _chunks(client: httpx.Client, contender: Contender, kind: str) -> Iterator[tuple[float, bytes]]:
+    """Yield the chunks of a stream, with the time at which each was there."""
+    url, body = contender.request(kind)
+    with client.stream("POST", url, json=body) as response:
+        response.raise_for_status()
+        for chunk in response.iter_raw():
+            yield time.monotonic(), chunk
 
 
 def _cpu_seconds(pid: int | None) -> float:
@@ -194,15 +213,14 @@ def _cpu_seconds(pid: int | None) -> float:
 
 
 def _print(contenders: dict[str, Contender]) -> None:
-    titles = ("answer", "first byte", "500 events", "CPU")
-    print(f"{'':<16}" + "".join(f"{title:>13}{'ratio':>8}" for title in titles))
+    print(f"{'':<16}" + "".join(f"{column:>13}{'ratio':>8}" for column in COLUMNS))
     bare = contenders["bare proxy"]
     for name, contender in contenders.items():
-        columns = []
-        for kind in ("plain", "first", "rest", "cpu"):
-            value, base = (statistics.median(getattr(one, kind)) for one in (contender, bare))
-            columns.append(f"{value * 1000:>10.2f} ms{value / base if base else 0:>8.2f}")
-        print(f"{name:<16}{''.join(columns)}")
+        line = f"{name:<16}"
+        for column in COLUMNS:
+            value, base = (statistics.median(way.seconds[column]) for way in (contender, bare))
+            line += f"{value * 1000:>10.2f} ms{value / base if base else 0:>8.2f}"
+        print(line)
 
 
 if __name__ == "__main__":

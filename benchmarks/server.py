@@ -2,7 +2,9 @@
 
 It reads no JSON: the path alone says what is wanted, and every answer is bytes made before the first connection, so
 that what it takes is small and the same for all. It ends with its standard input. `/stream/…` answers with a stream
-of 500 events, each in a write of its own; `/sink/…` takes what the peers upload; anything else is a chat completion.
+of 500 events, each in a write of its own. `/paced/…` answers with a stream of 40 events, one every 5 ms; the text of an
+event is the time of `time.monotonic` at which it was written. `/sink/…` takes what the peers upload. Anything else is a
+chat completion.
 """
 
 from __future__ import annotations
@@ -12,12 +14,15 @@ import json
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 EVENTS = 500
+PACED_EVENTS = 40
+PACE_SECONDS = 0.005
 SAID = (
     "The function returns early when the list is empty, so the total is never set. I shall move the check below it. "
     * 4
@@ -121,11 +126,11 @@ LANGSMITH_INFO = {
 """The settings of langsmith's client for its server, so that it uploads as it does to the public one."""
 INFO = _whole("application/json", json.dumps(LANGSMITH_INFO).encode())
 STREAM_HEAD = _head("text/event-stream; charset=utf-8", "transfer-encoding: chunked")
+STREAM_END = [_chunk(_event({}, "stop")), _chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n"]
 STREAM = [
     _chunk(_event({"role": "assistant", "content": ""})),
     *(_chunk(_event({"content": f" word{number}"})) for number in range(EVENTS - 2)),
-    _chunk(_event({}, "stop")),
-    _chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n",
+    *STREAM_END,
 ]
 
 
@@ -172,8 +177,9 @@ class _Connection(asyncio.Protocol):
             self._answer()
 
     def _answer(self) -> None:
-        if self._path.startswith(b"/stream/"):
-            task = asyncio.get_running_loop().create_task(self._stream())
+        if self._path.startswith((b"/stream/", b"/paced/")):
+            stream = self._stream() if self._path.startswith(b"/stream/") else self._paced()
+            task = asyncio.get_running_loop().create_task(stream)
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         else:
@@ -191,6 +197,13 @@ class _Connection(asyncio.Protocol):
         for event in STREAM:
             self._transport.write(event)
             await asyncio.sleep(0)
+
+    async def _paced(self) -> None:
+        self._transport.write(STREAM_HEAD)
+        for _ in range(PACED_EVENTS):
+            await asyncio.sleep(PACE_SECONDS)
+            self._transport.write(_chunk(_event({"content": f"{time.monotonic():.9f}"})))
+        self._transport.write(b"".join(STREAM_END))
 
 
 async def _serve() -> None:

@@ -72,7 +72,7 @@ def test_kept_ranges_of_a_sliding_history_are_right(tmp_path: Path) -> None:
             call(recorder, asked("system", *(f"message {number}" for number in range(first, first + 9))), said("y"))
 
     text = path.read_text()
-    assert '"kept": [[' in text
+    assert '"kept":[[' in text
     assert [one for one in validate(path).findings if one.severity == "error"] == []
     path.write_text(text.replace("message 13", "message 31"))
     assert [one.where for one in validate(path).findings if one.severity == "error"] == ["document"]

@@ -1,14 +1,16 @@
-"""Kills of the proxy at random moments: what its clients had been given whole is on file, and every document is JSON.
+"""Kills of the proxy, of its program, or of both at random moments. All that the program was given must be on file.
 
-    python -m tests.proxy.kills [KILLS]        # the long run; a line at its end
+    python -m tests.proxy.kills [KILLS]        # the long run; it prints a line at its end
 
-Eight clients ask at once, half of them for streams, each in a session of its own. One whole answer that is not on file,
-or differs there, is a problem; so is a document that is no JSON.
+The program has eight threads that ask at once, half of them for streams, each in a session of its own. It writes each
+whole answer to a log. An answer of the log that is not on file, or differs there, is a problem. So is a document that
+is not JSON, or a proxy whose exit code is not that of its killed program.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -16,7 +18,7 @@ import sys
 import tempfile
 import threading
 import time
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -25,85 +27,123 @@ from tests.faults.answering import Provider, answering
 from tests.processes import ROOT
 from trace_recorder import load
 
-CLIENTS = 8
+THREADS = 8
+VICTIMS = ("proxy", "program", "both")
+START_SECONDS = 60
 
 
-@dataclass
-class Client:
-    """One client: what it was given whole, by the question, until the proxy was gone."""
+def ask(log: int, number: int) -> None:
+    """Ask again and again. Log each answer with its question."""
+    headers = {"session-id": f"session {number}"}
+    with httpx.Client(base_url=os.environ["OPENAI_BASE_URL"], timeout=60, headers=headers) as client:
+        for turn in range(100_000):
+            question = f"{number} {turn}"
+            body = {"model": "m", "max_tokens": 40 * (1 + turn % 50), "stream": number % 2 == 1}
+            body["messages"] = [{"role": "user", "content": question}]
+            try:
+                response = client.post("/chat/completions", json=body)
+            except httpx.TransportError:
+                return
+            os.write(log, json.dumps([question, response.text]).encode() + b"\n")
 
-    url: str
-    number: int
-    given: dict[str, str] = field(default_factory=dict)
 
-    def ask(self) -> None:
-        """Ask again and again."""
-        streams = self.number % 2 == 1
-        headers = {"session-id": f"session {self.number}"}
-        with httpx.Client(timeout=60, headers=headers) as client:
-            for turn in range(100_000):
-                question = f"{self.number} {turn}"
-                body = {"model": "m", "max_tokens": 40 * (1 + turn % 50), "stream": streams}
-                body["messages"] = [{"role": "user", "content": question}]
-                try:
-                    response = client.post(self.url, json=body)
-                except httpx.TransportError:
-                    return
-                self.given[question] = response.text
+def program(path: str) -> None:
+    """Be the program: log its process id, and ask until the proxy is gone."""
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.write(log, b"%d\n" % os.getpid())
+    threads = [threading.Thread(target=ask, args=(log, number)) for number in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def kill_once(provider: Provider, seed: int, directory: Path) -> tuple[int, list[str]]:
-    """Kill a proxy while its clients ask; return how many answers they had, and what is wrong."""
-    command = [sys.executable, "-m", "trace_recorder", "proxy", "--upstream", f"mine={provider.url}"]
-    with subprocess.Popen(
-        [*command, "--directory", str(directory)], cwd=ROOT, stdout=subprocess.PIPE, text=True
-    ) as proxy:
-        assert proxy.stdout is not None
-        url = proxy.stdout.readline().split()[3].rstrip(",") + "/mine/agent/v1/chat/completions"
-        clients = [Client(url, number) for number in range(CLIENTS)]
-        threads = [threading.Thread(target=client.ask) for client in clients]
-        for thread in threads:
-            thread.start()
-        time.sleep(random.Random(seed).uniform(0.05, 1.5))
-        proxy.send_signal(signal.SIGKILL)
-        for thread in threads:
-            thread.join()
-    return sum(len(client.given) for client in clients), [*_problems(clients, directory)]
+    """Kill the proxy, its program, or both while they work. Return how many answers were logged, and the problems."""
+    log, runs = directory / "log", directory / "runs"
+    command = [sys.executable, "-m", "trace_recorder", "proxy", "--quiet", "--directory", str(runs), "--"]
+    command += [sys.executable, "-m", "tests.proxy.kills", "--program", str(log)]
+    environment = {**os.environ, "OPENAI_BASE_URL": f"{provider.url}/agent/v1"}
+    victim = VICTIMS[seed % len(VICTIMS)]
+    with subprocess.Popen(command, cwd=ROOT, env=environment) as proxy:
+        program_id = _program_id_after_first_answer(log)
+        time.sleep(random.Random(seed).uniform(0, 1.5))
+        for process_id in {"proxy": [proxy.pid], "program": [program_id], "both": [proxy.pid, program_id]}[victim]:
+            os.kill(process_id, signal.SIGKILL)
+        code = proxy.wait()
+    _wait_for_end_of(program_id)
+    answers = [json.loads(line) for line in log.read_bytes().splitlines(keepends=True)[1:] if line.endswith(b"\n")]
+    problems = [*_problems(answers, runs)]
+    if code != -signal.SIGKILL:
+        problems.append(f"the proxy ended with {code}")
+    return len(answers), problems
 
 
-def _problems(clients: list[Client], directory: Path) -> list[str]:
-    found = []
-    for document in directory.glob("*.json"):
+def _program_id_after_first_answer(log: Path) -> int:
+    """Wait for the first answer of the program; return the program's process id."""
+    end = time.monotonic() + START_SECONDS
+    while time.monotonic() < end:
+        lines = log.read_bytes().splitlines() if log.exists() else []
+        if len(lines) > 1:
+            return int(lines[0])
+        time.sleep(0.01)
+    raise TimeoutError("the program gets no answer")
+
+
+def _wait_for_end_of(process_id: int) -> None:
+    """Wait for the end of a process whose parent may be gone."""
+    end = time.monotonic() + START_SECONDS
+    while time.monotonic() < end:
+        try:
+            os.kill(process_id, 0)
+        except ProcessLookupError:
+            return
+        if _is_zombie(process_id):
+            return
+        time.sleep(0.01)
+    raise TimeoutError("the program does not end")
+
+
+def _is_zombie(process_id: int) -> bool:
+    try:
+        return Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return False
+
+
+def _problems(answers: list[list[str]], runs: Path) -> Iterator[str]:
+    for document in runs.glob("*.json"):
         try:
             json.loads(document.read_bytes())
         except ValueError as error:
-            found.append(f"{document.name} is no JSON: {error}")
+            yield f"{document.name} is not JSON: {error}"
     on_file = {
         str(call.input_messages[-1].content): call.raw_stream or json.dumps(call.raw_response)
-        for path in directory.glob("*.jsonl")
+        for path in runs.glob("*.jsonl")
         for call in load(path).llm_interactions
         if call.answered
     }
-    for client in clients:
-        for question, given in client.given.items():
-            if on_file.get(question) != given:
-                found.append(f"{question!r}: given {given[:200]!r}, on file {str(on_file.get(question))[:200]!r}")
-    return found
+    for question, answer in answers:
+        if on_file.get(question) != answer:
+            yield f"{question!r}: given {answer[:200]!r}, on file {str(on_file.get(question))[:200]!r}"
 
 
 def main(kills: int) -> int:
-    """Kill a number of proxies; print what was lost."""
-    answers, problems = 0, []
+    """Kill a number of times; print the losses."""
+    count, problems = 0, []
     with answering() as provider:
         for seed in range(kills):
             with tempfile.TemporaryDirectory() as directory:
-                given, found = kill_once(provider, seed, Path(directory))
-            answers += given
-            problems += [f"kill {seed}: {problem}" for problem in found]
+                answers, new_problems = kill_once(provider, seed, Path(directory))
+            count += answers
+            problems += [f"kill {seed} of {VICTIMS[seed % len(VICTIMS)]}: {problem}" for problem in new_problems]
     print("\n".join(problems[:20]))
-    print(f"{kills} kills, {answers} whole answers given, {len(problems)} problems")
+    print(f"{kills} kills, {count} whole answers given, {len(problems)} problems")
     return 1 if problems else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 300))
+    if sys.argv[1:2] == ["--program"]:
+        program(sys.argv[2])
+    else:
+        sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 300))

@@ -42,6 +42,8 @@ class TroubledModel:
 
     model: Model
     troubles: deque[int | str]
+    has_tools: bool
+    """Whether the program offers tools. Then its side calls, which come at the same time, get no trouble."""
     hanging: threading.Event = field(default_factory=threading.Event)
     requests: int = 0
 
@@ -50,7 +52,8 @@ class TroubledModel:
         if not MODELS.search(request.path.partition("?")[0]):
             return answer_of(self.model, request)
         self.requests += 1
-        trouble = self.troubles.popleft() if self.troubles else None
+        is_side_call = self.has_tools and not json.loads(request.body).get("tools")
+        trouble = self.troubles.popleft() if self.troubles and not is_side_call else None
         if trouble is None:
             return answer_of(self.model, request)
         if isinstance(trouble, int):
@@ -77,7 +80,7 @@ class Ended:
 
 
 def _run(program: Program, troubles: Sequence[int | str], place: Path, prefix: Sequence[str]) -> Ended:
-    model = TroubledModel(model_of(program), deque(troubles))
+    model = TroubledModel(model_of(program), deque(troubles), program.name != "curl")
     with serving(model) as server:
         home = Path(tempfile.mkdtemp(dir=place))
         command, environment = environment_of(program, server.url, home, with_proxy=bool(prefix))

@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from tests.capture.compressing import compressed
+from tests.counting import kept_by
 from tests.provider import CHAT, CHAT_STREAM, DROP, SILENCE, Answer, Server, plain, stream
 from tests.proxy.running import RunningProxy, proxying
 from trace_recorder import load
@@ -179,6 +180,30 @@ def test_a_request_that_is_sent_again_is_the_next_attempt(proxy: RunningProxy, s
         [(529, False), (200, True)],
         [(200, False)],
     ]
+
+
+def test_equal_requests_that_fail_together_are_sent_again_each(proxy: RunningProxy, server: Server) -> None:
+    """Two workers of one program send the same request at the same time, and both get a 529."""
+    both_sent = threading.Barrier(2, timeout=60)
+    busy = Answer([both_sent.wait, b"{}"], 529, {"content-type": "application/json"})
+    server.answers[:] = [busy, busy, plain(CHAT), plain(CHAT)]
+    workers = [threading.Thread(target=httpx.post, args=(proxy.url + PATH,), kwargs={"content": BODY}) for _ in "ab"]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    for _ in workers:
+        httpx.post(proxy.url + PATH, content=BODY)
+    calls = proxy.runs()[0].llm_interactions
+    assert [[attempt.status for attempt in call.attempts] for call in calls] == [[529, 200], [529, 200]]
+
+
+def test_requests_that_failed_are_not_kept_in_memory(proxy: RunningProxy, server: Server) -> None:
+    """A session remembers 16 of them, by digests. Invalid JSON is stored as text, which no cache keeps."""
+    server.answers[:] = [plain({"error": {"message": "invalid JSON"}}, 400)]
+    for number in range(16):
+        httpx.post(proxy.url + PATH, content=f"{{ {number} ".encode() + b"0123456789 " * 10_000)
+    assert kept_by(proxy.sessions).characters < 16 * 110_000 / 2
 
 
 def test_an_equal_request_of_another_agent_is_another_call(proxy: RunningProxy, server: Server) -> None:

@@ -86,7 +86,7 @@ def test_a_run_whose_calls_cannot_be_read_has_no_cost(tmp_path: Path) -> None:
     record(tmp_path / "run.json", priced("gpt-4o", 1000, cost=0.25))
     (tmp_path / "run.jsonl").unlink()
     path = tmp_path / "run.json"
-    path.write_text(path.read_text().replace('"timestamp": "', '"timestamp": 7, "was": "'))
+    path.write_text(path.read_text().replace('"timestamp":"', '"timestamp":7,"was":"'))
     with serving(tmp_path) as client:
         version = client.get("/api/runs").json()["version"]
         listed = client.get("/api/runs", params={"since": version}).json()

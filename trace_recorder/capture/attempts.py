@@ -1,7 +1,7 @@
 """Attempts: a request is the next attempt of the last one in its context if both are equal and that one failed.
 
 A redirected request counts as failed. The failure is kept in a context variable, so that requests of other tasks and
-threads are not taken for the next attempt.
+threads are not taken for the next attempt. It has only a digest of the request, because contexts may live long.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from hashlib import blake2b
 from urllib.parse import urljoin
 
 from trace_recorder.dialects.endpoints import Endpoint
@@ -34,7 +35,7 @@ class _FailedAttempt:
     run: Run
     interaction_id: str
     attempt: int
-    sent: SentRequest
+    digest: bytes
     redirected: bool = False
     claims: Iterator[int] = field(default_factory=itertools.count)
     """Contexts are copied: of all with this failure, the first that sends an equal request has the next attempt."""
@@ -48,7 +49,7 @@ def identify(run: Run, sent: SentRequest) -> tuple[str, int, bool]:
     last = _failed.get()
     if last is not None:
         _failed.set(None)
-        if last.run is run and _is_same_request(last.sent, sent) and next(last.claims) == 0:
+        if last.run is run and last.digest == _digest(sent.url, sent.body) and next(last.claims) == 0:
             stated = dict(sent.headers).get(b"x-stainless-retry-count", b"0") != b"0"
             return last.interaction_id, last.attempt + 1, not (stated or last.redirected)
     return run.next_id(), 0, False
@@ -56,7 +57,7 @@ def identify(run: Run, sent: SentRequest) -> tuple[str, int, bool]:
 
 def remember_failure(run: Run, interaction_id: str, attempt: int, sent: SentRequest) -> None:
     """Count the next equal request of this context as another attempt."""
-    _failed.set(_FailedAttempt(run, interaction_id, attempt, sent))
+    _failed.set(_FailedAttempt(run, interaction_id, attempt, _digest(sent.url, sent.body)))
 
 
 def forget_failure(interaction_id: str) -> None:
@@ -71,9 +72,9 @@ def remember_redirect(
 ) -> None:
     """Count the request to which these headers redirect as another attempt."""
     location = next((value for name, value in headers if name.lower() == b"location"), b"")
-    elsewhere = replace(sent, url=urljoin(sent.url, location.decode("latin-1")))
-    _failed.set(_FailedAttempt(run, interaction_id, attempt, elsewhere, redirected=True))
+    url = urljoin(sent.url, location.decode("latin-1"))
+    _failed.set(_FailedAttempt(run, interaction_id, attempt, _digest(url, sent.body), redirected=True))
 
 
-def _is_same_request(one: SentRequest, other: SentRequest) -> bool:
-    return one.url == other.url and one.body == other.body
+def _digest(url: str, body: bytes) -> bytes:
+    return blake2b(f"{url}\0".encode("utf-8", "surrogatepass") + body, digest_size=16).digest()

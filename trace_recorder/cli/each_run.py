@@ -19,6 +19,7 @@ class EachRun:
 
     def __init__(self, total: int) -> None:
         self.failed = 0
+        self._console = console()
         self._progress = Progress(total)
 
     def over(self, results: Iterable[T | UnreadableError]) -> Iterator[T]:
@@ -35,4 +36,4 @@ class EachRun:
     def print(self, lines: Iterable[str | Text]) -> None:
         """Print lines above the progress bar."""
         self._progress.hide()
-        print_lines(console(), lines)
+        print_lines(self._console, lines)

@@ -121,7 +121,7 @@ class CallRecords(Struct, gc=False, eq=False):
         """Keep only the places of its records in the journal, and what its request has in common with others."""
         self.places = tuple(record.offset for record in self._records)  # which the garbage collector skips
         if self.incremental is not None:
-            self.incremental = replace(self.incremental, results=())
+            self.incremental = self.incremental.put_away()
         self.request_data, self._body_in_parts, self._joined, self.ending = _NO_DATA, None, _NOT_READ, None
         del self.first, self.newest, self._records, self.requests, self.streams, self.endings
 

@@ -44,7 +44,7 @@ class IncrementalReading(Struct, frozen=True, gc=False):
 
     offer: RequestReading
     table: MessageTable
-    numbers: Numbers
+    numbers: Numbers | tuple[int, ...]
     count: int
     results: tuple[ToolResult, ...]
     made_up: int
@@ -52,7 +52,13 @@ class IncrementalReading(Struct, frozen=True, gc=False):
     @property
     def messages(self) -> NumberedMessages:
         """The messages of the request."""
-        return NumberedMessages(self.table, self.numbers, 0, self.count)
+        numbers = array("q", self.numbers) if isinstance(self.numbers, tuple) else self.numbers
+        return NumberedMessages(self.table, numbers, 0, self.count)
+
+    def put_away(self) -> IncrementalReading:
+        """Return it without the tool results. The garbage collector skips a tuple of numbers, and not an array."""
+        is_short = self.count <= MIN_ELEMENTS
+        return replace(self, results=(), numbers=(*self.numbers[: self.count],) if is_short else self.numbers)
 
 
 class ElementReadings:

@@ -1,8 +1,8 @@
-"""The ASGI application of the proxy: it forwards each request to its upstream, and gives back what comes.
+"""The ASGI application of the proxy. It forwards each request to its upstream, and returns the answer to the client.
 
-Bodies pass byte for byte, chunk by chunk. Headers pass with their values and in their order, but for those of the
-connection itself (`_HOP_BY_HOP`). The HTTP client records: a request to a model is read whole, as it is on file before
-it is sent, and is sent in the context of its session.
+Bodies pass byte for byte, chunk by chunk. Headers pass with their values and in their order, except those of one
+connection (`_HOP_BY_HOP`). The HTTP client records. A request to a model is read whole, because it must be on file
+before it is sent. It is sent in the context of its session.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from contextvars import Context
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from trace_recorder.attach.current import async_http_client
 from trace_recorder.capture.decoding import plain_request
 from trace_recorder.dialects.endpoints import endpoint_of, is_stream_type
 from trace_recorder.loopback import why_refused
-from trace_recorder.proxy.sessions import Session, SessionRequest, Sessions, digest_of
+from trace_recorder.proxy.sessions import Session, SessionRequest, Sessions
 from trace_recorder.proxy.upstreams import Upstream
 from trace_recorder.values.origins import REPLAYED_FROM_HEADER, is_believed
 from trace_recorder.version import __version__
@@ -33,6 +33,8 @@ Json = Any
 Event = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Event]]
 Send = Callable[[Event], Awaitable[None]]
+Exchange = Coroutine[Any, Any, int]
+"""Sends a request and gives the answer to the client; returns its status."""
 
 TOKEN_HEADER = "x-trace-recorder-token"  # noqa: S105 - the name of a header
 """The header in which a client that is not on this machine proves that it may use the proxy."""
@@ -53,7 +55,7 @@ class ClientGoneError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where a request goes: its upstream, the address there, and what its path says of its run."""
+    """The destination of a request, and the TASK, GROUP and ATTEMPT of a path that begins with `/run`."""
 
     upstream: Upstream
     url: str
@@ -61,9 +63,9 @@ class Route:
 
 
 class Proxy:
-    """Forwards the requests of programs, and has their LLM calls recorded.
+    """Forwards the requests of programs. Its HTTP client records their LLM calls.
 
-    `port` is the one that it listens at. With a `token` it also answers clients of other machines that send it.
+    `port` is the port that the server listens at. With a `token`, every client has to send the token.
     """
 
     def __init__(
@@ -75,18 +77,23 @@ class Proxy:
         self._token = token
 
     async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:
-        """Answer one request, or run for the time of the server."""
+        """Answer one request, or keep what all requests share until the server ends."""
         if scope["type"] == "lifespan":
             await self._run(receive, send)
         elif scope["type"] == "http":
             await self._answer(_Incoming(scope, receive), send)
 
     async def _run(self, receive: Receive, send: Send) -> None:
-        """Hold what all requests share, from the server's start to its end."""
+        """Keep the HTTP clients from the server's start to its end."""
         await receive()
-        jar = CookieJar(DefaultCookiePolicy(allowed_domains=[]))  # cookies are between the program and its provider
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=100)
-        settings: dict[str, Any] = {"follow_redirects": False, "timeout": None, "limits": limits, "cookies": jar}
+        settings: dict[str, Any] = {
+            "follow_redirects": False,
+            "timeout": None,
+            "limits": httpx.Limits(max_connections=None, max_keepalive_connections=100),
+            # cookies are between the program and its provider
+            "cookies": CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+            "verify": httpx.create_ssl_context(),  # reading the authorities takes longer than all else here
+        }
         async with (
             async_http_client(library="httpx", **settings) as self._client,
             httpx.AsyncClient(**settings) as self._unrecorded,
@@ -142,52 +149,54 @@ class Proxy:
     async def _forward(self, incoming: _Incoming, route: Route, send: Send) -> None:
         parts = urlsplit(route.url)
         endpoint = endpoint_of(incoming.method, parts.hostname or "", parts.path, parts.port)
-        session: Session | None = None
-        client, context, digest, status = self._client, Context(), b"", 0
         if endpoint is None:
-            content: bytes | AsyncIterator[bytes] | None = incoming.body() if incoming.has_body else None
+            request = incoming.request_to(route.url, incoming.body() if incoming.has_body else None)
+            await _until_client_is_gone(incoming, _exchange(self._client, request, send), Context())
+            return
+        body = b"".join([chunk async for chunk in incoming.body()])
+        request = incoming.request_to(route.url, body)
+        plain_body = plain_request(request.headers.raw, body)
+        asked = SessionRequest(route.url, route.chosen, incoming.header, endpoint.api, plain_body)
+        if (session_and_context := self._sessions.of(asked)) is None:
+            # The recording client would record it to the run of another session.
+            await _until_client_is_gone(incoming, _exchange(self._unrecorded, request, send), Context())
         else:
-            body = b"".join([chunk async for chunk in incoming.body()])
-            content = body
-            plain_body = plain_request(incoming.headers_to_send(), body)
-            known = self._sessions.of(SessionRequest(route.chosen, incoming.header, endpoint.api, plain_body))
-            if known is None:  # it would be recorded to the run of another session
-                client = self._unrecorded
-            else:
-                session, context = known
-                digest = digest_of(route.url, incoming.header, body)
-                context = session.context_of_retry(digest) or context
-        request = httpx.Request(incoming.method, route.url, headers=incoming.headers_to_send(), content=content)
-        if session is not None:
-            session.requests += 1
-        try:
-            status = await self._until_client_is_gone(incoming, _exchange(client, request, send), context)
-        finally:
-            if session is not None:
-                session.requests -= 1
-                if status not in _SUCCESS:
-                    session.remember_failure(digest, context)
+            await self._forward_call(incoming, _exchange(self._client, request, send), asked, *session_and_context)
 
-    async def _until_client_is_gone(self, incoming: _Incoming, exchange: Any, context: Context) -> int:
-        """Run an exchange, and return its status; cancel it when the client closes its connection, and return 0.
-
-        The client's own call would be cancelled too.
-        """
-        work = asyncio.create_task(exchange, context=context)
-        gone = asyncio.create_task(incoming.gone())
+    async def _forward_call(
+        self, incoming: _Incoming, exchange: Exchange, asked: SessionRequest, session: Session, context: Context
+    ) -> None:
+        """Forward a request to a model in the context of its session."""
+        session.requests += 1
+        status = 0
         try:
-            await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
+            status = await _until_client_is_gone(incoming, exchange, context)
         finally:
-            gone.cancel()
-            if not work.done():
-                work.cancel()
-        with suppress(asyncio.CancelledError):
-            return int(await work)
-        return 0
+            session.requests -= 1
+            if status not in _SUCCESS:
+                session.remember_failure(asked, context)
+
+
+async def _until_client_is_gone(incoming: _Incoming, exchange: Exchange, context: Context) -> int:
+    """Run an exchange, and return its status. If the client closes its connection, cancel the exchange and return 0.
+
+    Without a proxy, the client's own call would end too.
+    """
+    work = asyncio.create_task(exchange, context=context)
+    gone = asyncio.create_task(incoming.gone())
+    try:
+        await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        gone.cancel()
+        if not work.done():
+            work.cancel()
+    with suppress(asyncio.CancelledError):
+        return await work
+    return 0
 
 
 async def _exchange(client: httpx.AsyncClient, request: httpx.Request, send: Send) -> int:
-    """Send a request, give the answer back as it comes, and return its status."""
+    """Send a request, pass the answer to the client chunk by chunk, and return its status."""
     try:
         response = await client.send(request, stream=True, auth=None)
     except httpx.TransportError as error:
@@ -211,16 +220,16 @@ async def _exchange(client: httpx.AsyncClient, request: httpx.Request, send: Sen
 def _headers_to_give(response: httpx.Response, request: httpx.Request) -> list[tuple[bytes, bytes]]:
     """Return the headers for the client, in their order.
 
-    The client believes this machine, so a provider elsewhere may not have its answers taken for recorded ones.
+    A program believes this machine if it says that an answer was recorded. So only a server of this machine may say it.
     """
-    left_out = _HOP_BY_HOP if is_believed(str(request.url)) else _HOP_BY_HOP | {REPLAYED_FROM_HEADER.encode()}
-    return [(name.lower(), value) for name, value in response.headers.raw if name.lower() not in left_out]
+    omitted = _HOP_BY_HOP if is_believed(str(request.url)) else _HOP_BY_HOP | {REPLAYED_FROM_HEADER.encode()}
+    return [(name.lower(), value) for name, value in response.headers.raw if name.lower() not in omitted]
 
 
 async def _give_body(response: httpx.Response, send: Send) -> None:
-    """Give a body back. The last chunk of a plain one is held until it is on file, as all of it is with that chunk.
+    """Pass the body of a response to the client. The last chunk of a plain body waits until the body is on file.
 
-    If the provider closes in mid-stream, all that came is given before the exception is raised.
+    If the provider closes in mid-stream, all received chunks are passed before the exception is raised.
     """
     streams = is_stream_type(response.headers.get("content-type", ""))
     held = b""
@@ -236,7 +245,7 @@ async def _give_body(response: httpx.Response, send: Send) -> None:
 
 
 async def _give(send: Send, status: int, message: str) -> None:
-    """Answer with an error of the proxy's own."""
+    """Answer with an error of the proxy."""
     body = json.dumps({"error": {"type": "trace_recorder_proxy", "message": message}}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     headers.append((b"x-trace-recorder", __version__.encode()))
@@ -245,7 +254,7 @@ async def _give(send: Send, status: int, message: str) -> None:
 
 
 class _Incoming:
-    """A request of a client. `body` reads it; after that, `gone` returns when the client closes its connection."""
+    """A request of a client. `body` must be read before `gone` can return."""
 
     def __init__(self, scope: Event, receive: Receive) -> None:
         self.method: str = scope["method"]
@@ -265,15 +274,16 @@ class _Incoming:
 
     def header(self, name: str) -> str | None:
         """Return the value of a header by its name in small letters."""
-        wanted = name.encode()
-        return next((value.decode("latin-1") for key, value in self._headers if key == wanted), None)
+        raw_name = name.encode()
+        return next((value.decode("latin-1") for key, value in self._headers if key == raw_name), None)
 
-    def headers_to_send(self) -> list[tuple[bytes, bytes]]:
-        """Return the headers for the upstream, in their order."""
-        return [(name, value) for name, value in self._headers if name not in _NOT_SENT]
+    def request_to(self, url: str, content: bytes | AsyncIterator[bytes] | None) -> httpx.Request:
+        """Return the request for the upstream, with its headers in their order."""
+        headers = [(name, value) for name, value in self._headers if name not in _NOT_SENT]
+        return httpx.Request(self.method, url, headers=headers, content=content)
 
     async def body(self) -> AsyncIterator[bytes]:
-        """Yield the body as it comes. Raises ClientGoneError."""
+        """Yield the chunks of the body. Raises ClientGoneError if the client closes its connection before the end."""
         more = True
         while more:
             event = await self._receive()

@@ -1,7 +1,8 @@
-"""The proxy's server: it runs in a thread, so that the main thread can wait for a program, or for Ctrl-C."""
+"""The proxy's server. It runs in a thread, so that the main thread can wait for a program, or for Ctrl-C."""
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
 from collections.abc import Iterator
@@ -13,11 +14,11 @@ from trace_recorder.loopback import HOST
 from trace_recorder.proxy.forwarding import Proxy
 
 _GRACE_SECONDS = 2
-"""How long requests that are still being answered may take when the proxy ends."""
+"""When the proxy ends, requests that are being answered have this time to end."""
 
 
 def listening(host: str = HOST, port: int = 0) -> socket.socket:
-    """Return a socket that listens; port 0 is a free one. Raises OSError where the port cannot be used."""
+    """Return a listening socket. Port 0 means a free port. Raises OSError if the port cannot be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio sends without delay only by that
     try:
@@ -32,7 +33,8 @@ def listening(host: str = HOST, port: int = 0) -> socket.socket:
 
 @contextmanager
 def serving(proxy: Proxy, listener: socket.socket) -> Iterator[None]:
-    """Answer requests for the time of a block."""
+    """Answer requests until the block ends."""
+    logging.getLogger("asyncio").setLevel(logging.ERROR)  # it warns of each write to a program that was killed
     config = uvicorn.Config(
         proxy,
         log_config=None,

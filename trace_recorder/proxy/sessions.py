@@ -1,12 +1,13 @@
-"""Which run a request belongs to. A session of a program is one run, and its sub-agents are agents of that run.
+"""Finds the run that a request belongs to. A session of a program is one run. Its sub-agents are agents of that run.
 
 A session is known by a header that the program sends, by a path that the caller chose, or by the program that the proxy
-started. Otherwise a conversation is one: a request that begins with all messages of an earlier one continues it.
+started. Otherwise each conversation is a session: a request that begins with all messages of an earlier request
+continues its conversation.
 
-All methods but `end` are called in the event loop of the proxy. A thread reads the session files of programs, one after
-the other, and ends the runs of their sessions. Each session has a context of its own, in which its
-recorder is the current one; each of its agents has a copy of it. A request is sent in such a context, so the recording
-of the HTTP client needs no word about sessions.
+The event loop of the proxy calls all methods but `end`. With `join`, a thread reads the session files of programs, one
+after another, and ends the runs of their sessions. Each session has a context in which its recorder is the current
+one. Each agent of the session has a copy of that context. A request is sent in such a context, so the recording of the
+HTTP client does not know sessions.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import os
 import re
 import shlex
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context
@@ -41,13 +43,13 @@ SESSION_HEADERS = ("x-claude-code-session-id", "session-id", "thread-id")
 _CLAUDE_AGENT, _CLAUDE_PARENT = "x-claude-code-agent-id", "x-claude-code-parent-agent-id"
 """Headers of Claude Code: the id of the sub-agent that sends a request, and of the sub-agent that started it."""
 _CODEX_TURN, _CODEX_MAIN = "x-codex-turn-metadata", "/root"
-"""A header of Codex: a JSON object. Its `agent_name` is a path: `/root` is the main agent, `/root/a` one of its own."""
+"""A header of Codex: a JSON object. Its `agent_name` is a path: `/root` is the main agent, `/root/a` its sub-agent."""
 IDLE_SECONDS = 3600.0
-"""After so long without a request, a session has ended."""
+"""A session ends after this time without a request."""
 _MAX_AGENTS = 256
-"""For so many agents of a session the context is kept. An agent that is forgotten gets a new id when it comes again."""
+"""The number of agents of a session whose contexts are kept. A forgotten agent gets a new id with its next request."""
 _MAX_FAILED = 16
-"""So many requests of a session that failed are remembered, until they are sent again."""
+"""The number of failed requests that a session remembers until they are sent again."""
 _SPARE_DESCRIPTORS = 128
 _DESCRIPTORS_OF_A_RUN = 2
 _guard = Guard()
@@ -55,7 +57,7 @@ _guard = Guard()
 
 @dataclass(frozen=True, slots=True)
 class SessionKey:
-    """The identity of a session, and where it was found."""
+    """The identity of a session, and the source of that identity."""
 
     source: SessionSource
     identity: str
@@ -79,14 +81,30 @@ class Session:
     recorder: TrajectoryRecorder
     context: Context
     agents: dict[str, Context] = field(default_factory=dict)
-    failed: dict[bytes, Context] = field(default_factory=dict)
-    """The contexts of the last requests that failed, by a digest of each: an equal request is the next attempt."""
+    failed: deque[tuple[bytes, Context]] = field(default_factory=lambda: deque(maxlen=_MAX_FAILED))
+    """A digest of each of the last requests that failed, and its context. Two workers may have sent equal requests."""
     requests: int = 0
-    """How many requests are being answered now."""
+    """The number of requests that are being answered now."""
     last_used: float = field(default_factory=time.monotonic)
 
-    def context_of(self, agent: SubAgent | None) -> Context:
-        """Return the context for a request of the session, or of one of its sub-agents."""
+    def context_for(self, request: SessionRequest) -> Context:
+        """Return the context in which to send a request.
+
+        If an equal request failed, that is its context: there, recording takes the request for the next attempt.
+        """
+        digest = request.digest() if self.failed else b""
+        for failure in self.failed:
+            if failure[0] == digest:
+                self.failed.remove(failure)
+                return failure[1]
+        return self._context_of(request.sub_agent())
+
+    def remember_failure(self, request: SessionRequest, context: Context) -> None:
+        """Note that a request failed, which its program may send again."""
+        self.failed.append((request.digest(), context))
+
+    def _context_of(self, agent: SubAgent | None) -> Context:
+        """Return a context of the session, or of one of its sub-agents."""
         if agent is None:
             return self.context.copy()
         if agent.identity not in self.agents:
@@ -97,40 +115,44 @@ class Session:
             self.agents[agent.identity] = context
         return self.agents[agent.identity].copy()
 
-    def remember_failure(self, request: bytes, context: Context) -> None:
-        """Note that a request failed, by its digest. Its program may send it again."""
-        while len(self.failed) >= _MAX_FAILED:
-            self.failed.pop(next(iter(self.failed)))
-        self.failed[request] = context
-
-    def context_of_retry(self, request: bytes) -> Context | None:
-        """Return the context of an equal request that failed, in which recording knows the next attempt; else None."""
-        return self.failed.pop(request, None)
-
-
-def digest_of(url: str, header: Callable[[str], str | None], body: bytes) -> bytes:
-    """Return a digest of a request and its agent: two agents of a session may send equal requests."""
-    about = f"{url}\0{_agent(header)}\0"
-    return blake2b(about.encode("utf-8", "surrogatepass") + body, digest_size=16).digest()
-
 
 @dataclass(frozen=True, slots=True)
 class SessionRequest:
-    """The parts of a request by which its session is found."""
+    """The parts of a request by which its session and its earlier attempts are found. `body` is not compressed."""
 
+    url: str
     chosen: Sequence[str]
     """TASK, GROUP and ATTEMPT of a path that begins with `/run`; otherwise empty."""
     header: Callable[[str], str | None]
     api: str
     body: bytes
 
+    def sub_agent(self) -> SubAgent | None:
+        """Return the sub-agent that sends the request, if the headers name it; None for the main agent."""
+        if identity := self.header(_CLAUDE_AGENT):
+            return SubAgent(identity, self.header(_CLAUDE_PARENT))
+        try:
+            turn = json.loads(self.header(_CODEX_TURN) or "null")
+        except ours(ValueError, RecursionError):
+            return None
+        name = turn.get("agent_name") if isinstance(turn, Mapping) else None
+        if not isinstance(name, str) or name in {"", _CODEX_MAIN}:
+            return None
+        parent = name.rpartition("/")[0]
+        return SubAgent(name, None if parent == _CODEX_MAIN else parent)
+
+    def digest(self) -> bytes:
+        """Return a digest of the request and its agent, because two agents of a session may send equal requests."""
+        sender = f"{self.url}\0{self.sub_agent()}\0".encode("utf-8", "surrogatepass")
+        return blake2b(sender + self.body, digest_size=16).digest()
+
 
 class Sessions:
     """The open sessions of a proxy. Their runs are written to a directory.
 
-    `command` is the program that the proxy runs, if any; `header` is one more header with the id of a session. `join`
-    adds what the session files of programs say. At most `max_open` runs are open at once while one is idle, by default
-    as many as the descriptors of this process allow.
+    `command` is the program that the proxy runs, if any. `header` is one more header with the id of a session. `join`
+    adds the contents of the programs' session files to their runs. If `max_open` runs are open, a new run ends the one
+    that was idle for longest. The default is as many as the descriptors of this process allow.
     """
 
     def __init__(
@@ -154,22 +176,22 @@ class Sessions:
         self._max_open = max_open or _max_open_runs()
         self._joining = ThreadPoolExecutor(1, "trace-recorder-join") if join else None
         self.documents: list[Path] = []
-        """The document of each run, in the order in which they began."""
+        """The document of each run, in the order of their starts."""
 
     def of(self, request: SessionRequest) -> tuple[Session, Context] | None:
-        """Return the session of a request, and the context in which it is to be sent; None where recording failed."""
+        """Return the session of a request, and the context in which to send it; None if recording failed."""
         with _guard.protect("find the session of a request"):
             key = self._key(request)
             session = self._open.get((key.source, key.identity)) or self._begin(key)
             session.last_used = time.monotonic()
-            return session, session.context_of(_agent(request.header))
+            return session, session.context_for(request)
         return None
 
     def _key(self, request: SessionRequest) -> SessionKey:
         if request.chosen:
             task, group, attempt = request.chosen
-            about = (("group", group), ("attempt", attempt))
-            return SessionKey("path", "\0".join(request.chosen), task, about)  # a task's name may have slashes
+            metadata = (("group", group), ("attempt", attempt))
+            return SessionKey("path", "\0".join(request.chosen), task, metadata)  # a task's name may have slashes
         for name in self._headers:
             if identity := request.header(name):
                 return SessionKey("header", identity, self._task, (("session_header", name), ("session_id", identity)))
@@ -192,12 +214,12 @@ class Sessions:
         return session
 
     def _free_path(self, name: str) -> Path:
-        """Return a path that no run has; a recorder would rename an earlier run that ended in the same second."""
+        """Return a path that no run has. A recorder would rename an earlier run that ended in the same second."""
         paths = numbered_paths(self._directory / name)
         return next(path for path in paths if not journal_path_for(path).exists())
 
     def _make_room(self) -> None:
-        """End the run that was idle for longest where another one would need too many descriptors."""
+        """End the run that was idle for longest if a new run would need too many descriptors."""
         idle = [session for session in self._open.values() if not session.requests]
         if len(self._open) >= self._max_open and idle:
             self._end(min(idle, key=lambda session: session.last_used), "to make room for another run")
@@ -224,7 +246,7 @@ class Sessions:
             session.recorder.finalize()
 
     def end(self, exit_code: int | None = None) -> None:
-        """End all sessions, as the program that the proxy ran has ended with an exit code, or as the proxy ends."""
+        """End all sessions because the proxy ends. With a program, `exit_code` is how the program ended."""
         for session in [*self._open.values()]:
             if exit_code is None:
                 self._end(session, "as the proxy was stopped")
@@ -240,23 +262,23 @@ class Sessions:
     def _add_session_file(self, session: Session) -> None:
         if self._joining is not None:
             with session.recorder._lifecycle.guard.protect("join the session file of the program"):
-                stated = dict(session.key.metadata)
-                known = stated["session_id"] if stated.get("session_header") in SESSION_HEADERS else None
-                join(session.recorder, known)
+                metadata = dict(session.key.metadata)
+                is_id_of_program = metadata.get("session_header") in SESSION_HEADERS
+                join(session.recorder, metadata["session_id"] if is_id_of_program else None)
 
 
 class _Conversations:
-    """Which conversation a request continues: that of the longest earlier request whose messages it begins with."""
+    """Finds the conversation that a request continues: that of the longest earlier prompt with which it begins."""
 
     def __init__(self) -> None:
         self._of_prompt: dict[bytes, str] = {}
         self._prompt_of: dict[str, bytes] = {}
 
     def of(self, api: str, body: bytes) -> str:
-        """Return the identity of the conversation of a request, and remember its messages for the next one."""
+        """Return the identity of the conversation of a request, and remember its messages for the next request."""
         digests = [*_prefix_digests(api, body)]
-        identity = next((found for digest in reversed(digests) if (found := self._of_prompt.get(digest))), None)
-        identity = identity or os.urandom(8).hex()
+        known = (self._of_prompt[digest] for digest in reversed(digests) if digest in self._of_prompt)
+        identity = next(known, "") or os.urandom(8).hex()
         self.forget(identity)
         if digests:
             self._of_prompt[digests[-1]] = identity
@@ -264,14 +286,14 @@ class _Conversations:
         return identity
 
     def forget(self, identity: str) -> None:
-        """Forget a conversation, of which nothing is to be continued."""
+        """Forget a conversation, which no request can continue then."""
         prompt = self._prompt_of.pop(identity, None)
         if prompt is not None and self._of_prompt.get(prompt) == identity:
             del self._of_prompt[prompt]
 
 
 def _prefix_digests(api: str, body: bytes) -> Iterator[bytes]:
-    """Yield a digest of what the first messages of a request say, for each number of them."""
+    """Yield a digest of the first message of a request, of its first two messages, and so on to all of them."""
     dialect = dialect_of(api)
     try:
         request = json.loads(body)
@@ -283,23 +305,8 @@ def _prefix_digests(api: str, body: bytes) -> Iterator[bytes]:
         yield digest
 
 
-def _agent(header: Callable[[str], str | None]) -> SubAgent | None:
-    """Return the sub-agent that sends a request, where its program says it; None for the main agent."""
-    if identity := header(_CLAUDE_AGENT):
-        return SubAgent(identity, header(_CLAUDE_PARENT))
-    try:
-        turn = json.loads(header(_CODEX_TURN) or "null")
-    except ours(ValueError, RecursionError):
-        return None
-    name = turn.get("agent_name") if isinstance(turn, Mapping) else None
-    if not isinstance(name, str) or name in {"", _CODEX_MAIN}:
-        return None
-    parent = name.rpartition("/")[0]
-    return SubAgent(name, None if parent == _CODEX_MAIN else parent)
-
-
 def _file_name(key: SessionKey) -> str:
-    """Return what a session's file has in its name after the time, so that a later run of the session finds it."""
+    """Return the part of a file's name by which a later run of the session finds the file."""
     if key.source not in {"header", "path"}:
         return ""
     digest = blake2b(f"{key.source}\0{key.identity}".encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
@@ -307,7 +314,7 @@ def _file_name(key: SessionKey) -> str:
 
 
 def _earlier_run(directory: Path, name: str) -> dict[str, str] | None:
-    """Return the last run of the same session, as a later one names it; None if there is none."""
+    """Return the `resumed_from` of a new run: the last run of the same session. None if the session has no run."""
     if not name:
         return None
     files = [path for path in directory.glob(f"*{name}*.json") if journal_path_for(path).is_file()]
@@ -322,10 +329,10 @@ def _earlier_run(directory: Path, name: str) -> dict[str, str] | None:
 
 
 def _max_open_runs() -> int:
-    """Return how many runs may be open at once: half of the descriptors that this process may have."""
+    """Return how many runs may be open at once. They use at most half of the descriptors that this process may have."""
     if os.name == "nt":
         return 1024
-    import resource  # noqa: PLC0415 - it is not there on Windows
+    import resource  # noqa: PLC0415 - Windows does not have it
 
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return max((limit - _SPARE_DESCRIPTORS) // (2 * _DESCRIPTORS_OF_A_RUN), 8)

@@ -153,9 +153,10 @@ class WholeDocument:
             for number, value in enumerate(values):
                 parts += (separator, *encode(value))
                 separator = b",\n"
-                if number % _PARTS_BETWEEN_PAUSES == 0 or sum(map(len, parts)) > MAX_UNINTERRUPTED_CHARS:
+                size = sum(map(len, parts))
+                if number % _PARTS_BETWEEN_PAUSES == 0 or size > MAX_UNINTERRUPTED_CHARS:
                     self._pause()
-                    yield b"".join(parts)
+                    yield from parts if size > MAX_UNINTERRUPTED_CHARS else (b"".join(parts),)
                     parts.clear()
             parts.append(end)
         metrics = text.counts.metrics(fold.run.redactions)

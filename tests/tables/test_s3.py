@@ -1,0 +1,78 @@
+"""Runs in a store that speaks the protocol of S3, by a server of moto on this machine. `nox -s ray` has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from tests.cli.invoking import invoke, recorded
+
+moto = pytest.importorskip("moto.server", reason="moto is not installed: nox -s ray")
+pytest.importorskip("s3fs", reason="s3fs is not installed: nox -s ray")
+pytestmark = pytest.mark.filterwarnings("ignore")  # those of botocore
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An empty bucket."""
+    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        settings = {"endpoint_url": f"http://{host}:{port}", "key": "k", "secret": "s"}
+        monkeypatch.setitem(fsspec.config.conf, "s3", settings)
+        fsspec.filesystem("s3").mkdir("bucket")
+        yield "s3://bucket"
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Runs in and below a directory, one of which is damaged."""
+    for number in range(4):
+        recorded(tmp_path / "runs" / "below" / f"run{number}.json", f"answer {number}", success=number > 0)
+    recorded(tmp_path / "runs" / "run.json", "answer")
+    (tmp_path / "runs" / "damaged.json").write_text("{")
+    return tmp_path / "runs"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("stats", "--json"),
+        ("validate", "--json"),
+        ("list", "--json"),
+        ("find", "is:failed", "--paths"),
+        ("export", "-f", "openai"),
+        ("sql", "select content, status from calls order by 1", "--json"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_command_reads_a_store_as_a_directory(store: str, runs: Path, command: tuple[str, ...]) -> None:
+    """The same output, reports and exit code; paths are addresses."""
+    fsspec.filesystem("s3").put(str(runs), "bucket/runs", recursive=True)
+    name, *options = command
+    arguments = [options.pop(0)] if name in {"find", "sql"} else []
+    here, there = (invoke(name, *arguments, where, *options) for where in (runs, f"{store}/runs"))
+
+    expected = [text.replace(str(runs), "s3:/bucket/runs") for text in (here.stdout, here.stderr)]
+    assert there.exit_code == here.exit_code
+    assert [there.stdout, there.stderr] == expected
+
+
+def test_tables_are_written_to_a_store(store: str, runs: Path, tmp_path: Path) -> None:
+    """The files are those that a directory gets."""
+    (runs / "damaged.json").unlink()
+    for out in (f"{store}/tables", tmp_path / "tables"):
+        assert invoke("export", runs, "-f", "parquet", "-o", out).exit_code == 0
+    files = fsspec.filesystem("s3")
+    written = {path.removeprefix("bucket/tables/"): files.cat_file(path) for path in files.find("bucket/tables")}
+
+    assert written == {
+        path.relative_to(tmp_path / "tables").as_posix(): path.read_bytes()
+        for path in (tmp_path / "tables").rglob("*.parquet")
+    }
