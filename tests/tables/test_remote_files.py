@@ -67,6 +67,15 @@ def test_a_command_reads_an_address_as_a_directory(runs: Path, address: str, com
     assert (there.exit_code, there.stdout, there.stderr) == (1, *printed)
 
 
+def test_find_searches_an_address_as_a_directory(runs: Path, address: str) -> None:
+    """The same paths and reports."""
+    there, here = (invoke("find", "--paths", "answer", where) for where in (address, runs))
+
+    assert here.stdout
+    assert (there.exit_code, there.stdout) == (here.exit_code, named(here.stdout, runs))
+    assert there.stderr == named(here.stderr, runs)
+
+
 def test_what_is_not_there_is_said(address: str) -> None:
     """In a sentence; so is a scheme that nobody knows."""
     missing, unknown = invoke("stats", "memory://nothing/run.json"), invoke("stats", "nosuch://runs")

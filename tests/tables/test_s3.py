@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import fsspec
 import pytest
@@ -15,19 +16,23 @@ pytest.importorskip("s3fs", reason="s3fs is not installed: nox -s ray")
 pytestmark = pytest.mark.filterwarnings("ignore")  # those of botocore
 
 
-@pytest.fixture
-def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """An empty bucket."""
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """The address of the server."""
     server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
-    try:
-        host, port = server.get_host_and_port()
-        settings = {"endpoint_url": f"http://{host}:{port}", "key": "k", "secret": "s"}
-        monkeypatch.setitem(fsspec.config.conf, "s3", settings)
-        fsspec.filesystem("s3").mkdir("bucket")
-        yield "s3://bucket"
-    finally:
-        server.stop()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def store(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An empty bucket."""
+    monkeypatch.setitem(fsspec.config.conf, "s3", {"endpoint_url": server, "key": "k", "secret": "s"})
+    bucket = f"bucket-{uuid4().hex}"
+    fsspec.filesystem("s3").mkdir(bucket)
+    return f"s3://{bucket}"
 
 
 @pytest.fixture
@@ -45,7 +50,7 @@ def runs(tmp_path: Path) -> Path:
     [
         ("stats", "--json"),
         ("validate", "--json"),
-        ("list", "--json"),
+        ("grep", "answer", "--json"),
         ("find", "is:failed", "--paths"),
         ("export", "-f", "openai"),
         ("sql", "select content, status from calls order by 1", "--json"),
@@ -54,12 +59,12 @@ def runs(tmp_path: Path) -> Path:
 )
 def test_a_command_reads_a_store_as_a_directory(store: str, runs: Path, command: tuple[str, ...]) -> None:
     """The same output, reports and exit code; paths are addresses."""
-    fsspec.filesystem("s3").put(str(runs), "bucket/runs", recursive=True)
+    fsspec.filesystem("s3").put(str(runs), f"{store}/runs", recursive=True)
     name, *options = command
-    arguments = [options.pop(0)] if name in {"find", "sql"} else []
+    arguments = [options.pop(0)] if name in {"find", "grep", "sql"} else []
     here, there = (invoke(name, *arguments, where, *options) for where in (runs, f"{store}/runs"))
 
-    expected = [text.replace(str(runs), "s3:/bucket/runs") for text in (here.stdout, here.stderr)]
+    expected = [text.replace(str(runs), str(Path(f"{store}/runs"))) for text in (here.stdout, here.stderr)]
     assert there.exit_code == here.exit_code
     assert [there.stdout, there.stderr] == expected
 
@@ -70,7 +75,7 @@ def test_tables_are_written_to_a_store(store: str, runs: Path, tmp_path: Path) -
     for out in (f"{store}/tables", tmp_path / "tables"):
         assert invoke("export", runs, "-f", "parquet", "-o", out).exit_code == 0
     files = fsspec.filesystem("s3")
-    written = {path.removeprefix("bucket/tables/"): files.cat_file(path) for path in files.find("bucket/tables")}
+    written = {path.partition("/tables/")[2]: files.cat_file(path) for path in files.find(f"{store}/tables")}
 
     assert written == {
         path.relative_to(tmp_path / "tables").as_posix(): path.read_bytes()
