@@ -61,12 +61,12 @@ def _tail(file: FileIO) -> dict[str, Payload] | None:
 
 def _members_after_steps(data: bytes) -> dict[str, Payload] | None:
     """Return the members after the steps: the first line from which on the rest is an object's."""
-    at = data.find(_AFTER_STEPS)
-    while at >= 0:
-        found = _object(b"{" + data[at:])
+    position = data.find(_AFTER_STEPS)
+    while position >= 0:
+        found = _object(b"{" + data[position:])
         if found is not None and "status" in found:
             return found
-        at = data.find(_AFTER_STEPS, at + 1)
+        position = data.find(_AFTER_STEPS, position + 1)
     return None
 
 

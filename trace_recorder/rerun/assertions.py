@@ -90,14 +90,14 @@ class TrajectoryAssertions:
     def errors(self) -> list[str]:
         """What failed, and where: LLM calls after their last attempt, tools, recorded steps, the run."""
         run = self.trajectory
-        found = [f"{one.interaction_id}: {_text(one.error)}" for one in run.llm_interactions if one.error]
-        found += [
+        messages = [f"{one.interaction_id}: {_text(one.error)}" for one in run.llm_interactions if one.error]
+        messages += [
             f"{use.name}: {use.result.error or 'no reason given'}"
             for use in self._tool_uses()
             if use.result is not None and use.failed
         ]
-        found += [f"step {step.step_number}: {step.error}" for step in self.steps if step.error and not step.derived]
-        return found + ([f"the run: {_text(run.error)}"] if run.error else [])
+        messages += [f"step {step.step_number}: {step.error}" for step in self.steps if step.error and not step.derived]
+        return messages + ([f"the run: {_text(run.error)}"] if run.error else [])
 
     def assert_no_errors(self) -> None:
         """Fail where anything failed."""

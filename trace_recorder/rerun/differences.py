@@ -17,12 +17,12 @@ MOST_COMPARED = 200
 """How many recorded requests are searched for the nearest one."""
 
 
-def nearest(live: Live, recording: Recording, left: Sequence[RecordedExchange]) -> RecordedExchange | None:
+def nearest(live: Live, recording: Recording, unused: Sequence[RecordedExchange]) -> RecordedExchange | None:
     """The recorded request, of those not given yet or else of all, that has most in common with this one.
 
     What requests repeat is read once, so that the time taken does not grow with the number of requests x their length.
     """
-    same = [one for one in left or recording.exchanges if one.endpoint.api == live.endpoint.api][:MOST_COMPARED]
+    same = [one for one in unused or recording.exchanges if one.endpoint.api == live.endpoint.api][:MOST_COMPARED]
     live_texts = _texts(live.body)
     recorded = _RecordedTexts(recording)
     return max(same, key=lambda one: _in_common(live_texts, recorded.of(one)), default=None)
@@ -50,12 +50,12 @@ class _RecordedTexts:
         self._recording = recording
         self._of_items: dict[tuple[str, int], list[str]] = {}
 
-    def of(self, one: RecordedExchange) -> set[str]:
+    def of(self, exchange: RecordedExchange) -> set[str]:
         """The same texts as `_texts` of the whole request; none where a line that it needs is damaged."""
-        if "items" not in one.begin.data:
-            return _texts(self._recording.request(one))
+        if "items" not in exchange.begin.data:
+            return _texts(self._recording.request(exchange))
         try:
-            body, numbers = one.records.request_in_items()
+            body, numbers = exchange.records.request_in_items()
             return {text for name, value in body.items() for text in self._of_member(name, value, numbers.get(name))}
         except ours(KeyError, TypeError, ValueError, IndexError, AttributeError):
             return set()
@@ -100,17 +100,19 @@ def _short(value: Payload) -> str:
     return shortened(json.dumps(value, ensure_ascii=False))
 
 
-def explained(live: Live, recording: Recording, left: Sequence[RecordedExchange]) -> str:
+def explained(live: Live, recording: Recording, unused: Sequence[RecordedExchange]) -> str:
     """Explain why a request has no recorded answer: the nearest recorded one, and what differs."""
     named = f"{live.endpoint.api}{f', {live.endpoint.model}' if live.endpoint.model else ''}"
     head = f"{recording.path.name} has no answer to this request ({named})"
-    if not left:
+    if not unused:
         head += ": all of its calls have been given"
-    one = nearest(live, recording, left)
-    if one is None:
+    closest = nearest(live, recording, unused)
+    if closest is None:
         return f"{head}: no recorded call is of this dialect."
-    lines = list(differences(recording.request(one), live.body))
+    lines = list(differences(recording.request(closest), live.body))
     if not lines:
-        return f"{head}. It equals {one.interaction_id}, which has been given already, or was sent to another model."
+        return (
+            f"{head}. It equals {closest.interaction_id}, which has been given already, or was sent to another model."
+        )
     more = [f"… and {len(lines) - MOST_LINES} more differences"] if len(lines) > MOST_LINES else []
-    return "\n  ".join([f"{head}. The nearest is {one.interaction_id}:", *lines[:MOST_LINES], *more])
+    return "\n  ".join([f"{head}. The nearest is {closest.interaction_id}:", *lines[:MOST_LINES], *more])

@@ -43,14 +43,14 @@ _STEP = re.compile(r"\.?([A-Za-z_$][\w$-]*)|\[(-?\d+|\*)\]")
 def parse_path(path: str) -> Path:
     """Return the steps of a path such as `messages[0].content` or `tools[*].description`. Raises ValueError."""
     steps: list[Step] = []
-    at = 0
-    while at < len(path):
-        found = _STEP.match(path, at)
-        if found is None:
+    offset = 0
+    while offset < len(path):
+        match = _STEP.match(path, offset)
+        if match is None:
             raise ValueError(f"ignore={path!r}: a path is members and positions, such as 'messages[0].content'")
-        name, position = found.groups()
+        name, position = match.groups()
         steps.append(name or (ANY if position == ANY else int(position)))
-        at = found.end()
+        offset = match.end()
     if not steps or not isinstance(steps[0], str):
         raise ValueError(f"ignore={path!r}: a path begins with the name of a member, such as 'temperature'")
     return tuple(steps)
@@ -133,10 +133,10 @@ class Requests:
             same.popleft()
         return (one for one in same if id(one) in self._left)
 
-    def _fits(self, live: Live, one: RecordedExchange) -> bool:
-        if _address(live.endpoint) != _address(one.endpoint):
+    def _fits(self, live: Live, exchange: RecordedExchange) -> bool:
+        if _address(live.endpoint) != _address(exchange.endpoint):
             return False
-        recorded, asked = (without(body, self._ignored) for body in (self._recording.request(one), live.body))
+        recorded, asked = (without(body, self._ignored) for body in (self._recording.request(exchange), live.body))
         if self._in_any_order:
             recorded, asked = in_one_order(recorded), in_one_order(asked)
         return fits(recorded, asked)

@@ -42,13 +42,13 @@ class RetryPauses:
                 setattr(kind, METHOD, found)
 
     def _patch(self, kind: type) -> None:
-        found = vars(kind)[METHOD]
+        method = vars(kind)[METHOD]
 
-        @wraps(found)
+        @wraps(method)
         def seconds(client: Any, *arguments: Any, **named: Any) -> Any:
             if self._active and self._is_answered(getattr(client, "_client", None)):
                 return 0.0
-            return found(client, *arguments, **named)
+            return method(client, *arguments, **named)
 
-        self._patched[kind] = found, seconds
+        self._patched[kind] = method, seconds
         setattr(kind, METHOD, seconds)

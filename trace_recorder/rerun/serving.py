@@ -133,9 +133,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(403, why)
         return why is not None
 
-    def _refuse(self, api: str, said: str) -> None:
-        self.server.on_mismatch(said)
-        body = json.dumps(error_body(api, said)).encode()
+    def _refuse(self, api: str, message: str) -> None:
+        self.server.on_mismatch(message)
+        body = json.dumps(error_body(api, message)).encode()
         closes = {"connection": "close"} if self.close_connection else {}
         self._begin(NOT_FOUND, {"content-type": "application/json", "content-length": str(len(body)), **closes})
         self.wfile.write(body)

@@ -62,12 +62,12 @@ class RecordedTools:
 
         Raises ReplayMismatchError where its result is not on file.
         """
-        for one in self._equal(name, arguments):
-            if among(one):
-                self._left.remove(one)
-                if self._claim(one.begin.seq):
-                    self.given.append(one)
-                    return self._outcome(one)
+        for tool in self._equal(name, arguments):
+            if among(tool):
+                self._left.remove(tool)
+                if self._claim(tool.begin.seq):
+                    self.given.append(tool)
+                    return self._outcome(tool)
         return None
 
     def knows(self, name: str, arguments: Mapping[str, object]) -> bool:
@@ -82,10 +82,10 @@ class RecordedTools:
         live = self._mask(to_jsonable(arguments))
         return [one for one in self._left if one.name == name and fits(one.arguments, live)]
 
-    def _outcome(self, one: RecordedTool) -> Outcome:
-        if one.ending is None:
-            raise ReplayMismatchError(f"{self._name} ends while the tool {one.name} runs: its result is not on file.")
-        data = one.ending.data
+    def _outcome(self, tool: RecordedTool) -> Outcome:
+        if tool.ending is None:
+            raise ReplayMismatchError(f"{self._name} ends while the tool {tool.name} runs: its result is not on file.")
+        data = tool.ending.data
         items = tuple(data["result"]) if "yielded" in data and isinstance(data["result"], list) else None
         result = data.get("returned") if items is not None else data.get("result")
         error = data.get("error")

@@ -93,16 +93,16 @@ def of_document(
     identity, session = document.get("trajectory_id"), document.get("session_id")
     is_root = document is root
     extra = as_dict(document.get("extra"))
-    left = _without(extra, _OF_RUN if is_root else frozenset())
-    stated = document.get("final_metrics")
+    remaining = _without(extra, _OF_RUN if is_root else frozenset())
+    totals = document.get("final_metrics")
     return without_none(
         session_id=None if is_root or session == root.get("session_id") else session,
         trajectory_id=None if is_root and identity == session else identity,
         agent=_of_agent(document["agent"], model, called=called) or None,
         notes=document.get("notes"),
-        final_metrics=None if stated == _totals_of(document) else stated,
+        final_metrics=None if totals == _totals_of(document) else totals,
         continued_trajectory_ref=document.get("continued_trajectory_ref"),
-        extra=left or None,
+        extra=remaining or None,
         derived=(_derived(extra) if is_root else None) or None,
     )
 

@@ -11,19 +11,19 @@ from trace_recorder.values.messages import Choice, LLMResponse, Message, Payload
 
 
 def read_response(
-    step: Mapping[str, Payload], said: Message, extra: Mapping[str, Payload], kept: Mapping[str, Payload]
+    step: Mapping[str, Payload], message: Message, extra: Mapping[str, Payload], kept: Mapping[str, Payload]
 ) -> LLMResponse:
     """Read the answer of an agent step. `extra` is what our view wrote, `kept` what the values have no place for."""
     metrics = step.get("metrics") or as_dict(as_dict(extra.get("replayed_from")).get("metrics"))
     ids = without_none(token_ids=metrics.get("completion_token_ids"), logprobs=_logprobs(metrics.get("logprobs")))
     prompt = without_none(prompt_token_ids=metrics.get("prompt_token_ids"))
-    content = _content(said)
+    content = _content(message)
     besides = {**(extra.get("choice_extra") or {}), **ids}
-    choice = Choice(0, content, said.reasoning, said.tool_calls, extra.get("finish_reason"), extra=besides)
+    choice = Choice(0, content, message.reasoning, message.tool_calls, extra.get("finish_reason"), extra=besides)
     return LLMResponse(
         content,
-        reasoning=said.reasoning,
-        tool_calls=said.tool_calls,
+        reasoning=message.reasoning,
+        tool_calls=message.tool_calls,
         finish_reason=extra.get("finish_reason"),
         usage=_usage(metrics),
         model=step.get("model_name"),

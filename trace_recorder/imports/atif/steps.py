@@ -116,12 +116,14 @@ class TrajectoryReader:
 
     def _answer(self, step: Mapping[str, Payload], result: Mapping[str, Payload]) -> Message:
         """Return the result of a tool as the message that shows it."""
-        extra, about = _extra(result), _extra(step)
+        extra, step_extra = _extra(result), _extra(step)
         succeeded = extra.get("success")
         failed = {"is_error": not succeeded} if isinstance(succeeded, bool) else {}
         left = members.of_result(result, self.embedded, in_step=step["source"] == "agent")
-        call_id = result.get("source_call_id") or (None if step["source"] == "agent" else about.get("tool_call_id"))
-        name = None if step["source"] == "agent" else about.get("tool_name")
+        call_id = result.get("source_call_id") or (
+            None if step["source"] == "agent" else step_extra.get("tool_call_id")
+        )
+        name = None if step["source"] == "agent" else step_extra.get("tool_name")
         return Message("tool", result.get("content"), (), call_id, name, extra=failed | members.as_kept(left))
 
     def _result(self, step: Mapping[str, Payload], result: Mapping[str, Payload]) -> ToolResult | None:
@@ -162,14 +164,14 @@ class TrajectoryReader:
 
     def _sub_agent_members(self, parent: TrajectoryReader) -> dict[str, Payload]:
         agent, identity = self.document["agent"], self.document.get("trajectory_id")
-        stated, name = _extra(agent), agent.get("name")
+        agent_extra, name = _extra(agent), agent.get("name")
         siblings = parent.document["subagent_trajectories"]
         place = next(number for number, sub in enumerate(siblings, start=1) if sub is self.document)
         outer_id = parent.calls[0].agent_id if parent.parent is not None and parent.calls else None
         return {
             "agent": name or f"subagent_{place}",
-            "agent_id": stated.get("agent_id") or (identity if self._needs_id(parent, siblings) else None),
-            "parent_agent_id": stated.get("parent_agent_id") or outer_id,
+            "agent_id": agent_extra.get("agent_id") or (identity if self._needs_id(parent, siblings) else None),
+            "parent_agent_id": agent_extra.get("parent_agent_id") or outer_id,
             "parent_execution_id": parent.execution_ids.get(identity or ""),
         }
 
@@ -179,7 +181,7 @@ class TrajectoryReader:
             return True
         return [sub["agent"].get("name") for sub in siblings].count(self.document["agent"].get("name")) > 1
 
-    def _call(self, step: Mapping[str, Payload], said: Message, source: AtifSource) -> LLMInteraction:
+    def _call(self, step: Mapping[str, Payload], message: Message, source: AtifSource) -> LLMInteraction:
         extra = members.written_by_view(_extra(step))
         error = error_of(extra.get("error"))
         kept = members.as_kept(members.of_call(step, self._references(step)))
@@ -192,7 +194,9 @@ class TrajectoryReader:
             api=extra.get("api") if extra else members.DIALECT,
             step_number=extra.get("step_number"),
             **self._agent_members(),
-            response=NO_RESPONSE if error and not _says_something(said) else read_response(step, said, extra, kept),
+            response=NO_RESPONSE
+            if error and not _says_something(message)
+            else read_response(step, message, extra, kept),
             error=error,
             **{name: extra.get(name) for name in ("duration_seconds", "time_to_first_token_seconds", "ended_by")},
             attempts=tuple(map(_attempt, extra.get("attempts") or ())),
@@ -241,12 +245,12 @@ def _origin(step: Mapping[str, Payload]) -> ReplayedFrom | None:
 def _with_next_request(steps: Sequence[Mapping[str, Payload]]) -> list[tuple[Mapping[str, Payload], str | None]]:
     """Return each step with the time of the next call's request, if our view wrote that."""
     follows: str | None = None
-    found = []
+    pairs = []
     for step in reversed(steps):
-        found.append((step, follows))
+        pairs.append((step, follows))
         if _is_call(step):
             follows = members.written_by_view(_extra(step)).get("requested_at")
-    return found[::-1]
+    return pairs[::-1]
 
 
 def _tools(agent: Mapping[str, Payload]) -> list[Payload]:

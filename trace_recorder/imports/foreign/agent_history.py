@@ -64,12 +64,12 @@ class AgentHistory:
 
     def add(self, message: Message, time: str, *, is_stated: bool = False) -> None:
         """Add a message that the next call sees. `is_stated` is for a result whose execution is an event anyway."""
-        said = self._numbering.number(message).to_document()
-        self.conversation.add(said)
+        members = self._numbering.number(message).to_document()
+        self.conversation.add(members)
         if not is_stated:
-            self._unseen.append((said, time))
+            self._unseen.append((members, time))
         if message.role == "tool":
-            self._answered.setdefault(message.call_id or "", (said, time))
+            self._answered.setdefault(message.call_id or "", (members, time))
             self.position.length = len(self.conversation)
         else:
             self.position = Position(self.conversation, len(self.conversation))

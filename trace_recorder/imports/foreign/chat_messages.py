@@ -68,19 +68,23 @@ def events_of(
     conversation, numbering = Conversation(), CallNumbering()
     unseen: list[Members] = []
     calls: dict[str, ToolCall] = {}
-    numbered = ((at, message) for at, one in enumerate(messages) for message in openai_chat.read_message(as_dict(one)))
-    for at, read in numbered:
+    numbered = (
+        (position, message)
+        for position, one in enumerate(messages)
+        for message in openai_chat.read_message(as_dict(one))
+    )
+    for position, read in numbered:
         message = numbering.number(read)
-        said = message.to_document()
-        if message.role == "assistant" and at >= prompt_length:
+        members = message.to_document()
+        if message.role == "assistant" and position >= prompt_length:
             unseen.clear()
             calls |= {call.call_id: call for call in message.tool_calls}
-            response = {name: value for name, value in said.items() if name != "role"} | {"content": _text(message)}
+            response = {name: value for name, value in members.items() if name != "role"} | {"content": _text(message)}
             length = len(conversation)
             yield Call(time="", conversation=conversation, length=length, response=response, model=model, tools=tools)
-        elif message.role == "tool" and at >= prompt_length:
-            unseen.append(said)
-        conversation.add(said)
+        elif message.role == "tool" and position >= prompt_length:
+            unseen.append(members)
+        conversation.add(members)
     for result in unseen:
         call_id, name = as_text(result.get("call_id")), as_text(result.get("name"))
         call = calls.get(call_id or "")

@@ -98,7 +98,7 @@ class _CopilotSessionReader:
             self.run.task = self.run.task or as_text(data.get("content")) or None
 
     def _read_answer(self, history: AgentHistory, data: Members, time: str) -> None:
-        calls = tuple(_tool_call(as_dict(one)) for one in as_list(data.get("toolRequests")))
+        calls = tuple(_tool_call(as_dict(requested)) for requested in as_list(data.get("toolRequests")))
         thought, self._thought = as_text(data.get("reasoningText")) or self._thought, None
         response = LLMResponse(
             as_text(data.get("content")),
@@ -111,23 +111,23 @@ class _CopilotSessionReader:
         )
         history.call(time, response)
         self.run.model = self.run.model or response.model
-        for one in calls:
-            self._asked[one.call_id] = {"name": one.name, "arguments": one.arguments}, history.agent
+        for requested in calls:
+            self._asked[requested.call_id] = {"name": requested.name, "arguments": requested.arguments}, history.agent
 
     def _read_result(self, history: AgentHistory, data: Members, time: str) -> None:
         call_id = as_text(data.get("toolCallId")) or ""
         result, error = as_dict(data.get("result")), as_dict(data.get("error"))
         success = data.get("success")
         content = as_text(result.get("content"))
-        said = content if content is not None else as_text(error.get("message"))
+        text = content if content is not None else as_text(error.get("message"))
         failed = {"is_error": not success} if isinstance(success, bool) else {}
         started = self._running.pop(call_id, None)
-        history.add(Message("tool", said, call_id=call_id or None, extra=failed), time, is_stated=started is not None)
+        history.add(Message("tool", text, call_id=call_id or None, extra=failed), time, is_stated=started is not None)
         if started is not None:
             started.ended = time
             started.success = success if isinstance(success, bool) else None
             started.result = content if success is not False else None
-            started.error = (said or "") if success is False else None
+            started.error = (text or "") if success is False else None
         if more := {name: data[name] for name in ("toolTelemetry",) if data.get(name)}:
             self.run.events.append(Kept(what="toolTelemetry", value={"call_id": call_id, **more}, time=time))
 

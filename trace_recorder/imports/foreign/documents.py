@@ -119,26 +119,26 @@ class _Description:
                 yield self._step(step)
         yield from map(self._call, self._left.values())
 
-    def _call(self, one: LLMInteraction) -> Call:
-        conversation, length = self._histories.add([message.to_document() for message in one.input_messages])
+    def _call(self, call: LLMInteraction) -> Call:
+        conversation, length = self._histories.add([message.to_document() for message in call.input_messages])
         return Call(
-            time=one.timestamp,
+            time=call.timestamp,
             conversation=conversation,
             length=length,
-            api=one.api,
-            response=one.response.to_document() or None,
-            error=None if one.error is None else one.error.to_document(),
-            provider=one.provider,
-            model=one.model,
-            tools=[tool.raw if tool.raw is not None else tool.name for tool in one.tools],
-            parameters=dict(one.parameters),
-            interaction_id=one.interaction_id or None,
-            agent=_agent(one),
-            duration_seconds=one.duration_seconds,
-            time_to_first_token_seconds=one.time_to_first_token_seconds,
-            stream=one.stream or None,
-            complete=one.complete,
-            ended_by=one.ended_by,
+            api=call.api,
+            response=call.response.to_document() or None,
+            error=None if call.error is None else call.error.to_document(),
+            provider=call.provider,
+            model=call.model,
+            tools=[tool.raw if tool.raw is not None else tool.name for tool in call.tools],
+            parameters=dict(call.parameters),
+            interaction_id=call.interaction_id or None,
+            agent=_agent(call),
+            duration_seconds=call.duration_seconds,
+            time_to_first_token_seconds=call.time_to_first_token_seconds,
+            stream=call.stream or None,
+            complete=call.complete,
+            ended_by=call.ended_by,
         )
 
     def _step(self, step: AgentStep) -> Step:

@@ -22,12 +22,12 @@ class EventView:
 
     def condense(self, forgotten: Container[object], summary: Members | None, offset: int | None) -> None:
         """Remove events, and insert a summary at a position. The conversation goes on as a fork."""
-        left = [(event_id, message) for event_id, message in self._messages if event_id not in forgotten]
+        remaining = [(event_id, message) for event_id, message in self._messages if event_id not in forgotten]
         if summary is not None and offset is not None:
-            left.insert(offset, (None, summary))
-        pairs = zip(self._messages, left, strict=False)
-        shorter = min(len(self._messages), len(left))
+            remaining.insert(offset, (None, summary))
+        pairs = zip(self._messages, remaining, strict=False)
+        shorter = min(len(self._messages), len(remaining))
         shared = next((at for at, (one, other) in enumerate(pairs) if one is not other), shorter)
-        self.conversation, self._messages = self.conversation.fork(shared), left[:shared]
-        for event_id, message in left[shared:]:
+        self.conversation, self._messages = self.conversation.fork(shared), remaining[:shared]
+        for event_id, message in remaining[shared:]:
             self.add(event_id, message)

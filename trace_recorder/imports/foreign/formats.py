@@ -43,22 +43,22 @@ def _is_not(error: Exception) -> bool:
 
 def read_runs(source: Source) -> Iterator[ForeignRun]:
     """Yield the runs of a file of another tool. Raises TrajectoryFormatError where it is not readable, OSError."""
-    found = format_of(source)
-    if found is None:
+    format_name = format_of(source)
+    if format_name is None:
         raise TrajectoryFormatError(
             f"{source.path} is in no format that is read{_as_document(source)}. docs/import.md lists the formats."
         )
-    runs = iter(IMPORT_FORMATS[found].read(source))
+    runs = iter(IMPORT_FORMATS[format_name].read(source))
     while True:
-        run = try_call(partial(next, runs, None), partial(_refuse, source.path, found))
+        run = try_call(partial(next, runs, None), partial(_refuse, source.path, format_name))
         if run is None:
             return
-        run.format = found
+        run.format = format_name
         run.identity = _without_secret_name(run.identity, source.path)
         run.source.setdefault("file", masked_name(source.path.name))
         if not _says_anything(run):
             run.events.append(
-                Missing(what="every call and message", why=f"none was found in this file, read as {found}")
+                Missing(what="every call and message", why=f"none was found in this file, read as {format_name}")
             )
         yield run
 

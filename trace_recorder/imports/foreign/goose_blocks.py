@@ -48,12 +48,12 @@ def _tool_use(part: Members) -> Members:
 
 
 def _tool_result(part: Members) -> Members:
-    stated = as_dict(part.get("toolResult"))
-    value = stated.get("value")
+    members = as_dict(part.get("toolResult"))
+    value = members.get("value")
     content = as_list(value) or as_list(as_dict(value).get("content"))
-    failed = as_dict(value).get("isError", False if stated.get("status") == "success" else None)
-    if stated.get("status") == "error":
-        return _result(part, as_text(stated.get("error")), failed=True)
+    failed = as_dict(value).get("isError", False if members.get("status") == "success" else None)
+    if members.get("status") == "error":
+        return _result(part, as_text(members.get("error")), failed=True)
     texts = [as_text(as_dict(one).get("text")) for one in content]
     is_text = len(texts) == 1 and texts[0] is not None
     return _result(part, texts[0] if is_text else [_of_result(as_dict(one)) for one in content], failed=failed)

@@ -56,8 +56,8 @@ class _UpdateReader:
     def read_line(self, line: Members) -> None:
         """Read one update."""
         params = as_dict(line.get("params"))
-        update, about = as_dict(params.get("update")), as_dict(params.get("_meta"))
-        time = stated_time(about.get("agentTimestampMs")) or stated_time(line.get("timestamp"))
+        update, meta = as_dict(params.get("update")), as_dict(params.get("_meta"))
+        time = stated_time(meta.get("agentTimestampMs")) or stated_time(line.get("timestamp"))
         self.run.identity = as_text(params.get("sessionId")) or self.run.identity
         kind = as_text(update.get("sessionUpdate"))
         if kind == "user_message_chunk":
@@ -65,7 +65,7 @@ class _UpdateReader:
             self.run.model = as_text(as_dict(update.get("_meta")).get("modelId")) or self.run.model
             self._prompt.append((_text(update), time))
         elif kind in _PARTS:
-            self._add_part(kind, update, about.get("streamStartMs"), time)
+            self._add_part(kind, update, meta.get("streamStartMs"), time)
         elif kind == "tool_call_update":
             self._add_result(update, time)
         else:

@@ -173,7 +173,7 @@ class _KimiSessionReader:
             call.complete, call.ended_by = False, "the step has no end"
 
     def _answered(self, step: _OpenCall) -> Call:
-        said = LLMResponse(
+        response = LLMResponse(
             step.blocks.all_text(),
             reasoning=step.blocks.all_reasoning(),
             tool_calls=tuple(step.calls),
@@ -183,7 +183,7 @@ class _KimiSessionReader:
             id=as_text(step.end.get("messageId")),
             extra={"content": step.others} if step.others else {},
         )
-        return self.history.call(step.time, said)
+        return self.history.call(step.time, response)
 
     def _compact(self, line: Members, time: str) -> None:
         self.close()

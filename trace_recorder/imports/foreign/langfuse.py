@@ -59,10 +59,12 @@ def read(source: Source) -> Iterator[ForeignRun]:
 def run_of_trace(value: Members) -> ForeignRun:
     """Return the run of one trace. Raises TrajectoryFormatError if it has no observation that can be read."""
     trace = as_dict(value.get("trace", value))
-    listed = [one for one in as_list(value["observations"]) if isinstance(as_dict(one).get("id"), str)]
+    listed = [
+        observation for observation in as_list(value["observations"]) if isinstance(as_dict(observation).get("id"), str)
+    ]
     if not listed:
         raise TrajectoryFormatError(f"The trace {trace.get('id')} has no observation.")
-    spans = [_span(one) for one in listed]
+    spans = [_span(observation) for observation in listed]
     for span in spans:
         span.trace_id = trace["id"]
     run = run_of(next(traces(spans)))
@@ -73,19 +75,23 @@ def run_of_trace(value: Members) -> ForeignRun:
     run.metadata |= {name: trace[name] for name in _OF_TRACE if trace.get(name)}
     run.metadata |= without_none(metadata=_plain(trace.get("metadata")) or None)
     scores = as_list(trace.get("scores")) + as_list(trace.get("corrections"))
-    run.events += [one for score in scores for one in _score(as_dict(score))]
+    run.events += [observation for score in scores for observation in _score(as_dict(score))]
     return run
 
 
 def _span(observation: Members) -> Span:
     metadata = _plain(observation.get("metadata"))
-    about = as_dict(metadata)
-    scope = as_dict(about.get("scope"))
+    metadata_members = as_dict(metadata)
+    scope = as_dict(metadata_members.get("scope"))
     attributes = {_PREFIX + name: observation[member] for member, name in _MEMBERS.items() if observation.get(member)}
     for member in ("input", "output"):
         attributes[_PREFIX + member] = _plain(observation.get(member))
     costs = as_dict(observation.get("costDetails")) or as_dict(observation.get("providedCostDetails"))
-    own = {name: member for name, member in about.items() if name not in {"attributes", "resourceAttributes", "scope"}}
+    own = {
+        name: member
+        for name, member in metadata_members.items()
+        if name not in {"attributes", "resourceAttributes", "scope"}
+    }
     ended = observation.get("endTime")
     return Span(
         "",
@@ -96,7 +102,11 @@ def _span(observation: Members) -> Span:
         utc(observation.get("startTime")) if observation.get("type") == "EVENT" else utc(ended),
         observation.get("level") == "ERROR",
         as_text(observation.get("statusMessage")) or None,
-        {**as_dict(about.get("attributes")), **attributes, **({_PREFIX + "cost_details": costs} if costs else {})},
+        {
+            **as_dict(metadata_members.get("attributes")),
+            **attributes,
+            **({_PREFIX + "cost_details": costs} if costs else {}),
+        },
         scope=f"{as_text(scope.get('name')) or ''} {as_text(scope.get('version')) or ''}".strip(),
         more={"metadata": own} if own else {},
     )

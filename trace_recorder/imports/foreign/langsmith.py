@@ -63,13 +63,13 @@ def _values(source: Source, missing: list[Missing]) -> Iterator[Payload]:
 
 def runs_of(values: Iterable[Payload]) -> Iterator[ForeignRun]:
     """Yield a run for each trace among runs of LangSmith. Patches of runs that are not there are left aside."""
-    found: dict[str, Members] = {}
+    by_id: dict[str, Members] = {}
     for value in map(as_dict, values):
-        identity = as_text(value.get("id")) or _only(value, found)
+        identity = as_text(value.get("id")) or _only(value, by_id)
         if identity is not None:
-            before = found.get(identity, {})
-            found[identity] = before | {name: member for name, member in value.items() if member not in (None, {}, [])}
-    roots = {run["id"]: run for run in found.values() if _is_run(run)}
+            before = by_id.get(identity, {})
+            by_id[identity] = before | {name: member for name, member in value.items() if member not in (None, {}, [])}
+    roots = {run["id"]: run for run in by_id.values() if _is_run(run)}
     for run in roots.values():
         _drop_inherited(run, roots.get(as_text(run.get("trace_id")) or "", run))
     for trace in traces(_span(run) for run in roots.values()):

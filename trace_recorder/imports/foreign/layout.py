@@ -47,13 +47,13 @@ def journal_lines(run: ForeignRun) -> Iterator[bytes]:
     start, end = run.times()
     yield from layout.record("start", _start(run), start)
     open_until = _ends_of_sub_agents(run)
-    for at, event in enumerate(run.events):
+    for position, event in enumerate(run.events):
         yield from layout.lines(event)
-        if isinstance(event, ToolRun) and open_until.get(event.execution_id, 0) > at:
+        if isinstance(event, ToolRun) and open_until.get(event.execution_id, 0) > position:
             layout.open_runs.setdefault(open_until[event.execution_id], []).append(event)
         elif isinstance(event, ToolRun):
             yield from layout.result(event)
-        for tool_run in layout.open_runs.pop(at, ()):
+        for tool_run in layout.open_runs.pop(position, ()):
             yield from layout.result(tool_run)
     ended = {"status": run.status, "success": run.success, "final_result": run.final_result}
     seconds = {"execution_time": seconds_between(start, end)}
@@ -89,14 +89,14 @@ class _ItemList:
 
     def first(self, length: int) -> tuple[list[list[int]], str]:
         """Return the ranges of the first elements, and their check value."""
-        found: list[list[int]] = []
-        left = length
+        ranges: list[list[int]] = []
+        remaining = length
         for first, last in self.ranges:
-            if left <= 0:
+            if remaining <= 0:
                 break
-            found.append([first, min(last, first + left - 1)])
-            left -= last - first + 1
-        return found, f"{self.checks[length]:08x}"
+            ranges.append([first, min(last, first + remaining - 1)])
+            remaining -= last - first + 1
+        return ranges, f"{self.checks[length]:08x}"
 
 
 @dataclass(slots=True)
@@ -139,10 +139,10 @@ class _Layout:
         """Yield the records of one event."""
         raise TypeError(f"{type(event).__name__} is no event of a run")
 
-    def _interaction_id(self, stated: str | None) -> str:
+    def _interaction_id(self, stated_id: str | None) -> str:
         """Return the id of the next call: the one that the source states, unless an earlier call has it."""
         self.calls += 1
-        identity = stated or f"call-{self.calls}"
+        identity = stated_id or f"call-{self.calls}"
         times = self.interaction_ids.get(identity, 0) + 1
         while (own := identity if times == 1 else f"{identity}-{times}") in self.interaction_ids:
             times += 1
@@ -260,14 +260,14 @@ class _Layout:
             if conversation.base is None:
                 break
             conversation = conversation.base
-        for one in reversed(new):
+        for link in reversed(new):
             ranges, checks = [], [0]
-            if one.base is not None:
-                base = self.conversations[id(one.base)][1]
-                ranges, checks = base.first(one.base_length)[0], base.checks[: one.base_length + 1]
-            found = yield from self._items(one.own, ranges, checks, time)
-            self.conversations[id(one)] = one, found
-            conversation = one
+            if link.base is not None:
+                base = self.conversations[id(link.base)][1]
+                ranges, checks = base.first(link.base_length)[0], base.checks[: link.base_length + 1]
+            found = yield from self._items(link.own, ranges, checks, time)
+            self.conversations[id(link)] = link, found
+            conversation = link
         return self.conversations[id(conversation)][1]
 
     def _tools(self, call: Call) -> Generator[bytes, None, _ItemList | None]:

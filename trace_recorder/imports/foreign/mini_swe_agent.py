@@ -156,12 +156,12 @@ def _message(message: Members, role: str) -> Members:
     code = as_int(extra.get("returncode"))
     failed = {} if role != "tool" or code is None else {"is_error": code != 0}
     skipped = _OF_CALL | _OF_TOOL
-    left = {name: value for name, value in extra.items() if name not in skipped and role != "assistant"} | failed
+    remaining = {name: value for name, value in extra.items() if name not in skipped and role != "assistant"} | failed
     return {"role": role, "content": message.get("content", message.get("output"))} | without_none(
         tool_calls=[call.to_document() for call in calls] or None,
         call_id=message.get("tool_call_id", message.get("call_id")),
         reasoning=as_text(message.get("reasoning_content")),
-        extra=left or None,
+        extra=remaining or None,
     )
 
 

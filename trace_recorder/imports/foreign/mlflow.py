@@ -74,17 +74,17 @@ def _spans(listed: list[Payload]) -> Iterator[Span]:
     yield from (read_span(value) for value in listed if has_context(value))
 
 
-def _assessment(said: Members) -> Iterator[Score | Annotation]:
-    name = as_text(said.get("assessment_name", said.get("name")))
-    value = as_dict(said.get("feedback")).get("value")
+def _assessment(members: Members) -> Iterator[Score | Annotation]:
+    name = as_text(members.get("assessment_name", members.get("name")))
+    value = as_dict(members.get("feedback")).get("value")
     if name is None:
         return
     number = float(value) if isinstance(value, bool) else as_number(value)
-    time = utc(said.get("create_time", said.get("create_time_ms")))
+    time = utc(members.get("create_time", members.get("create_time_ms")))
     if number is not None:
-        yield Score(name=name, value=number, explanation=as_text(said.get("rationale")), time=time)
+        yield Score(name=name, value=number, explanation=as_text(members.get("rationale")), time=time)
     else:
-        yield Annotation(key=name, value=said, time=time)
+        yield Annotation(key=name, value=members, time=time)
 
 
 FORMAT = ImportFormat(name="mlflow", recognizes=recognizes, read=read, counting=WHOLE)

@@ -94,13 +94,13 @@ def _run(identity: str, members: Members, unreadable: str | None = None) -> Fore
     if unreadable is not None:
         events.append(Missing(what="a line that holds a run", why=unreadable))
     error = members.get("error")
-    said = {name: value for name, value in members.items() if name not in _OUTCOME and value is not None}
+    metadata = {name: value for name, value in members.items() if name not in _OUTCOME and value is not None}
     totals = {"metrics": {name: value for name, value in as_dict(members.get("metrics")).items() if name != "costs"}}
-    said |= totals if totals["metrics"] else {}
+    metadata |= totals if totals["metrics"] else {}
     success = members.get("success")
     return ForeignRun(
         identity=as_text(members.get("instance_id")) or identity,
-        events=[*events, *(Annotation(key=name, value=value) for name, value in said.items())],
+        events=[*events, *(Annotation(key=name, value=value) for name, value in metadata.items())],
         task=as_text(members.get("instruction")) or reader.task,
         model=reader.model,
         start_time=stated_time(history[0].get("timestamp")) if history else "",
@@ -179,12 +179,12 @@ class _OpenHandsV0Reader:
                 return None
             self.responses |= {identity} if identity else set()
             return openai_chat.read_response(whole).to_document()
-        said = next(
+        content = next(
             (as_text(arguments[name]) for name in ("thought", "content", "final_thought") if arguments.get(name)), None
         )
         rest = {name: value for name, value in arguments.items() if name not in _SAID and value is not None}
         extra = {} if event["action"] == "message" else {"extra": {"action": event["action"], "args": rest}}
-        return {"content": said, **extra}
+        return {"content": content, **extra}
 
     def _call(self, response: Members, event: Members, time: str) -> Call:
         view = self.views[-1]

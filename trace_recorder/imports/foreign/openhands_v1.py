@@ -189,7 +189,7 @@ class _OpenHandsV1Reader:
             self.final_result = action.get("message")
         yield self._tool(event, time)
 
-    def _call(self, event: Members, said: Members, time: str) -> Call:
+    def _call(self, event: Members, message: Members, time: str) -> Call:
         extra = {name: event[name] for name in ("critic_result", "security_risk", "summary") if event.get(name)}
         thinking = as_list(event.get("thinking_blocks"))
         extra |= without_none(thinking_blocks=thinking or None)
@@ -198,19 +198,19 @@ class _OpenHandsV1Reader:
             time=time,
             conversation=self.view.conversation,
             length=len(self.view.conversation),
-            response={**_text_content(said)} | without_none(id=identity, extra=extra or None),
+            response={**_text_content(message)} | without_none(id=identity, extra=extra or None),
             model=self.model,
             tools=self.tools,
         )
         self.calls.append(call)
-        self.view.add(event.get("id"), {"role": "assistant", **said})
+        self.view.add(event.get("id"), {"role": "assistant", **message})
         return call
 
     def _tool(self, event: Members, time: str) -> ToolRun:
         call = manual.read_tool_call(_tool_call(event))
         answer = self.answers.get(as_text(event.get("id")) or "") or self.answers.get(call.call_id, {})
-        said = _result(answer) if answer else {}
-        failed = as_dict(said.get("extra")).get("is_error")
+        result = _result(answer) if answer else {}
+        failed = as_dict(result.get("extra")).get("is_error")
         return ToolRun(
             time=time,
             name=call.name,
@@ -218,7 +218,7 @@ class _OpenHandsV1Reader:
             call_id=call.call_id or None,
             ended=stated_time(answer.get("timestamp")) if answer else None,
             success=None if failed is None else not failed,
-            result=said.get("content"),
+            result=result.get("content"),
         )
 
     def _condensation(self, event: Members, time: str) -> Iterator[Event]:
@@ -250,12 +250,12 @@ def _reasoning(event: Members) -> str | None:
     return as_text(event.get("reasoning_content")) or join_texts(blocks, "\n\n")
 
 
-def _text_content(said: Members) -> Members:
+def _text_content(message: Members) -> Members:
     """Return a response whose content is text: what it has beside text is in its message."""
-    content = said.get("content")
+    content = message.get("content")
     if not isinstance(content, list):
-        return said
-    return said | {"content": join_texts((as_text(as_dict(part).get("text")) for part in content), "\n\n")}
+        return message
+    return message | {"content": join_texts((as_text(as_dict(part).get("text")) for part in content), "\n\n")}
 
 
 def _parts(content: Payload) -> list[Payload]:

@@ -183,18 +183,18 @@ def _matched(history: list[Members], steps: list[Members]) -> dict[int, int]:
     places: dict[str, deque[int]] = {}
     for number, at in enumerate(responses):
         places.setdefault(_said(history[at].get("content"), history[at].get("thought")), deque()).append(number)
-    found: dict[int, int] = {}
+    matches: dict[int, int] = {}
     response_before, step_before = -1, -1
     for number, step in enumerate(steps):
         waiting = places.get(_said(step.get("response"), step.get("thought")), deque())
         while waiting and waiting[0] <= response_before:
             waiting.popleft()
         if waiting:
-            found |= _between(response_before, waiting[0], step_before, number)
+            matches |= _between(response_before, waiting[0], step_before, number)
             response_before, step_before = waiting.popleft(), number
-            found[response_before] = number
-    found |= _between(response_before, len(responses), step_before, len(steps))
-    return {responses[one]: step for one, step in found.items()}
+            matches[response_before] = number
+    matches |= _between(response_before, len(responses), step_before, len(steps))
+    return {responses[one]: step for one, step in matches.items()}
 
 
 def _between(first: int, end: int, first_step: int, end_step: int) -> dict[int, int]:

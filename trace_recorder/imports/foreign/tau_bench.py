@@ -34,8 +34,8 @@ def read(source: Source) -> Iterator[ForeignRun]:
         yield _run(f"{name}-{number}", result)
 
 
-def _run(name: str, given: Payload) -> ForeignRun:
-    result = as_dict(given)
+def _run(name: str, value: Payload) -> ForeignRun:
+    result = as_dict(value)
     info = as_dict(result.get("info"))
     reward = as_number(result.get("reward"))
     error = as_text(info.get("error"))

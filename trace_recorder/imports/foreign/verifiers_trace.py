@@ -173,12 +173,12 @@ class _GraphReader:
             self.run.events.append(Missing(what="the prompts of later branches", why=why))
         return Conversation()
 
-    def _call(self, number: int, node: Members, stated: Members) -> Call:
+    def _call(self, number: int, node: Members, members: Members) -> Call:
         conversation, length = self._ends[number]
         said = self._said[number]
         response = {key: value for key, value in said[-1].items() if key != "role"} if said else {"content": None}
-        response |= without_none(finish_reason=as_text(stated.get("finish_reason")), usage=_usage(stated) or None)
-        call = self._described(stated, stated_time(node.get("timestamp")))
+        response |= without_none(finish_reason=as_text(members.get("finish_reason")), usage=_usage(members) or None)
+        call = self._described(members, stated_time(node.get("timestamp")))
         call.conversation, call.length, call.response = conversation, length - len(said), response
         return call
 
@@ -187,15 +187,15 @@ class _GraphReader:
         call.error = call.error or {"type": "error", "message": "it has no answer"}
         return call
 
-    def _described(self, stated: Members, time: str) -> Call:
-        span, error = as_dict(stated.get("time")), as_dict(stated.get("error"))
+    def _described(self, members: Members, time: str) -> Call:
+        span, error = as_dict(members.get("time")), as_dict(members.get("error"))
         start, end = as_number(span.get("start")), as_number(span.get("end"))
         return Call(
             time=stated_time(start) or time,
             conversation=None,
-            model=as_text(stated.get("model")) or self.run.model,
+            model=as_text(members.get("model")) or self.run.model,
             tools=self._tools,
-            parameters=without_none(**as_dict(stated.get("sampling"))),
+            parameters=without_none(**as_dict(members.get("sampling"))),
             error=_error(error) if error else None,
             duration_seconds=max(0.0, end - start) if start and end else None,
         )
@@ -232,8 +232,8 @@ def _task(data: Members) -> str | None:
     return as_text(prompt) or (first_text(users[-1].get("content")) if users else None) or None
 
 
-def _usage(stated: Members) -> Members:
-    usage = Remaining(as_dict(stated.get("usage")))
+def _usage(members: Members) -> Members:
+    usage = Remaining(as_dict(members.get("usage")))
     fresh, cached = usage.integer("prompt_tokens"), usage.integer("cached_input_tokens")
     return without_none(
         input_tokens=None if fresh is None else fresh + (cached or 0),

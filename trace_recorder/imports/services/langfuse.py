@@ -64,24 +64,24 @@ class Langfuse:
 
     def run(self, trace: ListedTrace) -> ForeignRun | None:
         """Fetch the observations and the scores of a trace."""
-        given = {"trace_id": trace.identity, "fields": _FIELDS, "limit": _OBSERVATIONS_A_PAGE}
+        query = {"trace_id": trace.identity, "fields": _FIELDS, "limit": _OBSERVATIONS_A_PAGE}
         get_many = self._connected().observations.get_many
-        found = [*self._pages(get_many, given)]
-        cut = sorted({name for one in found for name in _cut(one)})
+        observations = [*self._pages(get_many, query)]
+        cut = sorted({name for one in observations for name in _cut(one)})
         if cut:
-            found = [*self._pages(get_many, given | {"expand_metadata": ",".join(cut)})]
-        if not found:
+            observations = [*self._pages(get_many, query | {"expand_metadata": ",".join(cut)})]
+        if not observations:
             return None
         wanted = {"trace_id": trace.identity, "fields": "details", "limit": _SCORES_A_PAGE}
         scores = [*self._pages(self._connected().scores.get_many, wanted)]
-        return run_of_trace(_trace(trace.identity, found, scores))
+        return run_of_trace(_trace(trace.identity, observations, scores))
 
-    def _pages(self, get_many: Callable[..., Payload], given: Mapping[str, Payload]) -> Iterator[Members]:
+    def _pages(self, get_many: Callable[..., Payload], query: Mapping[str, Payload]) -> Iterator[Members]:
         """Yield the elements of all pages, as they are on the wire. Raises FetchError where the pages do not end."""
         cursor: str | None = None
         progress = Progress(self.address)
         while True:
-            page = get_many(**given, cursor=cursor, request_options=_OPTIONS)
+            page = get_many(**query, cursor=cursor, request_options=_OPTIONS)
             elements = [as_dict(json.loads(one.json())) for one in page.data]
             progress.new_ids(as_text(element.get("id")) or "" for element in elements)
             yield from elements

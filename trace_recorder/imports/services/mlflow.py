@@ -58,12 +58,12 @@ class MLflow:
         return run_of_trace(found) if found["data"]["spans"] else None
 
     def _experiment(self) -> str:
-        found = self._connected().get_experiment_by_name(self.project)
-        if found is None and self.project.isdigit():
-            found = self._connected().get_experiment(self.project)
-        if found is None:
+        experiment = self._connected().get_experiment_by_name(self.project)
+        if experiment is None and self.project.isdigit():
+            experiment = self._connected().get_experiment(self.project)
+        if experiment is None:
             raise FetchError(f"{self.address}: there is no experiment of this name. {self.settings} say where.")
-        return str(found.experiment_id)
+        return str(experiment.experiment_id)
 
     def _connected(self) -> Payload:
         if self.client is None:

@@ -71,10 +71,10 @@ def replay_program(
 
 
 def describe_unused(
-    recording: Recording, expected: Iterable[RecordedExchange], given: set[int], name: str
+    recording: Recording, expected: Iterable[RecordedExchange], answered: set[int], name: str
 ) -> str | None:
     """Describe which of the expected calls were not given; None if all were. `name` is what the recording is called."""
-    left = [one for one in expected if one.begin.seq not in given]
-    tools = [one for one in recording.tools if one.begin.seq in given]
+    left = [one for one in expected if one.begin.seq not in answered]
+    tools = [one for one in recording.tools if one.begin.seq in answered]
     unused = [one.interaction_id for one in not_asked_for(left, tools)]
     return report_unused(name, unused) if unused else None

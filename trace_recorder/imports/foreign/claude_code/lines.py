@@ -93,7 +93,7 @@ def _lines(source: Source) -> Iterable[Line]:
 
 
 def _joined(lines: Iterable[Line]) -> list[Entry]:
-    found: list[Entry] = []
+    entries: list[Entry] = []
     answers: dict[tuple[str, str], _AnswerLines] = {}
     streamed: dict[str, str | None] = {}
     seen: set[str] = set()
@@ -109,17 +109,17 @@ def _joined(lines: Iterable[Line]) -> list[Entry]:
         if entry.kind == "stream_event":
             _read_event(as_dict(entry.line.get("event")), agent, streamed, answers)
         if entry.kind != "assistant" or identity is None:
-            found.append(entry)
+            entries.append(entry)
             continue
         key = agent, identity
         if key in answers:
             answers[key].add(entry)
         else:
             answers[key] = _AnswerLines(entry)
-            found.append(entry)
+            entries.append(entry)
     for answer in answers.values():
         answer.close()
-    return found
+    return entries
 
 
 def _read_event(

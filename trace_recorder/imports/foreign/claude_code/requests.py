@@ -96,9 +96,9 @@ class Requests:
         return self._wires.get(identity)
 
     def _continued(self, line: Members, base: tuple[_Wire, int] | None) -> tuple[_Wire, int] | None:
-        keep, tail = as_int(line.get("keep")) or 0, [as_text(one) or "" for one in as_list(line.get("tail"))]
+        keep, tail = as_int(line.get("keep")) or 0, [as_text(blob) or "" for blob in as_list(line.get("tail"))]
         shape = as_text(line.get("shapeHash"))
-        if shape not in self._shapes or not all(one in self._blobs for one in tail):
+        if shape not in self._shapes or not all(blob in self._blobs for blob in tail):
             return None
         if keep <= 0:
             wire = self._begun(shape)
@@ -111,8 +111,8 @@ class Requests:
             if self._copied > self.max_copied:
                 return None
             wire = self._copy(base[0], keep, shape)
-        for one in tail:
-            wire.add(self._blobs[one])
+        for blob in tail:
+            wire.add(self._blobs[blob])
         return wire, len(wire.ends)
 
     def _begun(self, shape: str | None) -> _Wire:

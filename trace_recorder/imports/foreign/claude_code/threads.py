@@ -171,13 +171,13 @@ class Threads:
     def executions(self, events: Iterable[Event]) -> list[ToolRun]:
         """Return the executions that started sub-agents. Those that `events` state already get the id of theirs."""
         stated = {event.call_id: event for event in events if isinstance(event, ToolRun)}
-        found: list[ToolRun] = []
+        runs: list[ToolRun] = []
         for task in filter(None, map(self.tasks.get, dict.fromkeys(self.started.values()))):
             if task.call.call_id in stated:
                 stated[task.call.call_id].execution_id = task.execution_id
             else:
-                found.append(_execution(task))
-        return sorted(found, key=lambda event: event.time)
+                runs.append(_execution(task))
+        return sorted(runs, key=lambda event: event.time)
 
 
 def _execution(task: Task) -> ToolRun:

@@ -85,16 +85,16 @@ def _read_file(source: Source, first: Source, run: ForeignRun, agent: Agent, dep
     reader.read_lines(lines, own, [*inherited(source, own)])
     run.executions += reader.completed.refine(reader.history.executions())
     yield reader.history.events
-    stated = {event.call_id: event for event in reader.history.events if isinstance(event, ToolRun)}
+    executions = {event.call_id: event for event in reader.history.events if isinstance(event, ToolRun)}
     for started, name, call_id in reader.started:
         path = rollout_of(source.path.parent, started)
-        execution = stated.get(call_id) or reader.history.execution_of(call_id)
+        execution = executions.get(call_id) or reader.history.execution_of(call_id)
         if path is None or path in first.read_too or path == first.path or depth >= _MAX_DEPTH:
             continue
         first.read_too.add(path)
         if execution is not None:
             execution.execution_id = joined_id("execution-of", call_id)
-            yield [] if call_id in stated else [execution]
+            yield [] if call_id in executions else [execution]
         sub_agent = Agent(
             name=name,
             agent_id=started,
@@ -205,7 +205,7 @@ class _RolloutReader:
         body = {"output": answer.items}
         response = openai_responses.read_response(body, self.history.made_up_ids)
         thoughts = [item for item in answer.items if as_dict(item).get("type") == "reasoning"]
-        said = Message(
+        message = Message(
             "assistant",
             response.content,
             reasoning=response.reasoning,
@@ -214,7 +214,7 @@ class _RolloutReader:
         call = self.history.call(
             answer.time,
             replace(response, id=answer.response_id, usage=answer.usage or Usage(), finish_reason=None),
-            said,
+            message,
         )
         call.model, call.provider, call.parameters = answer.model, self.run.provider, answer.parameters
         self._last = call if answer.usage is None else None
@@ -247,15 +247,15 @@ class _RolloutReader:
         elif kind == "event_msg":
             self._read_event(payload, time)
 
-    def _identify(self, about: Members, time: str) -> None:
+    def _identify(self, meta: Members, time: str) -> None:
         """Take what a rollout says of itself. A rollout that was forked repeats what its origin says."""
         if self._is_known:
             return
         self._is_known = True
-        self.run.identity = as_text(about.get("id")) or self.run.identity
-        self.run.provider = as_text(about.get("model_provider")) or self.run.provider
-        self.run.source |= without_none(**{name: about.get(name) for name in _ABOUT})
-        if instructions := as_text(as_dict(about.get("base_instructions")).get("text")):
+        self.run.identity = as_text(meta.get("id")) or self.run.identity
+        self.run.provider = as_text(meta.get("model_provider")) or self.run.provider
+        self.run.source |= without_none(**{name: meta.get(name) for name in _ABOUT})
+        if instructions := as_text(as_dict(meta.get("base_instructions")).get("text")):
             self.history.add(Message("system", instructions), time)
 
     def _compact(self, payload: Members, time: str) -> None:

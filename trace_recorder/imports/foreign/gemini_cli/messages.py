@@ -77,9 +77,9 @@ def _from_lines(lines: Iterable[Line]) -> Session:
 def _each_line(lines: Iterable[Line], session: Session) -> Iterator[Members]:
     """Yield the lines, and the messages that a `$set` states, such as the context with which a session begins."""
     for members in session_lines(lines, session.missing.append):
-        stated = members.get("$set")
-        if not isinstance(stated, dict):
+        changes = members.get("$set")
+        if not isinstance(changes, dict):
             yield members
             continue
-        session.about |= {name: value for name, value in stated.items() if name != "messages"}
-        yield from (message for message in as_list(stated.get("messages")) if isinstance(message, dict))
+        session.about |= {name: value for name, value in changes.items() if name != "messages"}
+        yield from (message for message in as_list(changes.get("messages")) if isinstance(message, dict))

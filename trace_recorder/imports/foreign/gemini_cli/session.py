@@ -69,8 +69,8 @@ def _read_answers(source: Source) -> ForeignRun:
         if members.get("method") not in _METHODS[:2]:
             run.events.append(Kept(what=as_text(members.get("method")) or "line", value=members))
             continue
-        given = members["response"]
-        body = join_chunks(given).body if isinstance(given, list) else given
+        recorded = members["response"]
+        body = join_chunks(recorded).body if isinstance(recorded, list) else recorded
         response = google_generate.read_response(body, made_up_ids)
         made_up_ids += sum(call.call_id_made_up for call in response.tool_calls)
         run.events.append(
@@ -80,7 +80,7 @@ def _read_answers(source: Source) -> ForeignRun:
                 response=response.to_document(),
                 model=response.model,
                 provider="google",
-                stream=isinstance(given, list),
+                stream=isinstance(recorded, list),
             )
         )
     return run
@@ -133,13 +133,13 @@ class _GeminiSessionReader:
         return bool(results) and all(as_text(one.get("id")) in self._answered for one in results)
 
     def _read_answer(self, message: Members, content: str | list[Payload] | None, time: str) -> None:
-        asked = [as_dict(one) for one in as_list(message.get("toolCalls"))]
-        thoughts = [as_dict(one) for one in as_list(message.get("thoughts"))]
+        asked = [as_dict(element) for element in as_list(message.get("toolCalls"))]
+        thoughts = [as_dict(element) for element in as_list(message.get("thoughts"))]
         model = as_text(message.get("model"))
         response = LLMResponse(
             _text(content) or None,
             reasoning="\n\n".join(filter(None, map(_thought, thoughts))) or None,
-            tool_calls=tuple(_tool_call(one) for one in asked),
+            tool_calls=tuple(_tool_call(element) for element in asked),
             usage=_usage(as_dict(message.get("tokens"))),
             model=model,
             id=as_text(message.get("id")),
@@ -148,12 +148,12 @@ class _GeminiSessionReader:
         call = self.history.call(time, response, Message("assistant", content or None))
         call.provider = "google"
         self.run.model = self.run.model or model
-        for one in asked:
-            if (result := _result(one)) is not None:
-                self.history.add(result, stated_time(one.get("timestamp")) or time)
+        for element in asked:
+            if (result := _result(element)) is not None:
+                self.history.add(result, stated_time(element.get("timestamp")) or time)
                 if result.call_id:
                     self._answered.add(result.call_id)
-            display = {name: one[name] for name in ("id", "resultDisplay") if one.get(name) is not None}
+            display = {name: element[name] for name in ("id", "resultDisplay") if element.get(name) is not None}
             if "resultDisplay" in display:
                 self.run.events.append(Kept(what="resultDisplay", value=display, time=time))
 

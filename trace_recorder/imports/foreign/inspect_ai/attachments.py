@@ -32,11 +32,11 @@ class Attachments:
 
     def _text(self, text: str) -> str:
         prefix = next((one for one in _PREFIXES if text.startswith(one)), None)
-        found = None if prefix is None else self.texts.get(text.removeprefix(prefix))
-        if not isinstance(found, str):
+        attached = None if prefix is None else self.texts.get(text.removeprefix(prefix))
+        if not isinstance(attached, str):
             return text
-        if len(found) > self.left:
+        if len(attached) > self.left:
             self.exceeded = True
             return text
-        self.left -= len(found)
-        return found
+        self.left -= len(attached)
+        return attached

@@ -18,9 +18,9 @@ from trace_recorder.values.messages import Payload, without_none
 _READ = {"role", "content", "tool_calls", "tool_call_id", "function", "error", "model", "parse_error"}
 
 
-def message_of(given: Payload) -> Members:
+def message_of(stated_message: Payload) -> Members:
     """Return a message. Thoughts, which are parts of the content there, are its reasoning."""
-    message = as_dict(given)
+    message = as_dict(stated_message)
     parts = message.get("content")
     error = as_dict(message.get("error"))
     rest = {name: value for name, value in message.items() if name not in _READ and value is not None}
@@ -37,9 +37,9 @@ def message_of(given: Payload) -> Members:
     )
 
 
-def call_of(given: Payload) -> Members:
+def call_of(value: Payload) -> Members:
     """Return a tool call."""
-    call = as_dict(given)
+    call = as_dict(value)
     rest = {name: call[name] for name in ("parse_error", "view") if call.get(name) is not None}
     return {
         "call_id": as_text(call.get("id")) or "",
@@ -51,19 +51,19 @@ def call_of(given: Payload) -> Members:
 def response_of(output: Members) -> Members | None:
     """Return what a model said; None if it said nothing."""
     choice = as_dict(next(iter(as_list(output.get("choices"))), None))
-    said = message_of(choice.get("message"))
+    message = message_of(choice.get("message"))
     stated = as_dict(output.get("usage"))
     usage = counts_at(stated, _COUNTS) | without_none(cost=as_number(stated.get("total_cost")))
     if not choice and not usage:
         return None
-    content = said.get("content")
+    content = message.get("content")
     if isinstance(content, list):
         content = join_texts((as_text(as_dict(part).get("text")) for part in content), "\n")
     more = {name: value for name, value in output.items() if name in {"metadata", "stop_reason"} and value}
-    extra = {**as_dict(said.get("extra")), **more, **without_none(logprobs=choice.get("logprobs"))}
+    extra = {**as_dict(message.get("extra")), **more, **without_none(logprobs=choice.get("logprobs"))}
     return {"content": content} | without_none(
-        reasoning=said.get("reasoning"),
-        tool_calls=said.get("tool_calls"),
+        reasoning=message.get("reasoning"),
+        tool_calls=message.get("tool_calls"),
         finish_reason=as_text(choice.get("stop_reason")),
         model=as_text(output.get("model")),
         usage=usage or None,

@@ -91,7 +91,7 @@ def _run(header: Members, sample: Members, name: str, why: str | None) -> Foreig
     error, limit = as_dict(sample.get("error")), as_dict(sample.get("limit"))
     failure = _failure(error, limit)
     model = as_text(of_eval.get("model"))
-    said = chat.response_of(as_dict(attachments.put_in(sample.get("output")))) or {}
+    response = chat.response_of(as_dict(attachments.put_in(sample.get("output")))) or {}
     return ForeignRun(
         identity=as_text(sample.get("uuid")) or name,
         events=events,
@@ -101,7 +101,7 @@ def _run(header: Members, sample: Members, name: str, why: str | None) -> Foreig
         start_time=stated_time(sample.get("started_at")),
         end_time=stated_time(sample.get("completed_at")),
         status="failed" if failure else "completed" if "messages" in sample else "unknown",
-        final_result=said.get("content"),
+        final_result=response.get("content"),
         error=failure,
         source=_source(header, of_eval),
         metadata=without_none(
@@ -142,11 +142,11 @@ def _events(sample: Members, old: Members, attachments: Attachments, why: str | 
         yield Missing(what="some attachments", why="together they are larger than what is read of a sample")
 
 
-def _task(given: Payload) -> str | None:
+def _task(value: Payload) -> str | None:
     """Return the input of a sample: its text, or that of its last message of a user."""
-    if not isinstance(given, list):
-        return as_text(given)
-    texts = (chat.message_of(message).get("content") for message in reversed(given))
+    if not isinstance(value, list):
+        return as_text(value)
+    texts = (chat.message_of(message).get("content") for message in reversed(value))
     for content in texts:
         parts = content if isinstance(content, list) else [{"text": content}]
         found = [text for text in (as_text(as_dict(part).get("text")) for part in parts) if text]

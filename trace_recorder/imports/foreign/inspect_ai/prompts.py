@@ -39,9 +39,9 @@ class Prompts:
     def __post_init__(self) -> None:
         self._histories = NumberedHistories(self._message)
 
-    def add(self, stated: Payload, inline: list[Payload]) -> tuple[Conversation, int]:
+    def add(self, references: Payload, inline: list[Payload]) -> tuple[Conversation, int]:
         """Return the conversation of a prompt, the stated ranges and then the messages in full, and its length."""
-        ranges = [one for pair in as_list(stated)[:_MAX_RANGES] if (one := self._range(pair))]
+        ranges = [span for pair in as_list(references)[:_MAX_RANGES] if (span := self._range(pair))]
         length = sum(map(len, ranges)) + len(inline)
         self._numbers_left -= length
         if length > MAX_MESSAGES:
@@ -49,8 +49,8 @@ class Prompts:
         if self._numbers_left < 0:
             raise TrajectoryFormatError(f"the prompts of a sample have more than {MAX_NUMBERS} messages")
         numbers = array("q")
-        for one in ranges:
-            numbers.extend(one)
+        for span in ranges:
+            numbers.extend(span)
         numbers.extend(map(self._number, inline))
         conversation, added = self._histories.add(numbers)
         self._left -= added

@@ -44,9 +44,9 @@ class SampleReader:
     steps: list[_Span] = field(default_factory=lambda: [_Span(MAIN)])
     execution_of_agent: dict[str, str] = field(default_factory=dict)
 
-    def events(self, stated: list[Payload]) -> Iterator[Event]:
+    def events(self, values: list[Payload]) -> Iterator[Event]:
         """Yield the events of a sample, in their order."""
-        events = [as_dict(event) for event in stated]
+        events = [as_dict(event) for event in values]
         self._find_executions(events)
         for number, event in enumerate(events):
             time = stated_time(event.get("timestamp"))
@@ -64,20 +64,20 @@ class SampleReader:
             else:
                 yield Missing(what=f"event {number}", why="it does not say what it is", time=time)
 
-    def messages(self, stated: list[Payload]) -> Iterator[Event]:
+    def messages(self, values: list[Payload]) -> Iterator[Event]:
         """Yield the calls of a sample that has messages and no events."""
         conversation = Conversation()
         unseen: list[Members] = []
-        for message in map(as_dict, self.attachments.put_in(stated)):
-            said = chat.message_of(message)
-            if said["role"] == "tool":
-                unseen.append(said)
+        for message in map(as_dict, self.attachments.put_in(values)):
+            members = chat.message_of(message)
+            if members["role"] == "tool":
+                unseen.append(members)
             if message.get("role") == "assistant":
                 unseen.clear()
                 response = chat.response_of({"choices": [{"message": message}]})
                 model = as_text(message.get("model"))
                 yield Call(time="", conversation=conversation, length=len(conversation), response=response, model=model)
-            conversation.add(said)
+            conversation.add(members)
         yield from map(_unseen_result, unseen)
 
     def _find_executions(self, events: list[Members]) -> None:

@@ -32,7 +32,7 @@ def described(identity: str, events: list[Event], task: str | None, source: Memb
     return ForeignRun(identity=identity, events=events, task=task, model=model, source=source)
 
 
-def call_of(entry: Members, conversation: Conversation, said: Members, tools: list[Payload]) -> Call:
+def call_of(entry: Members, conversation: Conversation, response: Members, tools: list[Payload]) -> Call:
     """Return the call of a row that has `model`, `options_json`, tokens, a duration and a time."""
     duration = as_number(entry.get("duration_ms"))
     schema = json_of(entry.get("schema_json")) or None
@@ -40,7 +40,7 @@ def call_of(entry: Members, conversation: Conversation, said: Members, tools: li
         time=stated_time(entry.get("datetime_utc")),
         conversation=conversation,
         length=len(conversation),
-        response=said
+        response=response
         | without_none(
             model=as_text(entry.get("resolved_model")), id=as_text(entry.get("id")), usage=usage_of(entry) or None
         ),

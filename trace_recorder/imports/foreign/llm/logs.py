@@ -53,9 +53,9 @@ def read(source: Source) -> Iterator[ForeignRun]:
             yield from threads.runs(database)
 
 
-def _from_entries(stated: list[Members]) -> Iterator[ForeignRun]:
+def _from_entries(listed: list[Members]) -> Iterator[ForeignRun]:
     grouped: dict[str, list[Members]] = {}
-    for entry in stated:
+    for entry in listed:
         identity = as_text(entry.get("conversation_id")) or as_text(entry.get("id")) or ""
         grouped.setdefault(identity, []).append(entry)
     for identity, found in grouped.items():

@@ -128,13 +128,13 @@ class _Thread:
     def _conversation(self, tip: str | None) -> Conversation | None:
         """Return the conversation that ends with a message; None if a message of it is not there."""
         missing: list[str] = []
-        at = tip
-        while at is not None and at not in self.places:
-            if at not in self.store.parents or len(missing) > len(self.store.parents):
+        place = tip
+        while place is not None and place not in self.places:
+            if place not in self.store.parents or len(missing) > len(self.store.parents):
                 return None
-            missing.append(at)
-            at = self.store.parents[at]
-        conversation, length = self.places[at] if at is not None else (Conversation(), 0)
+            missing.append(place)
+            place = self.store.parents[place]
+        conversation, length = self.places[place] if place is not None else (Conversation(), 0)
         if length < len(conversation):
             conversation = conversation.fork(length)
         for identity in reversed(missing):

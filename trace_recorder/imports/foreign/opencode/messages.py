@@ -188,22 +188,22 @@ def _failure(error: Members) -> Members:
 
 def _steps(message: Members, parts: list[Members]) -> list[tuple[list[Members], Members]]:
     """Return the parts of each call in a message, and what states its tokens: the end of the step, or the message."""
-    found: list[tuple[list[Members], Members]] = []
+    steps: list[tuple[list[Members], Members]] = []
     step: list[Members] = []
     for part in parts:
         step.append(part)
         if part.get("type") == "step-finish":
-            found.append((step, part))
+            steps.append((step, part))
             step = []
     spoken = any(as_text(part.get("type")) in {"text", "tool", "reasoning"} for part in step)
-    if spoken or not found:
-        if len(found) == 1 and not any(part.get("type") == "step-start" for part in step):
-            found[0][0].extend(step)  # what was said after the end of the only step
+    if spoken or not steps:
+        if len(steps) == 1 and not any(part.get("type") == "step-start" for part in step):
+            steps[0][0].extend(step)  # what was said after the end of the only step
         else:
-            found.append((step, message if not found else {}))
-    if len(found) == 1:
-        found = [(found[0][0], {**message, **found[0][1], "finish": found[0][1].get("reason", message.get("finish"))})]
-    return found
+            steps.append((step, message if not steps else {}))
+    if len(steps) == 1:
+        steps = [(steps[0][0], {**message, **steps[0][1], "finish": steps[0][1].get("reason", message.get("finish"))})]
+    return steps
 
 
 def _call(step: list[Members], finish: Members, error: Members, time: str) -> Call:
@@ -218,7 +218,7 @@ def _call(step: list[Members], finish: Members, error: Members, time: str) -> Ca
         for part in step
         if part.get("type") == "tool"
     ]
-    said = without_none(
+    response = without_none(
         content=join_texts(texts, "\n\n"),
         reasoning=join_texts(thoughts, "\n\n"),
         tool_calls=calls or None,
@@ -229,7 +229,7 @@ def _call(step: list[Members], finish: Members, error: Members, time: str) -> Ca
     return Call(
         time=time,
         conversation=None,
-        response=said if spoken or not error else None,
+        response=response if spoken or not error else None,
         error=_failure(error) if error and not spoken else None,
         complete=not error,
         ended_by=as_text(error.get("name")) if error and spoken else None,

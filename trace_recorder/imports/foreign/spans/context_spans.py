@@ -25,7 +25,7 @@ def read_span(members: Members) -> Span:
     context, status = as_dict(members.get("context")), as_dict(members.get("status"))
     scope = as_dict(members.get("instrumentation_scope"))
     code = as_text(status.get("status_code")) or as_text(members.get("status_code")) or ""
-    left = {name: value for name, value in members.items() if name not in _READ and value}
+    remaining = {name: value for name, value in members.items() if name not in _READ and value}
     links = as_list(members.get("links"))
     return Span(
         _id(context.get("trace_id"), 16),
@@ -39,7 +39,7 @@ def read_span(members: Members) -> Span:
         attributes_of(members.get("attributes")),
         [_event(as_dict(event)) for event in as_list(members.get("events"))],
         f"{as_text(scope.get('name')) or ''} {as_text(scope.get('version')) or ''}".strip(),
-        left | ({"links": links} if links else {}),
+        remaining | ({"links": links} if links else {}),
     )
 
 

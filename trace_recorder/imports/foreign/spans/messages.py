@@ -76,18 +76,18 @@ def _read(element: Members) -> list[Message]:
 
 def _unified(element: Members) -> Members:
     """Return a message with a role, and with tool calls as OpenAI has them."""
-    found = dict(_langchain(element) or element)
-    beside = as_dict(found.pop("additional_kwargs", None))
-    calls = as_list(found.get("tool_calls")) or as_list(beside.get("tool_calls"))
-    if not calls and (written := _written_calls(found.get("content"))):
-        calls, found["content"], found["role"] = written, None, "assistant"
+    unified = dict(_langchain(element) or element)
+    beside = as_dict(unified.pop("additional_kwargs", None))
+    calls = as_list(unified.get("tool_calls")) or as_list(beside.get("tool_calls"))
+    if not calls and (written := _written_calls(unified.get("content"))):
+        calls, unified["content"], unified["role"] = written, None, "assistant"
     if calls:
-        found["tool_calls"] = [_called(call) for call in calls]
-        if isinstance(found.get("content"), list):
-            found["content"] = [part for part in found["content"] if parts.kind_of(part) != "tool_use"]
-    elif "tool_calls" in found:
-        del found["tool_calls"]
-    return found
+        unified["tool_calls"] = [_called(call) for call in calls]
+        if isinstance(unified.get("content"), list):
+            unified["content"] = [part for part in unified["content"] if parts.kind_of(part) != "tool_use"]
+    elif "tool_calls" in unified:
+        del unified["tool_calls"]
+    return unified
 
 
 def _written_calls(content: Payload) -> list[Payload]:
@@ -130,9 +130,9 @@ def _langchain(element: Members) -> Members | None:
 def _named_tools(messages: Sequence[Message]) -> list[Message]:
     """Return messages in which the result of a tool, with the tool's name in place of its role, is a tool's message."""
     names: set[str] = set()
-    found = []
+    named = []
     for message in messages:
         names.update(call.name for call in message.tool_calls)
         is_result = message.role in names and message.role not in _KNOWN
-        found.append(replace(message, role="tool", name=message.role) if is_result else message)
-    return found
+        named.append(replace(message, role="tool", name=message.role) if is_result else message)
+    return named

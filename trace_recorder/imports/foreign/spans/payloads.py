@@ -93,12 +93,12 @@ def _chat(body: Members) -> RequestReading | None:
     return RequestReading([*reading.messages, *messages], [*reading.tools, *functions], left, reading.model)
 
 
-def read_exchange(given: Payload, answered: Payload) -> Reading:
+def read_exchange(request: Payload, answered: Payload) -> Reading:
     """Read the request and the response of a call. A request that has no messages is the `input`."""
-    reading = read_input(given)
+    reading = read_input(request)
     reading.kind = "call"
     if reading.messages is None:
-        reading.input = given
+        reading.input = request
     reading.take_answer(read_output(answered, reading.messages or ()))
     return reading
 
@@ -165,29 +165,29 @@ def _of_generations(body: Members, made_up: int) -> LLMResponse | None:
 
 def _bare_calls(value: Payload) -> list[Message]:
     """Read a list of tool calls without a message around them, as Vercel's AI SDK has it."""
-    listed = [as_dict(one) for one in as_list(value)]
-    if not listed or not all(isinstance(one.get("toolName"), str) for one in listed):
+    listed = [as_dict(element) for element in as_list(value)]
+    if not listed or not all(isinstance(element.get("toolName"), str) for element in listed):
         return []
     calls = [
         {
-            "id": one.get("toolCallId"),
-            "function": {"name": one["toolName"], "arguments": one.get("input", one.get("args"))},
+            "id": element.get("toolCallId"),
+            "function": {"name": element["toolName"], "arguments": element.get("input", element.get("args"))},
         }
-        for one in listed
+        for element in listed
     ]
     return read_messages({"role": "assistant", "content": None, "tool_calls": calls}) or []
 
 
 def of_messages(messages: Sequence[Message], made_up: int = 0) -> LLMResponse:
     """Return the answer that messages are: those of the assistant, in their order, as one."""
-    said = [message for message in messages if message.role == "assistant"] or [*messages]
-    gathered, calls = Blocks(), [call for message in said for call in message.tool_calls]
+    answers = [message for message in messages if message.role == "assistant"] or [*messages]
+    gathered, calls = Blocks(), [call for message in answers for call in message.tool_calls]
     rest: list[Payload] = []
-    for message in said:
+    for message in answers:
         _gather(gathered, message, rest)
     numbered = number_calls((replace(call, call_id="") if call.call_id_made_up else call for call in calls), made_up)
     extra: Members = {}
-    for message in said:
+    for message in answers:
         extra |= message.extra
     return LLMResponse(
         content=gathered.all_text(),

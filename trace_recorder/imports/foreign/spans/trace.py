@@ -109,25 +109,25 @@ def _joined_streams(pairs: list[tuple[Span, Reading]]) -> list[tuple[Span, Readi
     return kept
 
 
-def _join_stream(kept: list[tuple[Span, Reading]], at: int, span: Span, reading: Reading) -> None:
-    began, request = kept[at]
+def _join_stream(kept: list[tuple[Span, Reading]], position: int, span: Span, reading: Reading) -> None:
+    began, request = kept[position]
     began.end = max(began.end, span.end)
     began.more |= without_none(stream_span=span.left() or None)
     joined = merged([request, reading])
     joined.continues = False
-    kept[at] = began, joined
+    kept[position] = began, joined
 
 
 # ── events ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _events(tree: Tree) -> Iterator[Event]:
-    histories, stated = Histories(), _stated_ids(tree)
+    histories, stated_ids = Histories(), _stated_ids(tree)
     for node in sorted(tree.nodes, key=_began):
         if node.reading.kind == "call":
             yield _call(node, tree, histories)
         elif node.reading.kind == "tool":
-            yield _tool_run(node, tree, stated)
+            yield _tool_run(node, tree, stated_ids)
         yield from _kept(node)
 
 
@@ -169,14 +169,14 @@ def _response(node: Node) -> Members | None:
     told = (reading.response, reading.usage, reading.finish_reason, reading.response_id)
     if all(one is None for one in told) and (_has_failed(node) or not node.span.end):
         return None
-    said = reading.response or LLMResponse()
+    response = reading.response or LLMResponse()
     whole = replace(
-        said,
-        tool_calls=number_calls(said.tool_calls),
+        response,
+        tool_calls=number_calls(response.tool_calls),
         usage=reading.usage or Usage(),
-        finish_reason=reading.finish_reason or said.finish_reason,
-        model=reading.response_model or said.model,
-        id=reading.response_id or said.id,
+        finish_reason=reading.finish_reason or response.finish_reason,
+        model=reading.response_model or response.model,
+        id=reading.response_id or response.id,
         given=None,
     )
     document = whole.to_document()
@@ -194,14 +194,14 @@ def _stated_ids(tree: Tree) -> set[str] | None:
     return stated if any(call.call_id_made_up or not call.call_id for call in asked) else None
 
 
-def _tool_run(node: Node, tree: Tree, stated: set[str] | None) -> ToolRun:
+def _tool_run(node: Node, tree: Tree, stated_ids: set[str] | None) -> ToolRun:
     span, reading = node.span, node.reading
     failed = _has_failed(node)
     return ToolRun(
         time=span.start,
         name=reading.name or span.name or "unnamed",
         arguments=reading.input,
-        call_id=reading.call_id if stated is None or reading.call_id in stated else None,
+        call_id=reading.call_id if stated_ids is None or reading.call_id in stated_ids else None,
         execution_id=span.span_id,
         ended=span.end or None,
         success=not failed if span.end else None,
@@ -227,17 +227,17 @@ def _error(node: Node) -> Members:
 def _kept(node: Node) -> Iterator[Kept]:
     """Yield what is left of a span: all of one that only groups others, and what no member of a run has a place for."""
     span, reading = node.span, node.reading
-    left = span.left()
-    about = without_none(
+    remaining = span.left()
+    members = without_none(
         span_id=span.span_id, parent_id=span.parent_id, name=span.name or None, scope=span.scope or None
     )
     if reading.kind in {"call", "tool"}:
         if reading.kind == "call" and reading.messages is None and reading.input is not None:
-            left["input"] = reading.input
+            remaining["input"] = reading.input
         if reading.kind == "tool" and reading.call_id is not None:
-            about["call_id"] = reading.call_id
-        if left:
-            yield Kept(what="more of a span", value={**about, **left}, time=span.start)
+            members["call_id"] = reading.call_id
+        if remaining:
+            yield Kept(what="more of a span", value={**members, **remaining}, time=span.start)
         return
     more = without_none(
         end=span.end or None,
@@ -247,7 +247,7 @@ def _kept(node: Node) -> Iterator[Kept]:
         output=reading.output,
     )
     yield Kept(
-        what=f"{reading.kind} span" if reading.kind else "span", value={**about, **more, **left}, time=span.start
+        what=f"{reading.kind} span" if reading.kind else "span", value={**members, **more, **remaining}, time=span.start
     )
 
 
@@ -277,12 +277,12 @@ def _task(tree: Tree, first: Node | None) -> str | None:
     return next((_text(message.content) for message in said if message.role == "user"), None)
 
 
-def task_of(given: Payload) -> str | None:
+def task_of(value: Payload) -> str | None:
     """Return what a run was given, as a text: of messages, what the user said first; of another value its JSON."""
-    messages = None if isinstance(given, str) else read_input(given).messages
+    messages = None if isinstance(value, str) else read_input(value).messages
     if messages:
         return next((_text(message.content) for message in messages if message.role == "user"), None)
-    return given if isinstance(given, str) else to_json(given)
+    return value if isinstance(value, str) else to_json(value)
 
 
 def _text(content: Payload) -> str | None:
@@ -299,9 +299,9 @@ def _source(tree: Tree) -> Members:
 
 
 def _metadata(tree: Tree) -> Members:
-    found: Members = {}
+    metadata: Members = {}
     for name in _OF_THE_RUN:
         values = (node.span.attributes.get(name) for node in tree.nodes)
         if (value := next((value for value in values if value is not None), None)) is not None:
-            found[name] = value
-    return found
+            metadata[name] = value
+    return metadata

@@ -85,23 +85,23 @@ def _placed(nodes: list[Node]) -> list[Node]:
             children.setdefault(parent, []).append(node)
         else:
             tops.append(node)
-    found: dict[int, Node] = {}
-    _spread(tops, children, found)
+    placed: dict[int, Node] = {}
+    _spread(tops, children, placed)
     for node in nodes:  # those in a circle
-        if id(node) not in found:
-            _spread([node], children, found)
-    return [*found.values()]
+        if id(node) not in placed:
+            _spread([node], children, placed)
+    return [*placed.values()]
 
 
-def _spread(tops: Iterable[Node], children: dict[str, list[Node]], found: dict[int, Node]) -> None:
+def _spread(tops: Iterable[Node], children: dict[str, list[Node]], placed: dict[int, Node]) -> None:
     waiting = deque(tops)
     while waiting:
         node = waiting.popleft()
-        if id(node) in found:
+        if id(node) in placed:
             continue
-        found[id(node)] = node
+        placed[id(node)] = node
         for child in children.get(node.span.span_id, ()):
-            if id(child) not in found:
+            if id(child) not in placed:
                 _place(child, node)
                 waiting.append(child)
 

@@ -73,15 +73,15 @@ def _tool(span: Span) -> Reading:
 
 
 def _agent(span: Span) -> Reading:
-    said = span.take_json("final_result")
+    result = span.take_json("final_result")
     answers = read_messages(span.take("gen_ai.output.messages"))
-    if said is None and answers:
-        said = of_messages(answers[-1:]).content
+    if result is None and answers:
+        result = of_messages(answers[-1:]).content
     span.mark_read(*_REPEATED)
     return Reading(
         kind="agent",
         name=span.take_text("gen_ai.agent.name", "agent_name"),
-        output=said,
+        output=result,
         error_type=span.take_text("error.type"),
     )
 

@@ -63,14 +63,14 @@ def _body(event: SpanEvent) -> Members:
 
 def _message(name: str, body: Members) -> Members:
     """Return a body as OpenAI's message, which it is but for the place of the role and of the call's id."""
-    found = {member: value for member, value in body.items() if not member.startswith(_NOT_SAID)}
-    found["role"] = as_text(found.get("role")) or _ROLES[name]
-    if found["role"] == "tool" and "id" in found:
-        found["tool_call_id"] = found.pop("id")
-    found.setdefault("content", None)
+    message = {member: value for member, value in body.items() if not member.startswith(_NOT_SAID)}
+    message["role"] = as_text(message.get("role")) or _ROLES[name]
+    if message["role"] == "tool" and "id" in message:
+        message["tool_call_id"] = message.pop("id")
+    message.setdefault("content", None)
     for member in ("index", "finish_reason"):
-        found.pop(member, None)
-    return found
+        message.pop(member, None)
+    return message
 
 
 def _answer(choice: Members) -> Members:
@@ -80,13 +80,13 @@ def _answer(choice: Members) -> Members:
 
 def _older(span: Span) -> Reading | None:
     """Read `gen_ai.content.prompt` and `gen_ai.content.completion`."""
-    found = Reading()
+    reading = Reading()
     for position, event in enumerate(span.events):
         prompt, completion = event.attributes.get("gen_ai.prompt"), event.attributes.get("gen_ai.completion")
         if event.name == "gen_ai.content.prompt" and prompt is not None:
-            found.messages = read_messages(prompt)
+            reading.messages = read_messages(prompt)
             span.take_event(position)
         elif event.name == "gen_ai.content.completion" and completion is not None:
-            found.response = read_output(completion)
+            reading.response = read_output(completion)
             span.take_event(position)
-    return found if found.messages or found.response else None
+    return reading if reading.messages or reading.response else None

@@ -37,28 +37,28 @@ def read(span: Span) -> Reading | None:
     kind = _KINDS.get((as_text(span.attributes.get(_PREFIX + "type")) or "").lower())
     if kind is not None:
         span.take(_PREFIX + "type")
-    given, said = span.take_json(_PREFIX + "input"), span.take_json(_PREFIX + "output")
+    request, answer = span.take_json(_PREFIX + "input"), span.take_json(_PREFIX + "output")
     level, why = span.take_text(_PREFIX + "level"), span.take_text(_PREFIX + "status_message")
     failed = True if level == "ERROR" else None
     if kind != "call":
-        is_wrapped = kind == "tool" and _LANGSMITH in span.attributes and as_dict(given).keys() == {"input"}
+        is_wrapped = kind == "tool" and _LANGSMITH in span.attributes and as_dict(request).keys() == {"input"}
         return Reading(
             kind=kind,
-            input=as_dict(given)["input"] if is_wrapped else given,
-            output=said,
+            input=as_dict(request)["input"] if is_wrapped else request,
+            output=answer,
             failed=failed,
             error=why,
         )
-    found = read_exchange(given, said)
-    found.failed, found.error = failed, why if failed else None
-    found.model = span.take_text(_PREFIX + "model.name") or found.model
+    reading = read_exchange(request, answer)
+    reading.failed, reading.error = failed, why if failed else None
+    reading.model = span.take_text(_PREFIX + "model.name") or reading.model
     parameters = as_dict(span.take_json(_PREFIX + "model.parameters"))
-    found.parameters |= {name: value for name, value in parameters.items() if value is not None}
-    found.usage = _usage(span)
-    found.api = API
+    reading.parameters |= {name: value for name, value in parameters.items() if value is not None}
+    reading.usage = _usage(span)
+    reading.api = API
     began = stated_time(span.take(_PREFIX + "completion_start_time"))
-    found.first_token = began or None
-    return found
+    reading.first_token = began or None
+    return reading
 
 
 def _usage(span: Span) -> Usage | None:

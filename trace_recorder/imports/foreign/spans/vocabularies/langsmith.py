@@ -28,20 +28,20 @@ def read(span: Span) -> Reading | None:
     kind = _KINDS.get(stated)
     if kind is not None:
         span.take("langsmith.span.kind")
-    given, said = span.take_json(*_INPUTS), span.take_json(*_OUTPUTS)
+    request, answer = span.take_json(*_INPUTS), span.take_json(*_OUTPUTS)
     if kind != "call":
-        return Reading(kind=kind, input=given, output=_plain(said))
-    about = as_dict(span.take("langsmith.metadata"))
-    found = read_exchange(given, None if as_dict(said) == {"output": None} else said)
-    found.usage = _usage(as_dict(about.pop("usage_metadata", None)) or _usage_in(said))
-    if found.response is not None:
-        found.response.extra.pop("usage_metadata", None)
-        found.usage = found.usage or if_known(found.response.usage)
-    found.model = found.model or as_text(about.get("ls_model_name")) or found.response_model
-    found.provider = as_text(about.get("ls_provider"))
+        return Reading(kind=kind, input=request, output=_plain(answer))
+    metadata = as_dict(span.take("langsmith.metadata"))
+    reading = read_exchange(request, None if as_dict(answer) == {"output": None} else answer)
+    reading.usage = _usage(as_dict(metadata.pop("usage_metadata", None)) or _usage_in(answer))
+    if reading.response is not None:
+        reading.response.extra.pop("usage_metadata", None)
+        reading.usage = reading.usage or if_known(reading.response.usage)
+    reading.model = reading.model or as_text(metadata.get("ls_model_name")) or reading.response_model
+    reading.provider = as_text(metadata.get("ls_provider"))
     if any(event.name == FIRST_TOKEN for event in span.events):
-        found.stream, found.first_token = True, openinference.first_token(span)
-    return found
+        reading.stream, reading.first_token = True, openinference.first_token(span)
+    return reading
 
 
 def _plain(said: Payload) -> Payload:

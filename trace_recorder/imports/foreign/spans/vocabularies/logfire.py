@@ -27,14 +27,14 @@ def read(span: Span) -> Reading | None:
     span.mark_read(*_DESCRIBED)
     if is_log:
         span.mark_read("duration")
-    found = read_input(request) if len(request) > 1 else Reading()
-    found.kind = "call"
-    found.model = as_text(request.get("model"))
-    found.response = _response(answered)
-    found.usage = if_known(read_usage(raw))
-    found.continues = is_log
-    found.stream = True if is_log else found.stream
-    return found
+    reading = read_input(request) if len(request) > 1 else Reading()
+    reading.kind = "call"
+    reading.model = as_text(request.get("model"))
+    reading.response = _response(answered)
+    reading.usage = if_known(read_usage(raw))
+    reading.continues = is_log
+    reading.stream = True if is_log else reading.stream
+    return reading
 
 
 def _response(answered: dict[str, Payload]) -> LLMResponse | None:

@@ -25,28 +25,28 @@ def read(span: Span) -> Reading | None:
     if kind is not None:
         span.take(_TYPE)
     span.mark_read("mlflow.traceRequestId", "mlflow.spanLogLevel")
-    given, said = _value(span.take("mlflow.spanInputs")), _value(span.take("mlflow.spanOutputs"))
+    request, answer = _value(span.take("mlflow.spanInputs")), _value(span.take("mlflow.spanOutputs"))
     if kind != "call":
         name = as_text(_value(span.take("mlflow.spanFunctionName")))
-        return Reading(kind=kind, name=name if kind == "tool" else None, input=given, output=said)
-    found = read_exchange(given, said)
-    found.tools = as_list(_value(span.take("mlflow.chat.tools"))) or found.tools
-    found.model = found.model or as_text(_value(span.take("mlflow.llm.model")))
-    found.provider = as_text(_value(span.take("mlflow.llm.provider")))
+        return Reading(kind=kind, name=name if kind == "tool" else None, input=request, output=answer)
+    reading = read_exchange(request, answer)
+    reading.tools = as_list(_value(span.take("mlflow.chat.tools"))) or reading.tools
+    reading.model = reading.model or as_text(_value(span.take("mlflow.llm.model")))
+    reading.provider = as_text(_value(span.take("mlflow.llm.provider")))
     span.take("mlflow.message.format")
-    found.usage = _usage(span, Usage() if found.response is None else found.response.usage)
-    return found
+    reading.usage = _usage(span, Usage() if reading.response is None else reading.response.usage)
+    return reading
 
 
 def _value(value: Payload) -> Payload:
     """Return the value of a JSON text, also of one that is no object or array."""
-    found = parsed(value)
-    if not isinstance(found, str):
-        return found
+    read_value = parsed(value)
+    if not isinstance(read_value, str):
+        return read_value
     try:
-        return found if found[:1] in {"[", "{"} else json.loads(found)
+        return read_value if read_value[:1] in {"[", "{"} else json.loads(read_value)
     except (ValueError, RecursionError):
-        return found
+        return read_value
 
 
 def _usage(span: Span, answered: Usage) -> Usage | None:

@@ -49,7 +49,7 @@ def read(span: Span) -> Reading | None:
 def _call(span: Span) -> Reading:
     parameters = as_dict(span.take_json("llm.invocation_parameters"))
     served = span.take_text("llm.response.model_name", "llm.model_name")
-    stated = Reading(
+    reading = Reading(
         kind="call",
         messages=[one for element in _elements(span, "llm.input_messages") for one in _message(element)] or None,
         response=_response(_elements(span, "llm.output_messages")),
@@ -64,26 +64,28 @@ def _call(span: Span) -> Reading:
         parameters={name: value for name, value in parameters.items() if name not in _NO_PARAMETERS},
     )
     span.mark_read("input.mime_type", "output.mime_type")
-    found = merged([stated, _raw(span, stated)])
+    found = merged([reading, _raw(span, reading)])
     found.model = found.model or served
     return found
 
 
-def _raw(span: Span, stated: Reading) -> Reading:
+def _raw(span: Span, reading: Reading) -> Reading:
     """Read the request and the response as the SDK had them, as far as they say more than the messages."""
     request = span.take_json("input.value")
-    given = read_input(request) if stated.messages is None or isinstance(request, dict) else Reading()
-    if stated.messages is None and given.messages is None:
-        given.input = request
-    given.parameters = {} if stated.parameters else given.parameters
+    raw_input = read_input(request) if reading.messages is None or isinstance(request, dict) else Reading()
+    if reading.messages is None and raw_input.messages is None:
+        raw_input.input = request
+    raw_input.parameters = {} if reading.parameters else raw_input.parameters
     answered = span.take_json("output.value")
-    said = (
-        read_output(answered, given.messages or ()) if stated.response is None or isinstance(answered, dict) else None
+    raw_output = (
+        read_output(answered, raw_input.messages or ())
+        if reading.response is None or isinstance(answered, dict)
+        else None
     )
-    if said is not None:
-        given.take_answer(said)
-        given.usage = if_known(said.usage)
-    return given
+    if raw_output is not None:
+        raw_input.take_answer(raw_output)
+        raw_input.usage = if_known(raw_output.usage)
+    return raw_input
 
 
 def _elements(span: Span, prefix: str) -> list[Members]:
@@ -103,14 +105,14 @@ def _message(message: Members) -> list[Message]:
 
 def _parts(message: Members) -> list[Members]:
     """Return the parts of a message, in the form of the GenAI conventions."""
-    found = [_part(as_dict(element)) for element in as_list(message.get("contents"))]
+    parts = [_part(as_dict(element)) for element in as_list(message.get("contents"))]
     content = message.get("content")
-    if content is not None and not found:
-        found.append({"type": "text", "content": content if isinstance(content, str) else str(content)})
-    if not any(part["type"] == "tool_call" for part in found):
+    if content is not None and not parts:
+        parts.append({"type": "text", "content": content if isinstance(content, str) else str(content)})
+    if not any(part["type"] == "tool_call" for part in parts):
         calls = [as_dict(as_dict(element).get("tool_call")) for element in as_list(message.get("tool_calls"))]
-        found += map(_tool_call, calls)
-    return found
+        parts += map(_tool_call, calls)
+    return parts
 
 
 def _part(element: Members) -> Members:

@@ -31,16 +31,16 @@ def read(span: Span) -> Reading | None:
     span.take("llm.request.type")
     messages = read_messages([_message(one) for one in as_list(prompts)])
     listed = [_message({"role": "assistant", **as_dict(one)}) for one in as_list(answers)]
-    said = read_messages(listed[:1]) if listed else None
+    completion = read_messages(listed[:1]) if listed else None
     reason = as_text(as_dict(as_list(answers)[0]).get("finish_reason")) if listed else None
-    stated = Reading(
+    reading = Reading(
         kind="call",
         messages=messages,
-        response=of_messages(said) if said else None,
+        response=of_messages(completion) if completion else None,
         finish_reason=reason,
         tools=[*map(_tool, as_list(take_nested(span, "llm.request.functions")))] or None,
     )
-    return merged([stated, genai.read_call(span)])
+    return merged([reading, genai.read_call(span)])
 
 
 def _entity(span: Span, kind: str) -> Reading:
@@ -56,16 +56,16 @@ def _entity(span: Span, kind: str) -> Reading:
 def _message(element: Payload) -> Members:
     """Return a prompt as OpenAI's message. Contents that are lists are JSON texts."""
     members = as_dict(element)
-    found: Members = {"role": members.get("role") or "user", "content": parsed(members.get("content"))}
-    if not isinstance(found["content"], str | list | None):
-        found["content"] = members.get("content")
+    message: Members = {"role": members.get("role") or "user", "content": parsed(members.get("content"))}
+    if not isinstance(message["content"], str | list | None):
+        message["content"] = members.get("content")
     if calls := as_list(members.get("tool_calls")):
-        found["tool_calls"] = calls
+        message["tool_calls"] = calls
     if isinstance(members.get("tool_call_id"), str):
-        found["tool_call_id"] = members["tool_call_id"]
+        message["tool_call_id"] = members["tool_call_id"]
     if isinstance(members.get("reasoning"), str):
-        found["reasoning_content"] = members["reasoning"]
-    return found
+        message["reasoning_content"] = members["reasoning"]
+    return message
 
 
 def _tool(declared: Payload) -> Payload:

@@ -33,12 +33,12 @@ def read(span: Span) -> Reading | None:
 
 def _call(span: Span, operation: str) -> Reading:
     span.take("ai.operationId")
-    found = read_input(span.take("ai.prompt"))
+    reading = read_input(span.take("ai.prompt"))
     messages = read_messages(span.take("ai.prompt.messages"))
     spent = span.take_number("ai.response.msToFirstChunk", "ai.stream.msToFirstChunk")
     return Reading(
         kind="call",
-        messages=messages or found.messages,
+        messages=messages or reading.messages,
         response=_response(span),
         usage=_usage(span),
         finish_reason=span.take_text("ai.response.finishReason", "ai.finishReason"),
