@@ -14,7 +14,7 @@ from tests.limits import limited
 from tests.processes import ROOT
 from trace_recorder import load
 
-MOST_CALLS_FOR_THE_FACTS = 105
+MOST_CALLS_FOR_THE_FACTS = 100
 MOST_CALLS_FOR_THE_DOCUMENT = 134
 """One whole document of a run, for each of its calls."""
 EVENTS = 500
