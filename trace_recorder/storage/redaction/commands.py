@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from trace_recorder.storage.redaction.candidates import Look
+from trace_recorder.storage.redaction.candidates import CLOSE_NAMES, Density, Look, dense_end
 
 Span = tuple[int, int]
 
@@ -46,13 +46,15 @@ class _Command:
     def find(self, text: str, string_end: Callable[[int], int] | None = None) -> Iterator[Span]:
         """Yield where the secrets of the command are; with `string_end`, one at most in each string of JSON."""
         begin = last = at = 0
+        density = Density(CLOSE_NAMES)
         while (match := self.flag.search(text, at)) is not None:
             start, at = match.start(), match.end()
             if not (0 <= begin < last and start - begin <= self.reach and self._is_line(text, last, start)):
                 begin = self._begin_before(text, start)
             last = start if begin >= 0 else 0
             if begin >= 0 and not match[1].startswith("[REDACTED"):
-                yield match.span(1)
+                at = dense_end(text, at) if density.is_high(start) else at
+                yield match.start(1), at
                 at = string_end(at) if string_end else at
 
     def _begin_before(self, text: str, at: int) -> int:
@@ -96,7 +98,8 @@ def secrets_in_commands(text: str) -> Iterator[Span]:
             yield from command.find(text)
 
 
-def signs(look: Look) -> list[int]:
-    """Return where in JSON text such passwords may be: of each command, one place is enough in each string."""
-    some = [command for command in _COMMANDS if command.word in look.plain]
-    return [start for command in some for start, _ in command.find(look.plain, look.string_end)]
+def signs(look: Look) -> Iterator[int]:
+    """Yield where in JSON text such passwords may be: of each command, one place is enough in each string."""
+    for command in _COMMANDS:
+        if command.word in look.plain:
+            yield from (start for start, _ in command.find(look.plain, look.string_end))
