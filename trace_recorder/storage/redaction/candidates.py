@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from trace_recorder.storage.redaction.json_strings import BETWEEN, TEXT_END, string_end
+from trace_recorder.storage.redaction.json_strings import BETWEEN, TEXT_END
 
 SHORTEST = 12
 """A key has a run of at least this many letters, digits, hyphens and the like."""
@@ -125,10 +125,6 @@ class Look:
         behind = self._begins[number + 1]
         return min(self._begins[number] + at - self._starts[number], behind)
 
-    def string_end(self, at: int) -> int:
-        """Return where the string of JSON ends that a position is in; where the text ends if no quote is behind it."""
-        return string_end(self.plain, at)
-
 
 def _is_dense(words: int, size: int) -> bool:
     """Whether there are so many words for the size of a text that it is faster not to copy them."""
@@ -169,6 +165,15 @@ class Density:
         A mask has about as many, so the masked text is in no place denser than the text.
         """
         self._at = max(self._at, end - self._close)
+
+
+MANY, _CLOSE_STRINGS = 32, 128
+"""If so many strings of JSON, one in so many characters, may have a secret, all strings are searched."""
+
+
+def are_many(places: list[int]) -> bool:
+    """Whether the last of these places, one in each string of JSON, are in short strings."""
+    return len(places) >= MANY and places[-1] - places[-MANY] < MANY * _CLOSE_STRINGS
 
 
 _DENSE_PART = re.compile(r"[^\"\\]{0,200}+[^\"\\\f\n]{0,200}+[A-Za-z0-9+/_.=~:|@%!-]*+")

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.candidates import LONGEST_ENCODED, Look
-from trace_recorder.storage.redaction.json_strings import BETWEEN, mask_together
+from trace_recorder.storage.redaction.json_strings import BETWEEN, mask_together, string_end
 
 _OF_TEXT = "[CDI-Za-f][ACDEFGHQS-Xgi-nwyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]"
 """Four letters of base64 that encode three characters of ASCII; of random bytes one group in fifteen does."""
@@ -53,7 +53,7 @@ def signs(look: Look, sees: Sees) -> list[int]:
     for at in look.runs:
         if at >= done and _is_text(look.plain, at):
             places.append(at)
-            done = look.string_end(at)
+            done = string_end(look.plain, at)
     if MARK in look.data and _ESCAPE.search(look.plain):
         places += _in_escapes(look, sees)
     return places
@@ -76,7 +76,7 @@ def _in_escapes(look: Look, sees: Sees) -> Iterator[int]:
         for at in _seen_words(some, sees):
             if at >= done:
                 yield at
-                done = look.string_end(at)
+                done = string_end(look.plain, at)
         end = letters.find(b" ", some[-1][0])
         done = max(done, end if end >= 0 else len(letters))
 

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from trace_recorder.storage.redaction.candidates import CLOSE_KEYS, Density, Look, dense_end
+from trace_recorder.storage.redaction.json_strings import string_end
 from trace_recorder.storage.redaction.patterns import SHAPES, Shape
 
 _MARKS = "-_."
@@ -114,7 +115,7 @@ class _Finder:
             at = 0
             while (span := shape.next_secret(look.text, at)) is not None:
                 yield KeySpan(*span, self._numbers[shape])
-                at = look.string_end(span[1]) if once else span[1]
+                at = string_end(look.plain, span[1]) if once else span[1]
         if look.words:
             yield from self._in_words(look, until, once=once)
 
@@ -131,7 +132,7 @@ class _Finder:
             done = end
             for span in spans:
                 yield span
-                done = max(done, look.in_words(look.string_end(span.end) if once else span.end))
+                done = max(done, look.in_words(string_end(look.plain, span.end) if once else span.end))
             if spans:
                 masked = done if is_dense else masked
                 density.masked_to(max(span.end for span in spans))

@@ -15,8 +15,16 @@ import string
 from collections.abc import Callable, Iterator
 
 from trace_recorder.storage.redaction import commands
-from trace_recorder.storage.redaction.candidates import CLOSE_NAMES, Beginnings, Density, Look, dense_end
-from trace_recorder.storage.redaction.json_strings import TEXT_END
+from trace_recorder.storage.redaction.candidates import (
+    CLOSE_NAMES,
+    MANY,
+    Beginnings,
+    Density,
+    Look,
+    are_many,
+    dense_end,
+)
+from trace_recorder.storage.redaction.json_strings import TEXT_END, string_end
 from trace_recorder.storage.redaction.name_kinds import (
     LONGEST_LOOK,
     SCHEMES,
@@ -106,14 +114,16 @@ _COMMA, _BLANK, _OPEN_BEHIND_BLANK, _SCHEME_BEHIND_BLANK, _ESCAPES = range(10, 1
 """The groups of the pattern. `_ESCAPES` is that of a member of JSON; a name ends where the second or third does."""
 
 
-def signs(look: Look, *, any_value: bool = False) -> Iterator[int]:
-    """Yield where in JSON text a secret may be that is recognised by its name: one place at most in each string.
+def signs(look: Look, *, any_value: bool = False) -> list[int]:
+    """Return where in JSON text a secret may be that is recognised by its name: one place at most in each string.
 
-    With `any_value`, the value may be one that is known, and look like no secret.
+    Where many are in short strings, the rest is not searched. With `any_value`, the value may be one that is known, and
+    look like no secret.
     """
     stems = _STEMS.places(look.data)
     if not stems:
-        return
+        return []
+    places: list[int] = []
     has_commands = False
     low = look.data.lower().decode("latin-1")
     letters, read_name, done = look.data.translate(_IN_NAMES), (_KNOWN_NAMED if any_value else _NAMED).match, 0
@@ -124,10 +134,11 @@ def signs(look: Look, *, any_value: bool = False) -> Iterator[int]:
         if match[_COMMAND_WORD]:
             has_commands = True
         elif _may_be_secret(look.plain, _name_begins(look.plain, letters, at), match, any_value=any_value):
-            yield at
-            done = look.string_end(max(match.end(_COOKIE_END), match.end(_MEMBER_END)))
-    if has_commands:
-        yield from commands.signs(look)
+            places.append(at)
+            if len(places) >= MANY and are_many(places):
+                return places
+            done = string_end(look.plain, max(match.end(_COOKIE_END), match.end(_MEMBER_END)))
+    return [*places, *commands.signs(look)] if has_commands else places
 
 
 def _may_be_secret(plain: str, begin: int, match: re.Match[str], *, any_value: bool) -> bool:

@@ -10,12 +10,19 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from itertools import accumulate
-from operator import attrgetter
 
 from trace_recorder.storage.redaction import commands, key_finder, urls
 from trace_recorder.storage.redaction import encodings as secret_encodings
 from trace_recorder.storage.redaction import names as secret_names
-from trace_recorder.storage.redaction.candidates import LONGEST_ENCODED, Look, Shortened, mask_dense, shorten
+from trace_recorder.storage.redaction.candidates import (
+    LONGEST_ENCODED,
+    MANY,
+    Look,
+    Shortened,
+    are_many,
+    mask_dense,
+    shorten,
+)
 from trace_recorder.storage.redaction.json_members import mask_json
 from trace_recorder.storage.redaction.known_values import KnownSecrets
 
@@ -37,11 +44,6 @@ _KINDS = (SHAPE, NAME, NAME, ENCODED, KNOWN, EVERY)
 """The kinds of the lists of `Sightings.all`."""
 
 
-_START = attrgetter("start")
-_MANY, _CLOSE = 32, 128
-"""If so many strings of JSON, one in so many characters, may have a secret, all strings are searched."""
-
-
 class Sightings:
     """What a first look found in a text: where a secret may be, of each kind that was searched for.
 
@@ -53,17 +55,11 @@ class Sightings:
     def __init__(self, text: str, kinds: int = EVERY, known: KnownSecrets | None = None) -> None:
         shortened = shorten(text) if len(text) > LONGEST_ENCODED else None
         look = Look(text if shortened is None else shortened.text, runs=kinds != NAME)
-        self.has_many = False
         self.shapes: list[int] = []
-        if kinds & SHAPE:  # one place in each string is enough
-            self.shapes = self._first_of(map(_START, key_finder.FINDER.find(look, len(look.text), once=True)))
         self.by_name: list[int] = []
-        self.in_urls: list[int] = []
-        if kinds & NAME and not self.has_many:
-            any_value = known is not None and any(value in text for value in known.short)
-            self.by_name = self._first_of(secret_names.signs(look, any_value=any_value))
-            if urls.MARK in look.plain:
-                self.in_urls = urls.signs(look)
+        self.has_many = False
+        self._search(look, kinds, any_value=known is not None and any(value in text for value in known.short))
+        self.in_urls = urls.signs(look) if kinds & NAME and urls.MARK in look.plain else []
         self.encoded: list[int] = []
         if kinds & ENCODED and not self.has_many and (look.runs or secret_encodings.MARK in look.data):
             self.encoded = secret_encodings.signs(look, _sees)
@@ -76,15 +72,17 @@ class Sightings:
         if known is not None and known.all:
             self.known += known.places(text, look if shortened is None else None)
 
-    def _first_of(self, places: Iterable[int]) -> list[int]:
-        """Return these places; if there are many in short strings, the first of them."""
-        first: list[int] = []
-        for place in places:
-            first.append(place)
-            if len(first) >= _MANY and place - first[-_MANY] < _MANY * _CLOSE:
-                self.has_many = True
-                break
-        return first
+    def _search(self, look: Look, kinds: int, *, any_value: bool) -> None:
+        """Find one place in each string of JSON by shapes and by names; stop where there are many in short strings."""
+        if kinds & SHAPE:
+            for span in key_finder.FINDER.find(look, len(look.text), once=True):
+                self.shapes.append(span.start)
+                if len(self.shapes) >= MANY and are_many(self.shapes):
+                    self.has_many = True
+                    return
+        if kinds & NAME:
+            self.by_name += secret_names.signs(look, any_value=any_value)
+            self.has_many = len(self.by_name) >= MANY and are_many(self.by_name)
 
     def add(self, other: Sightings, at: int) -> None:
         """Add what was found in a part of the text that begins there."""

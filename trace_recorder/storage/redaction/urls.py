@@ -11,6 +11,7 @@ from functools import lru_cache
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from trace_recorder.storage.redaction.candidates import Look
+from trace_recorder.storage.redaction.json_strings import string_end
 from trace_recorder.storage.redaction.name_kinds import is_strange
 
 Span = tuple[int, int]
@@ -69,7 +70,7 @@ def signs(look: Look) -> list[int]:
     for at, last in _with_mark(text):
         if at >= done and _SIGN.match(text, at, last + 1):
             places.append(at)
-            done = look.string_end(last)
+            done = string_end(look.plain, last)
     return places
 
 
