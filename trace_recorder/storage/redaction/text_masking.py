@@ -210,7 +210,7 @@ def _mask_keys(text: str, look: Look, shortened: Shortened | None, until: int) -
     done = 0
     for start, end, number in key_finder.secrets(look, until):
         begin, last = (start, end - 1) if shortened is None else shortened.places([start, end - 1])
-        parts += (text[done:begin], mask_dense(text, begin, last, key_finder.MASKS[number]))
+        parts += (text[done:begin], mask_dense(text, begin, last + 1, key_finder.MASKS[number]))
         done = last + 1
     end = max(done, until)
     return ("".join([*parts, text[done:end]]) if parts else text[:end]), end
