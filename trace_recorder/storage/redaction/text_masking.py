@@ -58,7 +58,16 @@ class Sightings:
         self.shapes: list[int] = []
         self.by_name: list[int] = []
         self.has_many = False
-        self._search(look, kinds, any_value=known is not None and any(value in text for value in known.short))
+        if kinds & SHAPE:  # one place in each string is enough
+            for span in key_finder.FINDER.find(look, len(look.text), once=True):
+                self.shapes.append(span.start)
+                if len(self.shapes) >= MANY and are_many(self.shapes):
+                    self.has_many = True
+                    break
+        if kinds & NAME and not self.has_many:
+            any_value = known is not None and any(value in text for value in known.short)
+            self.by_name = secret_names.signs(look, any_value=any_value)
+            self.has_many = len(self.by_name) >= MANY and are_many(self.by_name)
         self.in_urls = urls.signs(look) if kinds & NAME and urls.MARK in look.plain else []
         self.encoded: list[int] = []
         if kinds & ENCODED and not self.has_many and (look.runs or secret_encodings.MARK in look.data):
@@ -71,18 +80,6 @@ class Sightings:
                 some[:] = shortened.places(some)
         if known is not None and known.all:
             self.known += known.places(text, look if shortened is None else None)
-
-    def _search(self, look: Look, kinds: int, *, any_value: bool) -> None:
-        """Find one place in each string of JSON by shapes and by names; stop where there are many in short strings."""
-        if kinds & SHAPE:
-            for span in key_finder.FINDER.find(look, len(look.text), once=True):
-                self.shapes.append(span.start)
-                if len(self.shapes) >= MANY and are_many(self.shapes):
-                    self.has_many = True
-                    return
-        if kinds & NAME:
-            self.by_name += secret_names.signs(look, any_value=any_value)
-            self.has_many = len(self.by_name) >= MANY and are_many(self.by_name)
 
     def add(self, other: Sightings, at: int) -> None:
         """Add what was found in a part of the text that begins there."""
