@@ -31,11 +31,13 @@ class Hooks:
         """Put a timer around all that is called by capture's transports."""
         transport = import_module("trace_recorder.capture.transport")
         exchange = import_module("trace_recorder.capture.exchange").Exchange
+        response = import_module("trace_recorder.capture.received_response").ReceivedResponse
         for name in ("begin", "record_response"):
             setattr(transport, name, self._timed(getattr(transport, name)))
-        for name, function in list(vars(exchange).items()):
-            if callable(function) and not name.startswith("_"):
-                setattr(exchange, name, self._timed(function))
+        for owner in (exchange, response):
+            for name, function in list(vars(owner).items()):
+                if callable(function) and not name.startswith("_"):
+                    setattr(owner, name, self._timed(function))
 
     def _timed(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)

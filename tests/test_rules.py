@@ -51,14 +51,24 @@ def _is_for_types(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
 
 
+@cache
+def _import_statements(path: Path) -> list[tuple[ast.Import | ast.ImportFrom, bool]]:
+    """Return the import statements of a file, each with whether it is for type checkers alone."""
+    return [
+        (node, _is_for_types(statement))
+        for statement in ast.parse(path.read_text(encoding="utf-8")).body
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+
+
 def _imported(path: Path, *, types: bool = True) -> Iterator[str]:
-    tree = ast.parse(path.read_text())
-    if not types:
-        tree.body = [node for node in tree.body if not _is_for_types(node)]
-    for node in ast.walk(tree):
+    for node, is_for_types in _import_statements(path):
+        if is_for_types and not types:
+            continue
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif node.module:
             for name in node.names:
                 inner = f"{node.module}.{name.name}"
                 yield (
@@ -157,7 +167,7 @@ def test_all_imports_are_absolute() -> None:
     relative = [
         module_of(path)
         for path in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node, _ in _import_statements(path)
         if isinstance(node, ast.ImportFrom) and node.level
     ]
 

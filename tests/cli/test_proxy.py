@@ -85,6 +85,17 @@ def test_variables_lead_to_the_proxy_for_the_program_alone(place: Place) -> None
     assert done.returncode == 0
 
 
+def test_a_program_of_a_proxy_beyond_this_machine_gets_its_token(place: Place) -> None:
+    """Without the token, its requests would be refused too."""
+    code = """
+request = urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions", b'{"messages": []}')
+request.add_header("X-Trace-Recorder-Token", os.environ["TRACE_RECORDER_PROXY_TOKEN"])
+print(urllib.request.urlopen(request).read().decode())
+"""
+    done = place.command("proxy", "--quiet", "--host", "127.0.0.2", *program(place, code))
+    assert (done.returncode, json.loads(done.stdout)) == (0, CHAT)
+
+
 def test_a_variable_without_an_address_is_left_to_the_program(place: Place) -> None:
     """It may have no use for that provider."""
     done = place.command(
@@ -110,7 +121,10 @@ def test_nothing_recorded_is_said(place: Place) -> None:
 )
 def test_an_upstream_that_is_none_is_refused(place: Place, option: str) -> None:
     done = place.command("proxy", "--upstream", option, *program(place, ""))
-    assert (done.returncode, "no NAME=URL" in done.stderr or "no address of a server" in done.stderr) == (2, True)
+    assert (done.returncode, "is not NAME=URL" in done.stderr or "is not the address of a server" in done.stderr) == (
+        2,
+        True,
+    )
 
 
 def test_a_command_that_does_not_exist_ends_as_in_a_shell(place: Place) -> None:

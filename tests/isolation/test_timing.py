@@ -82,7 +82,8 @@ def test_a_chunk_is_handed_on_when_it_comes(
 ) -> None:
     """The caller has each chunk before there is another, also while what it consists of cannot be recorded."""
     patient = Patient()
-    answer = Answer(patient, 200, {"content-type": "text/event-stream"})  # type: ignore[arg-type]
+    headers = {"content-type": "text/event-stream", "content-encoding": "identity"}
+    answer = Answer(patient, 200, headers)  # type: ignore[arg-type]
     with serving(answer) as server, CONDITIONS[condition].recorder(tmp_path / "run.json") as recorder:
         with monkeypatch.context() as patch:
             CONDITIONS[condition].breaks(patch)

@@ -118,7 +118,7 @@ def test_what_disagrees_is_a_gap(server: Server, tmp_path: Path, home: Path) -> 
     assert [(gap.what, gap.why) for gap in run.gaps] == [
         (
             "a call of the session at 2100-01-01T00:00:10.500000+00:00",
-            "the session file has it; it is no call of this run",
+            "the session file has it; it is not a call of this run",
         ),
         ("llm_2 and the session file", "they have different texts"),
         ("llm_2 and the session file", "output_tokens is 7 there, and 1 here"),

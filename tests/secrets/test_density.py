@@ -1,25 +1,30 @@
-"""Words that are made of beginnings of keys are masked as one; texts that only have many of them are not.
+"""Parts of a text that are made of beginnings of keys are masked as one; texts that only have many of them are not.
 
-Values behind names that are close to each other are masked unseen; those in a file of settings are judged.
+So are names whose values may be secrets, if they are close to each other; values in a file of settings are judged.
 """
 
 from __future__ import annotations
 
+import json
 from random import Random
 
 import pytest
 
+from tests.secrets import hostile
 from tests.secrets.corpus import keys, masked
+from trace_recorder.storage.redaction.redactor import Redaction
+from trace_recorder.storage.redaction.text_masking import default_redactor
 
 KEY = "sk-proj-" + "a1B2c3D4" * 6
+PROSE = " there, and here the text goes on as usual." * 20
 
 
 @pytest.mark.parametrize("beginnings", ["sk-a1/", "AKIA.", "hf_A1=", "pat-na1-", "gsk_1:ghp_A1.xai-/"])
 def test_a_key_behind_many_beginnings_of_keys_is_masked(beginnings: str) -> None:
-    """Only so many beginnings are tried in one word; the rest of the word is masked with all that is in it."""
-    left = masked(f"it is {beginnings * 60}{KEY} there")
+    """Only so many beginnings are tried; what follows them is masked, some hundred characters further at most."""
+    left = masked(f"it is {beginnings * 60}{KEY}{PROSE}")
 
-    assert (KEY in left, left.endswith(" there"), "[REDACTED:" in left) == (False, True, True)
+    assert (KEY in left, left.endswith(PROSE[-400:]), "[REDACTED:" in left) == (False, True, True)
 
 
 def test_each_key_of_a_long_list_is_masked_by_its_own_name() -> None:
@@ -59,13 +64,51 @@ def test_what_is_masked_as_one_is_masked_once() -> None:
 
 def test_a_password_behind_many_close_names_is_masked() -> None:
     """Only so many values are judged; the values behind further names are masked whatever they are."""
-    left = masked("pw=pw.pw=word pw=" * 60 + "Winter-1s-coming there")
+    left = masked("pw=pw.pw=word pw=" * 60 + "Winter-1s-coming" + PROSE)
 
-    assert ("Winter-1s-coming" in left, left.endswith(" there"), "pw=[REDACTED:assigned-secret]" in left) == (
-        False,
-        True,
-        True,
-    )
+    assert ("Winter-1s-coming" in left, left.endswith(PROSE[-400:]), "[REDACTED:" in left) == (False, True, True)
+
+
+def test_of_many_close_names_in_short_strings_each_string_keeps_its_place() -> None:
+    """What is masked as one may cover several strings of JSON; the text of each stays in its place."""
+    strings = ["pw=pw.pw=word pw=word", "sk-a1/sk-a1/AKIA.", "KEYflb_live_ASIA"] * 200
+    left = json.loads(Redaction(default_redactor, {}).mask(json.dumps([*strings, "pw=Winter-1s-coming"]))[0])
+
+    assert (len(left), "Winter-1s-coming" in left[-1], left[2]) == (601, False, "KEYflb_live_ASIA")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "SERVICE_API_KEY=\nSERVICE_PASSWORD=change-me\n",
+        "DB_PASSWORD=your-password\nDB_NAME=app\nDB_PORT=5432\n",
+        "API_TOKEN=<token>\nDB_PASSWORD=${DB_PASSWORD}\n",
+        "  db:\n    user: app\n    password: change-me\n",
+    ],
+)
+def test_a_long_template_of_settings_stays(lines: str) -> None:
+    """However many placeholders it has: they are not as close to each other as in a hostile text."""
+    assert masked(lines * 500) == lines * 500
+
+
+FORMS = ("password: {}\n", 'password: "{}"', "DB_PASSWORD={}\n", "Authorization: Bearer {}\n", "--password {} -v")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_password_behind_a_hostile_text_is_masked(form: str) -> None:
+    """Wherever the part ends that is masked as one, it does not hide the name of what follows."""
+    secret, random = "Winter-1s-coming9", Random(7)
+    texts = [text for _, text in hostile.mixed(1600, 100) if "[REDACTED:" not in text]
+    lines = [f"{text[: random.randint(300, 1600)]}\n{form.format(secret)}" for text in texts]
+
+    assert [line for line in lines if secret in masked(line)] == []
+
+
+def test_a_hostile_text_that_is_masked_twice_stays() -> None:
+    """What masks have beside them is searched again, and the masked text is in no place denser."""
+    texts = [text for _, text in (*hostile.pumped(1000), *hostile.mixed(1000, 100))]
+
+    assert [text for text in map(masked, texts) if masked(text) != text] == []
 
 
 @pytest.mark.parametrize(

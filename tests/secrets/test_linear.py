@@ -21,7 +21,6 @@ from trace_recorder.storage.redaction import (
     key_finder,
     name_kinds,
     text_masking,
-    url_credentials,
     urls,
 )
 from trace_recorder.storage.redaction import encodings as secret_encodings
@@ -36,7 +35,7 @@ from trace_recorder.storage.redaction.text_masking import default_redactor
 
 MODULES = (
     *(secret_shapes, secret_names, secret_values, secret_encodings, secret_endings),
-    *(commands, key_finder, name_kinds, json_members, text_masking, url_credentials),
+    *(commands, key_finder, name_kinds, json_members, text_masking, urls),
 )
 FULL = {
     "_NAME",
@@ -146,7 +145,7 @@ def nested(tree: list[tuple[object, object]], *, within: bool) -> list[str]:
 def every_pattern() -> Iterator[tuple[str, re.Pattern[str] | re.Pattern[bytes]]]:
     """Those, and the ones that are asked of short texts."""
     yield from patterns()
-    for module in (*MODULES, json_strings, redact, spelled, urls):
+    for module in (*MODULES, json_strings, redact, spelled):
         for name, value in vars(module).items():
             if isinstance(value, re.Pattern):
                 yield f"{module.__name__}.{name}", value
@@ -201,9 +200,9 @@ def steps(act: Callable[..., object], *given: object, **named: object) -> int:
     return count
 
 
-@pytest.mark.parametrize(("way", "bound"), [("text", 4), ("string", 5), ("short strings", 8)])
+@pytest.mark.parametrize(("way", "bound"), [("text", 3), ("string", 3), ("short strings", 4.2)])
 def test_no_hostile_text_takes_many_steps_for_each_character(way: str, bound: float) -> None:
-    """Repeat and mix the words that the patterns look for. Names close to each other took 7, short strings 14.
+    """Repeat and mix the words that the patterns look for. Encoded passwords took 3.5 and 4.5, in short strings 6.2.
 
     How long a step takes is measured by `python -m benchmarks.masking --hostile`.
     """

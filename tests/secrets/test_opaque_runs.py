@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 
 from tests.secrets.corpus import keys
-from trace_recorder.storage.redaction.opaque_runs import KEPT, shorten
+from trace_recorder.storage.redaction.candidates import KEPT, shorten
 from trace_recorder.storage.redaction.redactor import Redaction
 from trace_recorder.storage.redaction.text_masking import default_redactor, mask_text
 

@@ -13,7 +13,7 @@ from trace_recorder.storage.redaction.redactor import Redaction
 from trace_recorder.storage.redaction.text_masking import default_redactor
 
 REDACTION = Redaction(default_redactor, {"A_TOKEN": "x9y8z7w6v5", "DB_PASSWORD": "postgres"})
-BETWEEN = json_strings._BETWEEN
+BETWEEN = json_strings.BETWEEN
 
 
 def together(strings: list[str]) -> list[str]:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
+from tests.catalog.many_runs import settle
 from tests.chat_calls import asked, call
 from tests.viewer.test_list_costs import priced
-from trace_recorder import TrajectoryRecorder
+from trace_recorder import TrajectoryRecorder, open_index
 from trace_recorder.viewer.followed_runs import FollowedRuns
 from trace_recorder.viewer.list_request import ListRequest
 from trace_recorder.viewer.runs import RunList
@@ -59,7 +63,8 @@ def test_the_costs_of_the_newest_runs_come_first(runs: RunList, monkeypatch: pyt
     oldest_first = ListRequest(descending=False, first=0, last=0)
     runs.page(oldest_first)
     assert (read, with_costs(runs)) == ([], [])
-    runs.page(ListRequest(descending=False, first=0, last=0, since="0"))
+    while runs.page(ListRequest(descending=False, first=0, last=0, since="0"))["next_seconds"] < 1:
+        pass
     assert read == ["oldest.json", "newest.json", "middle.json"]
     assert with_costs(runs) == [*reversed(NAMES)]
 
@@ -122,3 +127,23 @@ def test_files_that_are_no_runs_are_counted_and_the_first_are_named(runs: RunLis
     assert (answer["total"], answer["unreadable_count"]) == (3, 150)
     assert [file["id"] for file in answer["unreadable"]] == [f"other{number:03}.json" for number in range(100)]
     assert "other000.json" in answer["unreadable"][0]["error"]
+
+
+def test_the_command_takes_an_index_that_is_elsewhere(runs: RunList, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Then the costs are known at once."""
+    settle(runs.directory)
+    index = tmp_path_factory.mktemp("elsewhere") / "index.sqlite3"
+    open_index(runs.directory, index).update()
+    command = [sys.executable, "-m", "trace_recorder", "view", runs.directory, "--port", "0", "--no-browser"]
+    unknown = []
+    for options in ([], ["--index", index]):
+        with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True) as server:
+            try:
+                assert server.stdout
+                base, _, token = server.stdout.readline().split()[-1].partition("/?token=")
+                headers = {"authorization": f"Bearer {token}"}
+                unknown.append(httpx.get(f"{base}/api/runs", headers=headers, trust_env=False, timeout=60).json())
+            finally:
+                server.terminate()
+
+    assert [answer["without_costs"] for answer in unknown] == [3, 0]

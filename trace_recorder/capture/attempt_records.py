@@ -96,15 +96,19 @@ class AttemptRecords:
         response = self.response
         if response.is_stream:
             members, body = self._stream_members(why)
+        elif response.parts:
+            members, body = self._members_in_parts(why), ""
         else:
-            members, body = self._plain_members(why)
+            why = why or response.missing
+            members = {"complete": why is None, "ended_by": why}
+            body = body_member(b"".join([data for _, data in response.buffer]), self.run.mask_bytes)
         foreign: dict[str, Payload] = {"headers": response.headers}
         if error is not None and members["complete"] is False:
             self._remember_failure()
             foreign["error"] = describe_error(error)
         if (ended_by := members.pop("ended_by", None)) is not None:
             foreign["ended_by"] = ended_by  # an exception's message, which may hold a secret
-        times = {"status": response.status, "duration_seconds": response.seconds(ended_at)}
+        times = {"status": response.status, "duration_seconds": round(ended_at - self._began, 6)}
         text = dump_members(foreign)
         self.run.append("llm_response", self._members | times | members, f"{text},{body}" if body else text)
         if self._in_background:
@@ -118,15 +122,11 @@ class AttemptRecords:
         try_call(self.run.append, lambda _: None, "llm_response", members)
         raise failure
 
-    def _plain_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
-        response = self.response
-        if not response.parts:
-            why = why or response.missing
-            body = body_member(joined_bytes(response.buffer), self.run.mask_bytes)
-            return {"complete": why is None, "ended_by": why}, body
-        response.flush(last=True)
-        why = why or response.missing
-        return {"complete": why is None, "parts": response.parts, "ended_by": why}, ""
+    def _members_in_parts(self, why: str | None) -> dict[str, Payload]:
+        """Write the last parts of a plain body. Return what the record of the end says of the body."""
+        self.response.flush(last=True)
+        why = why or self.response.missing
+        return {"complete": why is None, "parts": self.response.parts, "ended_by": why}
 
     def _stream_members(self, why: str | None) -> tuple[dict[str, Payload], str]:
         response = self.response

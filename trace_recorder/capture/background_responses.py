@@ -30,12 +30,15 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.origins import ReplayedFrom
 
 MAX_REMEMBERED = 1000
-"""So many are remembered; of those that are never polled, the oldest are forgotten."""
+"""How many responses are remembered. Of those that are never polled, the oldest are forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackgroundCall:
-    """A response that is not final: where it is polled, and the call that it answers. `began` is of `perf_counter`."""
+    """A response that is not final: how it is polled, and the call that it answers.
+
+    `began` is when the call's request was sent, on the clock of `perf_counter`.
+    """
 
     api: str
     response_id: str
@@ -46,13 +49,13 @@ class BackgroundCall:
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """What it is remembered by. Several recorders may have one call, and a local server may give an id twice."""
+        """The key of `_calls`. Several recorders may have one call, and a local server may give an id twice."""
         run = self.run()
         return self.api, self.response_id, run.trajectory_id if run is not None else "", self.interaction_id
 
 
 class Streaming(Protocol):
-    """A call with a stream that has not ended, or is being put together."""
+    """A call with a stream that has not ended, or is being assembled."""
 
     @property
     def run(self) -> Run:
@@ -74,24 +77,27 @@ def remember(call: BackgroundCall) -> None:
         _calls.pop(oldest, None)
 
 
-def response_id(said: str) -> str | None:
-    """Return the id of a response that is not final, from its record's members, or its body, as JSON text."""
-    if not any(f'"{status}"' in said for status in NOT_FINAL):
+def response_id(text: str) -> str | None:
+    """Return the id of a response, or None if the response is final. `text` is its body, or members of its record."""
+    if not any(f'"{status}"' in text for status in NOT_FINAL):
         return None
     try:
-        members = parse_leniently(said if said.startswith("{") else f"{{{said}}}")
+        members = parse_leniently(text if text.startswith("{") else f"{{{text}}}")
     except ours(ValueError, RecursionError):
         return None
     return background_id(members.get("assembled", members.get("body", members)))
 
 
 def find(api: str, identity: str, preferred: Callable[[], Run | None]) -> tuple[Run, BackgroundCall] | None:
-    """Return the newest call with a response of this id, in the preferred run if that has one; None if none is open."""
-    found = [(one.run(), one) for one in list(_calls.values()) if (one.api, one.response_id) == (api, identity)]
-    open_ones = [(run, one) for run, one in found if run is not None and not run.closed]
-    if len(open_ones) > 1 and (own := preferred()) is not None:
-        open_ones = [one for one in open_ones if one[0] is own] or open_ones
-    return open_ones[-1] if open_ones else _find_streaming(api, identity)
+    """Return the newest call with a response of this id and its run, or None if no open run has such a call.
+
+    If several runs have one, that of the preferred run is returned.
+    """
+    calls = [call for call in list(_calls.values()) if (call.api, call.response_id) == (api, identity)]
+    in_open_runs = [(run, call) for call in calls if (run := call.run()) is not None and not run.closed]
+    if len(in_open_runs) > 1 and (own := preferred()) is not None:
+        in_open_runs = [pair for pair in in_open_runs if pair[0] is own] or in_open_runs
+    return in_open_runs[-1] if in_open_runs else _find_streaming(api, identity)
 
 
 def _find_streaming(api: str, identity: str) -> tuple[Run, BackgroundCall] | None:
@@ -102,7 +108,7 @@ def _find_streaming(api: str, identity: str) -> tuple[Run, BackgroundCall] | Non
 
 
 def take(call: BackgroundCall) -> bool:
-    """Forget a response, which is final now. Return whether no other poll has said so before."""
+    """Forget a response that is final now. Return False if another poll has brought it before."""
     return _calls.pop(call.key, None) is call
 
 

@@ -112,9 +112,11 @@ class Exchange:
             is_stream = is_stream_type(media)
             if is_stream is None:
                 is_stream = status < 400 and asks_for_stream(records.sent.endpoint, records.sent.body)
-            decode = decoder_of("" if is_decoded else kept.get("content-encoding", ""), media)
+            encoding = "" if is_decoded else kept.get("content-encoding", "")
+            has_frames = media.startswith(MEDIA_TYPE)
+            decode = decoder_of(encoding, media) if encoding or has_frames else None
             if is_stream or decode is not None:
-                framing = FRAMING if decode is not None and media.startswith(MEDIA_TYPE) else None
+                framing = FRAMING if decode is not None and has_frames else None
                 response.set_form(is_stream=is_stream, decode=decode, framing=framing)
             if is_stream or status >= 300:
                 records.note_answer(status, raw)

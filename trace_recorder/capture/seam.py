@@ -184,7 +184,7 @@ async def begin_in_event_loop(binding: Binding, request: Any, plain_body: type[I
 
 
 def _run_and_endpoint(binding: Binding, request: Any) -> tuple[Run | None, Endpoint | None]:
-    """Return the run that is to record a request, and the request's endpoint; None where it is not recorded."""
+    """Return the run that records a request, and the request's endpoint. Both are None if a seam outside records it."""
     endpoint: Endpoint | None = None
     with guard.protect("find out whether a request is an LLM call"):
         endpoint = endpoint_of(request.method, request.url.host, request.url.path, request.url.port)
@@ -221,10 +221,12 @@ def _poll(binding: Binding, request: Any) -> Exchange | None:
     """Return the exchange of a request that polls a response of a run; None for other traffic."""
     with guard.protect("find out whether a request polls a response"):
         polled = polled_response(request.method, request.url.path)
-        found = background_responses.find(*polled, binding.target.open_run) if polled else None
+        polled_call = background_responses.find(*polled, binding.target.open_run) if polled else None
+        if polled_call is None:
+            return None
+        run, call = polled_call
         marked = request_in_progress.get()
-        if found is not None and not (marked is not None and marked[0] is found[0] and _is_same(marked[1], request)):
-            run, call = found
+        if marked is None or marked[0] is not run or not _is_same(marked[1], request):
             endpoint = Endpoint(call.api, "", None, streams=False)
             sent = SentRequest(endpoint, request.method, str(request.url), request.headers.raw, b"")
             return Exchange(background_responses.PollRecords(run, sent, call))
@@ -262,8 +264,8 @@ def _is_same(outer: Any, inner: Any) -> bool:
         return True
     if type(outer) is type(inner):
         return False
-    one, other = outer.url, inner.url
-    return (outer.method, one.host, unquote(one.path)) == (inner.method, other.host, unquote(other.path))
+    addresses = [(request.method, request.url.host, unquote(request.url.path)) for request in (outer, inner)]
+    return addresses[0] == addresses[1]
 
 
 def is_sending_to(host: str) -> bool:

@@ -30,7 +30,7 @@ TOKEN_VARIABLE = "TRACE_RECORDER_PROXY_TOKEN"  # noqa: S105 - the name of a vari
 
 Port = Annotated[int, typer.Option("--port", metavar="NUMBER", min=0, max=65535, help="The port. Default: a free one.")]
 Host = Annotated[
-    str, typer.Option("--host", metavar="ADDRESS", help="Where to listen. Beyond this machine, a token is asked for.")
+    str, typer.Option("--host", metavar="ADDRESS", help="Where to listen. Beyond this machine, clients need a token.")
 ]
 Upstreams = Annotated[
     list[str] | None,
@@ -41,7 +41,7 @@ SessionHeader = Annotated[
     typer.Option("--session-header", metavar="NAME", help="A header whose value is the id of a session."),
 ]
 Idle = Annotated[
-    float, typer.Option("--idle", metavar="SECONDS", min=1, help="After so long without a request, a run has ended.")
+    float, typer.Option("--idle", metavar="SECONDS", min=1, help="A run ends after this time without a request.")
 ]
 Join = Annotated[
     bool,
@@ -66,10 +66,10 @@ def proxy(  # noqa: PLR0913, PLR0917 - one argument an option
 ) -> None:
     """Record the LLM calls of any program by a proxy.
 
-    The proxy is on this machine, and passes the calls on to the provider. With a command, the proxy runs for as long as
-    it; the variables that lead it to the proxy are set for it alone. Without one, the proxy runs until Ctrl-C, for
-    programs that are given the addresses that it prints. Each session has a file of its own. For Python programs `run`
-    sees more: steps, tools and sub-agents.
+    The proxy runs on this machine, and passes the calls on to the provider. With a command, it runs until the command
+    ends. The variables that lead the command to the proxy are set for that command alone. Without a command, it runs
+    until Ctrl-C, for programs that use the addresses that it prints. Each session has a file of its own. For Python
+    programs `run` sees more: steps, tools and sub-agents.
     """
     if any(find_spec(name) is None for name in ("httpx", "uvicorn")):
         fail("proxy needs httpx and uvicorn: pip install 'trace-recorder[proxy]'")
@@ -86,14 +86,14 @@ def proxy(  # noqa: PLR0913, PLR0917 - one argument an option
         idle_seconds=idle,
         join=join,
     )
-    at = listener.getsockname()[1]
+    bound_port = listener.getsockname()[1]
     token = None if host in LOOPBACK_NAMES else os.environ.get(TOKEN_VARIABLE) or token_urlsafe(24)
-    application = Proxy(known, sessions, port=at, token=token)
+    application = Proxy(known, sessions, port=bound_port, token=token)
     with serving(application, listener):
-        url = f"http://{f'[{host}]' if ':' in host else host}:{at}"
+        url = f"http://{f'[{host}]' if ':' in host else host}:{bound_port}"
         code: int | None = None
         if command:
-            code = _run(command, known, url)
+            code = _run(command, _environment(known, url) | ({TOKEN_VARIABLE: token} if token else {}), url)
         else:
             _serve(known, url, token)
     sessions.end(code)
@@ -118,18 +118,18 @@ def _listening(host: str, port: int) -> socket.socket:
         fail(f"port {port} of {host} cannot be used: {error.strerror}")
 
 
-def _run(command: Sequence[str], known: Mapping[str, Upstream], url: str) -> int:
-    """Run a program that is led to the proxy; return its exit code."""
+def _run(command: Sequence[str], variables: Mapping[str, str], url: str) -> int:
+    """Run a program whose variables lead it to the proxy; return its exit code."""
     with starting("proxy"):
-        return run_process(_led(command, url), {**os.environ, **_environment(known, url)})[1]
+        return run_process(_with_codex_options(command, url), {**os.environ, **variables})[1]
 
 
 def _environment(known: Mapping[str, Upstream], url: str) -> dict[str, str]:
     return {name: value for upstream in known.values() for name, value in upstream.environment(url).items()}
 
 
-def _led(command: Sequence[str], url: str) -> list[str]:
-    """Return the command that leads the program to the proxy: Codex takes its provider from its configuration."""
+def _with_codex_options(command: Sequence[str], url: str) -> list[str]:
+    """Return a command. That of Codex has the options that lead it to the proxy, because Codex reads no variable."""
     name, *arguments = command
     if Path(name).stem != "codex":
         return [*command]
@@ -137,7 +137,7 @@ def _led(command: Sequence[str], url: str) -> list[str]:
 
 
 def codex_options(url: str) -> list[str]:
-    """Return the options of Codex that lead it to an address of OpenAI's."""
+    """Return the options by which Codex sends its requests to this address of OpenAI's API."""
     auth = 'env_key="OPENAI_API_KEY"' if os.environ.get("OPENAI_API_KEY") else "requires_openai_auth=true"
     provider = f'{{name="trace-recorder",base_url={json.dumps(url)},wire_api="responses",{auth}}}'
     return ["-c", "model_provider=trace-recorder", "-c", f"model_providers.trace-recorder={provider}"]

@@ -33,7 +33,8 @@ def join_chunks(text: str, adapt: Callable[[dict[str, Payload]], Payload] | None
         if data.strip() == "[DONE]":
             joined.done = True
             continue
-        event = chunk = as_dict(json_value(data))
+        value = json_value(data)
+        event = chunk = value if isinstance(value, dict) else {}
         if adapt is not None:
             chunk = as_dict(adapt(event))
             joined.adapted += chunk is not event
@@ -68,8 +69,10 @@ class _Joined:
             chunk = chunk if "error" in chunk else {"error": error}
         choices = chunk.pop("choices", None)
         for value in choices if isinstance(choices, list) else ():
-            choice = as_dict(value)
-            index = as_int(choice.get("index")) or 0
+            choice = value if isinstance(value, dict) else {}
+            index = choice.get("index")
+            if type(index) is not int:
+                index = as_int(index) or 0
             if index not in self._choices:
                 self._choices[index] = _Choice()
             self._choices[index].add(choice)

@@ -1,4 +1,4 @@
-"""Adds to a run what only its program's own session file says: the times, exit codes and results of tools.
+"""Adds the contents of a program's own session file to a run: the times, exit codes and results of tools.
 
 A call of the session is found among the calls of the run by the id of its response. If the file has no such ids, it is
 found by the ids of its tool calls, or else by its text and its tools. For each tool that ran, `tool_call` and
@@ -34,14 +34,14 @@ JOINED_FROM = "joined_from"
 """The annotation of a run that has the file, its format, the id of its session, and what was found in it."""
 _MAX_GAPS = 20
 _SLACK_SECONDS = 10.0
-"""So long before its first request a program may note a call in its file."""
+"""A program may note a call in its file this long before its first request."""
 
 
 def join(recorder: TrajectoryRecorder, session: str | None) -> None:
-    """Add what the session file of a run says to the run, which is still open.
+    """Add the contents of a session file to its run, which is still open.
 
-    `session` is the id of the session, if its program states it. If no session fits, a gap says so, also if
-    several fit whose program states no id. Nothing is added then.
+    `session` is the id of the session, or None if its program does not state it. If no session fits, nothing is added
+    and a gap says so. The same holds if several sessions fit and the program does not state the id.
     """
     run = recorder._lifecycle.run_in_progress()
     if run is None:
@@ -52,14 +52,14 @@ def join(recorder: TrajectoryRecorder, session: str | None) -> None:
     fitting = [
         joined
         for path in session_files(os.environ, session, since)
-        for found in _runs(path)
-        if (joined := Joined(run, recorded, found, since)).belongs(session)
+        for foreign_run in _runs(path)
+        if (joined := Joined(run, recorded, foreign_run, since)).belongs(session)
     ]
     if len(fitting) == 1 or (fitting and session is not None):
         fitting[0].write()
         recorder.annotate(JOINED_FROM, fitting[0].about())
         return
-    names = ", ".join(one.identity for one in fitting[:_MAX_GAPS])
+    names = ", ".join(joined.identity for joined in fitting[:_MAX_GAPS])
     why = f"several sessions fit: {names}" if fitting else "no file was found that has calls of this run"
     _append_gap(run, "join the session file of the program", why)
 
@@ -72,57 +72,55 @@ def _runs(path: Path) -> Iterator[ForeignRun]:
 
 @dataclass(slots=True)
 class _Pair:
-    """A call of the session, and the call of the run that it is."""
+    """A call of the session and the same call of the run, with the responses that the two have."""
 
-    said: Members
+    of_session: Members
     recorded: LLMInteraction
     of_run: Members
 
 
 class Joined:
-    """A session as a part of a run: which calls are the same, and what is new."""
+    """A session beside the run that it belongs to: the calls that are the same, and the tools that the run lacks."""
 
     def __init__(self, run: Run, recorded: Trajectory, session: ForeignRun, since: float) -> None:
         self._run = run
         self._session = session
-        calls = [one for one in session.events if isinstance(one, Call) and one.response and _is_after(one, since)]
+        calls = [call for call in session.events if isinstance(call, Call) and call.response and _is_after(call, since)]
         for call in calls:
             # The response is compared with a recorded response, which has masks.
             call.response = json.loads(run.mask(json.dumps(call.response)))
         self._pairs, self._unknown = _paired(calls, recorded.llm_interactions)
-        executions = [*(one for one in session.events if isinstance(one, ToolRun)), *session.executions]
+        executions = [*(event for event in session.events if isinstance(event, ToolRun)), *session.executions]
         self._executions = {
-            one.call_id: one for one in executions if one.call_id and one.ended and _is_after(one, since)
+            tool.call_id: tool for tool in executions if tool.call_id and tool.ended and _is_after(tool, since)
         }
         self._tools = 0
 
     @property
     def identity(self) -> str:
-        """The id that the program has for the session."""
+        """The program's id of the session."""
         return self._session.identity
 
     def belongs(self, session: str | None) -> bool:
-        """Whether this is the session of the run: by its id, or else because most of its calls are calls of the run."""
+        """Whether this is the session of the run. Without an id, most of its calls must be calls of the run."""
         if session is not None:
             return self._session.identity == session
         return len(self._pairs) > len(self._unknown)
 
     def about(self) -> Members:
-        """Return what the annotation of the run says of the session."""
+        """Return the annotation of the run about the session."""
         counts: Members = {"calls": len(self._pairs), "tools": self._tools}
-        return {"format": self._session.format, "session_id": self._session.identity, **counts, **self._stated()}
-
-    def _stated(self) -> Members:
-        return {name: value for name, value in self._session.source.items() if isinstance(value, str)}
+        source = {name: value for name, value in self._session.source.items() if isinstance(value, str)}
+        return {"format": self._session.format, "session_id": self._session.identity, **counts, **source}
 
     def write(self) -> None:
-        """Write the tools that ran, and what disagrees."""
+        """Write the tools that ran, and a gap for each disagreement."""
         for pair in self._pairs:
-            for asked, known in _asked(pair):
-                execution = self._executions.get(as_text(asked.get("call_id")) or "")
+            for session_call, run_call in _tool_call_pairs(pair):
+                execution = self._executions.get(as_text(session_call.get("call_id")) or "")
                 if execution is not None:
                     self._tools += 1
-                    _append_execution(self._run, execution, pair.recorded, known)
+                    _append_execution(self._run, execution, pair.recorded, run_call)
         gaps = [*self._disagreements()]
         for what, why in gaps[:_MAX_GAPS]:
             _append_gap(self._run, what, why)
@@ -131,30 +129,30 @@ class Joined:
 
     def _disagreements(self) -> Iterator[tuple[str, str]]:
         for call in self._unknown:
-            yield f"a call of the session at {call.time}", "the session file has it; it is no call of this run"
+            yield f"a call of the session at {call.time}", "the session file has it; it is not a call of this run"
         for pair in self._pairs:
-            for why in _differences(pair.said, pair.of_run):
+            for why in _differences(pair.of_session, pair.of_run):
                 yield f"{pair.recorded.interaction_id} and the session file", why
 
 
 def _is_after(event: Call | ToolRun, since: float) -> bool:
-    """Whether an event is not from before the run, as where a program continues an earlier session."""
-    at = parse_time(event.time)
-    return at is None or at.timestamp() >= since
+    """Whether an event may be of the run. A program may continue a session that began before the run."""
+    time = parse_time(event.time)
+    return time is None or time.timestamp() >= since
 
 
 # ── which calls are the same ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _paired(calls: list[Call], recorded: Iterable[LLMInteraction]) -> tuple[list[_Pair], list[Call]]:
-    """Pair calls of a session with those of a run; return the pairs, and the calls of the session that have none."""
-    known = [(one, one.response.to_document()) for one in recorded if one.answered]
+    """Pair calls of a session with those of a run. Return the pairs, and the calls of the session without a partner."""
+    known = [(call, call.response.to_document()) for call in recorded if call.answered]
     pairs: list[_Pair] = []
     for keys in (_response_id, _call_ids, _texts):
         waiting: dict[str, list[tuple[LLMInteraction, Members]]] = {}
-        for one, response in known:
-            for key in keys(response):
-                waiting.setdefault(key, []).append((one, response))
+        for candidate in known:
+            for key in keys(candidate[1]):
+                waiting.setdefault(key, []).append(candidate)
         unknown = []
         for call in calls:
             response = as_dict(call.response)
@@ -162,19 +160,19 @@ def _paired(calls: list[Call], recorded: Iterable[LLMInteraction]) -> tuple[list
             if alike is None:
                 unknown.append(call)
                 continue
-            nearest = min(alike, key=lambda one: _seconds_apart(one[0].timestamp, call.time))
+            nearest = min(alike, key=lambda candidate: _seconds_apart(candidate[0].timestamp, call.time))
             alike.remove(nearest)
             known.remove(nearest)
             pairs.append(_Pair(response, *nearest))
         calls = unknown
         if pairs and keys is _response_id:
-            break  # where the file has the ids of responses, a call without its id is another one
+            break  # if the file has ids of responses, a call without an id is another call
     return pairs, calls
 
 
-def _seconds_apart(one: str, other: str) -> float:
-    """Return how many seconds are between two times, whichever is the earlier; 0 if one is not known."""
-    return max(seconds_between(one, other) or 0.0, seconds_between(other, one) or 0.0)
+def _seconds_apart(first: str, second: str) -> float:
+    """Return the seconds between two times, in either order; 0 if a time is not known."""
+    return max(seconds_between(first, second) or 0.0, seconds_between(second, first) or 0.0)
 
 
 def _response_id(response: Members) -> list[str]:
@@ -187,8 +185,8 @@ def _call_ids(response: Members) -> list[str]:
 
 
 def _texts(response: Members) -> list[str]:
-    said = [_text(response), *map(_request, _calls(response))]
-    return [json.dumps(said)] if any(said) else []
+    contents = [_text(response), *map(_request, _calls(response))]
+    return [json.dumps(contents)] if any(contents) else []
 
 
 def _calls(response: Members) -> list[Members]:
@@ -203,13 +201,13 @@ def _request(call: Members) -> str:
     return json.dumps([call.get("name"), call.get("arguments")], sort_keys=True)
 
 
-def _differences(said: Members, of_run: Members) -> Iterator[str]:
-    """Yield what two descriptions of one response disagree on."""
-    if _text(said) != _text(of_run):
+def _differences(of_session: Members, of_run: Members) -> Iterator[str]:
+    """Yield the differences between two descriptions of one response."""
+    if _text(of_session) != _text(of_run):
         yield "they have different texts"
-    if [*map(_request, _calls(said))] != [*map(_request, _calls(of_run))]:
+    if [*map(_request, _calls(of_session))] != [*map(_request, _calls(of_run))]:
         yield "they have different tool calls"
-    theirs, ours = as_dict(said.get("usage")), as_dict(of_run.get("usage"))
+    theirs, ours = as_dict(of_session.get("usage")), as_dict(of_run.get("usage"))
     for name in ("input_tokens", "output_tokens"):
         if name in theirs and name in ours and theirs[name] != ours[name]:
             yield f"{name} is {theirs[name]} there, and {ours[name]} here"
@@ -218,14 +216,14 @@ def _differences(said: Members, of_run: Members) -> Iterator[str]:
 # ── records ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _asked(pair: _Pair) -> Iterator[tuple[Members, Members]]:
-    """Yield each tool call of the session with the same one of the run: by its id, or else by its place and name."""
-    ours = _calls(pair.of_run)
-    by_id = {call.get("call_id"): call for call in ours}
-    for place, call in enumerate(_calls(pair.said)):
-        known = by_id.get(call.get("call_id")) or (ours[place] if place < len(ours) else {})
-        if known.get("name") == call.get("name"):
-            yield call, known
+def _tool_call_pairs(pair: _Pair) -> Iterator[tuple[Members, Members]]:
+    """Yield each tool call of the session with the same call of the run, found by its id or by its place and name."""
+    run_calls = _calls(pair.of_run)
+    by_id = {call.get("call_id"): call for call in run_calls}
+    for place, call in enumerate(_calls(pair.of_session)):
+        run_call = by_id.get(call.get("call_id")) or (run_calls[place] if place < len(run_calls) else {})
+        if run_call.get("name") == call.get("name"):
+            yield call, run_call
 
 
 def _append_execution(run: Run, execution: ToolRun, of: LLMInteraction, call: Members) -> None:

@@ -1,4 +1,4 @@
-"""Where programs write their own session files, which the readers of `imports/foreign/` understand.
+"""The places where programs write their own session files, which the readers of `imports/foreign/` understand.
 
 The places were seen with Claude Code 2.1.197, Codex 0.169.0, Gemini CLI 0.61.0 and opencode 1.18.33.
 """
@@ -15,9 +15,9 @@ from trace_recorder.signal_handlers import ours
 
 @dataclass(frozen=True, slots=True)
 class SessionPlace:
-    """Where a program writes its sessions: below the directory that a variable names, or else below `default`.
+    """The place of a program's session files: the directory that `variable` names, or else `default`.
 
-    `pattern` has `{session}` where the id of a session is in the name of its file.
+    `pattern` has `{session}` where the name of a file has the id of its session.
     """
 
     variable: str
@@ -34,10 +34,10 @@ PLACES = (
 
 
 def session_files(environment: Mapping[str, str], session: str | None, since: float) -> Iterator[Path]:
-    """Yield the files that may be those of a session, the likeliest first.
+    """Yield the files that may be those of a session.
 
-    `session` is the id that its program states, if it does. Files that were written before `since`, a time as
-    `time.time` has it, are left out.
+    `session` is the id of the session, or None if its program does not state an id. Files that were last written before
+    `since`, a time of `time.time`, are left out.
     """
     for place in PLACES:
         root = Path(environment.get(place.variable) or place.default).expanduser()
@@ -46,11 +46,11 @@ def session_files(environment: Mapping[str, str], session: str | None, since: fl
 
 
 def _written_at(path: Path) -> float:
-    """Return when a file was written; what is new in a database may be in the log beside it."""
+    """Return when a file was last written. A database may have its newest pages in the log beside it."""
     times = []
-    for one in (path, path.with_name(f"{path.name}-wal")):
+    for file in (path, path.with_name(f"{path.name}-wal")):
         try:
-            times.append(one.stat().st_mtime)
+            times.append(file.stat().st_mtime)
         except ours(OSError):
             continue
     return max(times, default=0.0)

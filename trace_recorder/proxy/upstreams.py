@@ -1,7 +1,7 @@
-"""Where the proxy forwards to. The first part of a request's path names an upstream: `/openai/v1/chat/completions`.
+"""The upstreams of the proxy. The first part of a request's path names an upstream: `/openai/v1/chat/completions`.
 
-An upstream is a provider's address. Programs read it from the environment, so the same table says which variables lead
-a program to the proxy. A variable that is set already names the upstream.
+An upstream is a provider's address. Programs read that address from the environment, so the same table has the
+variables that lead a program to the proxy. If such a variable is set already, its address becomes the upstream.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ class UpstreamError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """A provider. What follows its name in the path of a request is added to `url`."""
+    """A provider. The path of a request after the name is added to `url`."""
 
     name: str
     url: str
     variables: Mapping[str, str]
-    """The variables of the environment that lead programs to it, and the path that each program expects there."""
+    """The variables of the environment that have its address, and the path that each of these addresses ends with."""
 
     def environment(self, proxy_url: str) -> dict[str, str]:
         """Return the variables that lead programs to the proxy at an address."""
@@ -45,7 +45,7 @@ _KNOWN = (
     Upstream("openrouter", "https://openrouter.ai", {"OPENROUTER_BASE_URL": "/api/v1"}),
     Upstream("azure", "", {"AZURE_OPENAI_ENDPOINT": ""}),
 )
-"""An upstream without an address exists only where its variable is set, or an option names it."""
+"""An upstream without an address exists only if its variable is set, or if an option names it."""
 
 
 def upstreams(environment: Mapping[str, str], options: Iterable[str] = ()) -> dict[str, Upstream]:
@@ -54,18 +54,18 @@ def upstreams(environment: Mapping[str, str], options: Iterable[str] = ()) -> di
     for option in options:
         name, equals, url = option.partition("=")
         if not equals or not name.isidentifier() or name == "run":
-            raise UpstreamError(f"{option!r} is no NAME=URL, such as vllm=http://localhost:8000")
+            raise UpstreamError(f"{option!r} is not NAME=URL, such as vllm=http://localhost:8000")
         known = by_name.get(name, Upstream(name, "", {}))
         by_name[name] = _at(known, url)
     return {name: upstream for name, upstream in by_name.items() if upstream.url}
 
 
 def _in_environment(known: Upstream, environment: Mapping[str, str]) -> Upstream:
-    """Return an upstream at the address that its variable has, if that is set; without one if it has no address."""
+    """Return an upstream at the address of its variable, if that is set. It has no address if that is invalid."""
     url = next(filter(None, (environment.get(variable) for variable in known.variables)), None)
     try:
         return known if url is None else _at(known, url)
-    except UpstreamError:  # the program may have no use for it, and sees the variable as it is
+    except UpstreamError:  # the program may not use it, and gets the variable unchanged
         return replace(known, url="")
 
 
@@ -73,7 +73,7 @@ def _at(known: Upstream, url: str) -> Upstream:
     """Return an upstream at another address. A path that programs add themselves is not part of it."""
     url = (url if "://" in url else f"http://{url}").rstrip("/")
     if not _is_address(url):
-        raise UpstreamError(f"{url!r} is no address of a server, such as https://gateway.example/v1")
+        raise UpstreamError(f"{url!r} is not the address of a server, such as https://gateway.example/v1")
     paths = {variable: path if url.endswith(path) else "" for variable, path in known.variables.items()}
     longest = max(paths.values(), key=len, default="")
     return Upstream(known.name, url.removesuffix(longest), dict.fromkeys(paths, longest))

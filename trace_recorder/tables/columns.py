@@ -92,6 +92,7 @@ TABLES: Mapping[TableName, tuple[Column, ...]] = {
         Column("complete", "boolean", "whether the whole answer is on file"),
         *(_ERROR, _REPLAYED),
         Column("replayed_from", "origin", "the recorded call that gave the answer"),
+        Column("is_side_call", "boolean", "whether a program asked it beside its conversation, as for a title"),
     ),
     "steps": (
         *(*_SUCCESS, _STEP, _STARTED),

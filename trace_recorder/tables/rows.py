@@ -15,6 +15,7 @@ from trace_recorder.values.tool_uses import tool_uses_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.comparison.figures import figures_of
 from trace_recorder.views.content.openai_functions import result_text
+from trace_recorder.views.conversations.side_calls import side_calls_of
 from trace_recorder.views.cost import cost_of
 from trace_recorder.views.inspect.log import last_conversation
 from trace_recorder.views.rewards import rewards_of
@@ -75,6 +76,7 @@ def _run_rows(run: Trajectory) -> Iterator[Row]:
 
 def _call_rows(run: Trajectory) -> Iterator[Row]:
     numbers = NumberedCalls(run.llm_interactions).numbers
+    side_calls = side_calls_of(run)
     for one, number in zip(run.llm_interactions, numbers, strict=True):
         made = not one.is_replayed
         counts, cost = (made and counts_of(one)) or Counts(), cost_of(one) if made else None
@@ -105,6 +107,7 @@ def _call_rows(run: Trajectory) -> Iterator[Row]:
             "error": _error(one.error),
             "is_replayed": one.is_replayed,
             "replayed_from": one.replayed_from and one.replayed_from.to_document(),
+            "is_side_call": one.interaction_id in side_calls,
         }
 
 

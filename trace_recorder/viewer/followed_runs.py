@@ -97,14 +97,15 @@ class FollowedRuns:
     def read_one(self) -> None:
         """Read one of the runs that wait, the newest first."""
         name, state = self.unread.popitem()
-        result = self._kept_result(name, state) or self._read(name)
+        path = self._files.directory / name
+        result = try_call(lambda: self._row_of(name, state), lambda error: why_unreadable(path, error))
         with self.lock:
             if isinstance(result, str):
                 self._set_unreadable(name, state, result)
                 return
             row, costs = result
             self.unreadable.pop(name, None)
-            self.version += self.rows.put({**row, "id": name, **_size(state)}, costs)
+            self.version += self.rows.put(row, costs)
             self.runs[name] = state, row["status"]
 
     def read_costs(self, name: str) -> None:
@@ -125,23 +126,17 @@ class FollowedRuns:
         run = self.runs.get(name) or self.unreadable.get(name)
         return run is None or run[0] != state or (name in self.runs and run[1] == "running")
 
-    def _kept_result(self, name: str, state: State) -> _Result | None:
-        """Return what the index keeps of a run, if the run has not changed since. It is needed once."""
+    def _row_of(self, name: str, state: State) -> _Result:
+        """Return the row of a run: of the index, which is asked for it once, or else from its files."""
         kept = self._kept.pop(name, None) if self._kept else None
-        if kept is None or kept[0] != state or kept[1] is None:
-            return None
-        row, costs = json.loads(kept[1])
-        return row, costs
-
-    def _read(self, name: str) -> _Result:
-        path = self._files.path_of(name)
-        if path is None:
-            return f"{name} is a link that leads out of the directory"
-
-        def read() -> _Result:
-            return summary_of(path, name), None
-
-        return try_call(read, lambda error: why_unreadable(path, error))
+        if kept is not None and kept[0] == state and kept[1] is not None:
+            row, costs = json.loads(kept[1])
+        else:
+            path, costs = self._files.path_of(name), None
+            if path is None:
+                return f"{name} is a link that leads out of the directory"
+            row = summary_of(path, name)
+        return {**row, "id": name, **_size(state)}, costs
 
     def _set_unreadable(self, name: str, state: State, reason: str) -> None:
         before = self.unreadable.get(name)

@@ -33,7 +33,7 @@ ASIDE_SECONDS = 0.1
 POLL_SECONDS = 2.0
 """When to ask again at the earliest, if nothing is to be read."""
 AGAIN_SECONDS = 0.05
-"""When to ask again for what is still to be read."""
+"""When to ask again for what is still to be read, if no other thread reads it."""
 MAX_COSTS_AT_ONCE = 2000
 """If more runs have unknown costs, those that nobody sees are read little by little."""
 MAX_UNREADABLE = 100
@@ -117,10 +117,10 @@ class RunList:
         Without a version, all runs that changed are read first. With the one that the caller has (`since`), some are
         read. With the one of which rows are asked for (`version`), none are.
         """
-        began = time.thread_time()
+        began, is_mine = time.thread_time(), False
         parse_query(request.query)
         if request.since is None and request.version is None:
-            with self._working(None):
+            with self._working(None) as is_mine:
                 self._read_all()
                 if request.query:
                     self._read_for(self._search(request.query))
@@ -130,9 +130,9 @@ class RunList:
                     began += self._work_for(request)
         with self._followed.lock:
             answer = self._answer(request)
-        is_waited_for = bool(answer["unread"] or answer["unsearched"] or self._waits_for_costs(request))
+        is_unfinished = answer["unread"] or answer["unsearched"] or self._waits_for_costs(request)
         pause = max(POLL_SECONDS, SHARE * (time.thread_time() - began))
-        return {**answer, "next_seconds": AGAIN_SECONDS if is_waited_for else round(pause, 3)}
+        return {**answer, "next_seconds": AGAIN_SECONDS if is_mine and is_unfinished else round(pause, 3)}
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -236,7 +236,7 @@ _FIRST = {"messages": 0, "items": 0, "interactions": 1, "steps": 1}
 
 
 def _several(kind: str) -> Callable[[OpenRun, Request], Json]:
-    """Return what answers with the things of a kind that are asked for."""
+    """Return a function that answers with several messages, interactions, steps or items."""
 
     def answer(run: OpenRun, request: Request) -> Json:
         return {kind: getattr(run.answers, kind)(_numbers(run, kind, request.query_params))}
@@ -245,7 +245,7 @@ def _several(kind: str) -> Callable[[OpenRun, Request], Json]:
 
 
 def _one(kind: str, answer: Callable[[RunAnswers, int], Json]) -> Callable[[OpenRun, Request], Json]:
-    """Return what answers about the thing of a kind that the address names."""
+    """Return a function that answers about the one message, interaction or step that the address names."""
     return lambda run, request: answer(run.answers, _numbers(run, kind, {"numbers": request.path_params["number"]})[0])
 
 
@@ -283,7 +283,7 @@ def _answering(answer: Callable[[Request], Json]) -> Handler:
 
 
 def _or_refusal(answer: Callable[[], Result]) -> Result | Response:
-    """Return an answer, or what says why there is none."""
+    """Return an answer, or else a refusal that says why."""
 
     def on_error(error: Exception) -> Result | Response:
         status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
@@ -306,7 +306,7 @@ def _json(value: Json, status: int = 200) -> Response:
 
 
 async def _body(request: Request) -> bytes | None:
-    """Return what was posted; None if it is too much."""
+    """Return the body of a POST; None if it is too large."""
     data = b""
     async for part in request.stream():
         data += part

@@ -37,7 +37,7 @@ export function liveTests(test, setup) {
     });
     await page.keyboard.press("k");
     await turn();
-    await page.locator(".outline-row", { hasText: "13" }).waitFor();
+    await page.locator(".outline-row").nth(12).waitFor();
     await page.locator(".row.selected", { hasText: "This is live answer 11." }).waitFor();
     await page.keyboard.press("f");
     await page.locator(".row.selected", { hasText: "This is live answer 13." }).waitFor();

@@ -100,6 +100,18 @@ def test_a_stream_of_gemini_that_fails_says_why(tmp_path: Path) -> None:
     assert (run.status, run.error.type, run.error.message) == ("failed", "FatalTurnLimitedError", "too many turns")
 
 
+def test_a_stream_of_gemini_that_succeeds_after_an_error_has_none(tmp_path: Path) -> None:
+    lines = [
+        {"type": "init", "session_id": "s", "model": "m"},
+        {"type": "message", "role": "user", "content": "Weather?"},
+        {"type": "error", "severity": "error", "message": "the connection was lost"},
+        {"type": "message", "role": "assistant", "content": "Sunny.", "delta": True},
+        {"type": "result", "status": "success"},
+    ]
+    run = load(_written(tmp_path, lines))
+    assert (run.status, run.error) == ("completed", None)
+
+
 def test_claude_code_s_stream_does_not_state_the_tokens_of_its_answers() -> None:
     """The lines come before an answer has ended: their output tokens are those of its first event."""
     run = load(PRODUCED / "claude-code" / "weather.stream.jsonl")

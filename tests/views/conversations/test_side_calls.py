@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 from tests.views import made
 from tests.views.made import assistant, call, gave, system, use
 from trace_recorder.cli.commands import app
+from trace_recorder.tables.dataframes import to_dataframe
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views import preference_pairs, to_openai_finetuning, to_trl, to_turns
+from trace_recorder.views import preference_pairs, to_atif, to_openai_finetuning, to_spans, to_trl, to_turns
 from trace_recorder.views.conversations.side_calls import side_calls_of
 from trace_recorder.views.left_out import SIDE_CALLS
 
@@ -64,6 +65,23 @@ def test_a_run_of_an_agent_s_own_recorder_has_none() -> None:
     """Its author knows which calls it makes: one without tools may be its plan."""
     assert side_calls_of(made.run(*SESSION)) == frozenset()
     assert answers(to_openai_finetuning(made.run(*SESSION))) == ["#", "Listing", "done"]
+
+
+def test_formats_with_a_place_for_it_mark_side_calls() -> None:
+    """Data frames by a column, ATIF by a member of `extra`, OTLP by an attribute of the span."""
+    session = run(*SESSION, status="completed")
+    frame = to_dataframe(session, library="polars")
+    assert frame["is_side_call"].to_list() == [True, True, False, False]
+    atif = to_atif(session)
+    marks = {
+        step["extra"]["interaction_id"]: step["extra"].get("side_call")
+        for document in [atif, *atif["subagent_trajectories"]]
+        for step in document["steps"]
+        if "interaction_id" in step.get("extra", {})
+    }
+    assert marks == {"llm_1": True, "llm_2": True, "llm_3": None, "llm_4": None}
+    spans = [span.attributes for span in to_spans(session) if "trace_recorder.interaction_id" in span.attributes]
+    assert [span.get("trace_recorder.side_call") for span in spans] == [True, True, None, None]
 
 
 def answers(rows: list[Any]) -> list[str]:

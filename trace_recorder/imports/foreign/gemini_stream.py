@@ -86,6 +86,8 @@ class _GeminiStreamReader:
         elif kind == "result":
             self._close()
             self.run.status = "completed" if line.get("status") == "success" else "failed"
+            if self.run.status == "completed":
+                self.run.error = None  # the agent went on after an error
             self._fail(as_dict(line.get("error")))
             self.run.events.append(Annotation(key="usage", value=line.get("stats"), time=time))
         elif kind == "error" and line.get("severity") != "warning":

@@ -5,6 +5,8 @@ words are copied out, and searched by `key_finder.py` and `known_values.py`: thi
 whole text. Possible names of secrets are found by three of their letters (`Beginnings`). Both searches test all places
 of a text at once: the text is one large integer, a byte a character, so that a shift and an "and" compare each
 character with its neighbours. Invariant: a word is copied once, whole, and with the text right before it.
+
+`Density` says where a text has so many possible secrets that it is hostile: there, a part of it is masked as one.
 """
 
 from __future__ import annotations
@@ -13,7 +15,10 @@ import re
 import string
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate
+
+from trace_recorder.storage.redaction.json_strings import BETWEEN, TEXT_END
 
 SHORTEST = 12
 """A key has a run of at least this many letters, digits, hyphens and the like."""
@@ -120,26 +125,6 @@ class Look:
         behind = self._begins[number + 1]
         return min(self._begins[number] + at - self._starts[number], behind)
 
-    def string_end(self, at: int) -> int:
-        """Return where the string of JSON ends that a position is in; where the text ends if no quote is behind it."""
-        quote = self.data.find(b'"', at)
-        while quote > at and self.data[quote - 1] == _BACKSLASH and _is_escaped(self.data, quote):
-            quote = self.data.find(b'"', quote + 1)
-        return quote if quote >= 0 else len(self.data)
-
-
-_BACKSLASH = ord("\\")
-
-
-def _is_escaped(data: bytes, at: int) -> bool:
-    """Whether an odd number of backslashes is right before a position."""
-    first, count = at, _FEW
-    while count == _FEW:
-        before = data[max(0, first - _FEW) : first]
-        count = len(before) - len(before.rstrip(b"\\"))
-        first -= count
-    return (at - first) % 2 == 1
-
 
 def _is_dense(words: int, size: int) -> bool:
     """Whether there are so many words for the size of a text that it is faster not to copy them."""
@@ -147,6 +132,8 @@ def _is_dense(words: int, size: int) -> bool:
 
 
 MOST_CLOSE = 12
+CLOSE_KEYS, CLOSE_NAMES = 20, 40
+"""Beginnings of keys that are closer than this many characters are close to each other; so are names, and flags."""
 
 
 class Density:
@@ -156,27 +143,65 @@ class Density:
     of keys are left of those that are closer than 16 characters, and three names of those that are closer than 24.
     """
 
-    __slots__ = ("_at", "_close", "_count")
+    __slots__ = ("_at", "_close", "_count", "is_dense")
 
     def __init__(self, close: int) -> None:
         self._at = 0
         self._close = close
         self._count = 0.0
+        self.is_dense = False
 
     def is_high(self, at: int) -> bool:
         """Count a place; return whether too many are close to it."""
         count = self._count - (at - self._at) / self._close
         self._at = at
         self._count = count + 1 if count > 0 else 1.0
-        return self._count > MOST_CLOSE
+        self.is_dense = self._count > MOST_CLOSE
+        return self.is_dense
 
-    def masked_to(self, end: int, *, by_shape: bool) -> None:
-        """Go on behind a mask. What was masked by its own shape does not count: a list of keys is no hostile text.
+    def masked_to(self, end: int) -> None:
+        """Go on behind a mask: of what is masked, only so many characters count as a distance.
 
-        The mask's length does not count either, so that the masked text is in no place denser than the text.
+        A mask has about as many, so the masked text is in no place denser than the text.
         """
-        self._at = end
-        self._count -= by_shape
+        self._at = max(self._at, end - self._close)
+
+
+MANY, _CLOSE_STRINGS = 32, 128
+"""If so many strings of JSON, one in so many characters, may have a secret, all strings are searched."""
+
+
+def are_many(places: list[int]) -> bool:
+    """Whether the last of these places, one in each string of JSON, are in short strings."""
+    return len(places) >= MANY and places[-1] - places[-MANY] < MANY * _CLOSE_STRINGS
+
+
+_DENSE_PART = re.compile(r"[^\"\\]{0,200}+[^\"\\\f\n]{0,200}+[A-Za-z0-9+/_.=~:|@%!-]*+")
+_LAST_NAME = re.compile(
+    r"(?: {0,3}[A-Za-z-]{3,20})?[ \t]{0,20}+(?:[:=>,]{1,2}|si|saw)?[ \t]{0,20}+['`\]]{0,2}[A-Za-z_-]{0,14}"
+    r"(?:ssap|wp|terces|nekot|yek|htua|derc|gis|eikooc)[A-Za-z_.-]{0,30}(?![A-Za-z0-9_-])",
+    re.IGNORECASE,
+)
+"""The name of a secret at the end of a text, read backwards: its separator, and a word such as "Bearer" behind that."""
+_LONGEST_NAME = 80
+
+
+def dense_end(text: str, at: int) -> int:
+    """Return where the part of a text ends that is masked as one: some hundred characters further, or before a quote.
+
+    The name of a secret that is right before the end is not masked, because the secret follows it.
+    """
+    part = _DENSE_PART.match(text, at)
+    end = part.end() if part else at
+    text_end = text.rfind(TEXT_END, max(at, end - len(BETWEEN)), end)
+    end = end if text_end < 0 else text_end
+    name = _LAST_NAME.match(text[max(at, end - _LONGEST_NAME) : end][::-1])
+    return end - name.end() if name and end - name.end() > at else end
+
+
+def mask_dense(text: str, start: int, end: int, mask: str) -> str:
+    """Return the mask of a part of a text; if several texts are in it, which are searched together, of each."""
+    return mask + (BETWEEN + mask) * text.count(BETWEEN, start, end)
 
 
 class Beginnings:
@@ -212,3 +237,48 @@ class Beginnings:
 
 _IS_MARKED = b"\0" + b"\1" * 255
 _MARKED = re.compile(b"\1")
+
+
+# ── long runs of base64 ──────────────────────────────────────────────────────────────────────────────────────────────
+
+LONGEST_ENCODED = 8192
+"""Longer words in base64 are not decoded: they are images, audio, files."""
+KEPT = 1200
+"""At least this many characters at each end of a run are searched."""
+STEP = 1024
+"""Runs are looked for at places at this distance."""
+
+_LONG_BASE64 = re.compile(rf"[A-Za-z0-9+/]{{{LONGEST_ENCODED},}}+")
+
+
+@dataclass(frozen=True, slots=True)
+class Shortened:
+    """A text without the middles of its long runs: where each part after one begins, and what was left out before."""
+
+    text: str
+    begins: list[int]
+    removed: list[int]
+
+    def places(self, places: list[int]) -> list[int]:
+        """Return the positions in the whole text of positions in the shortened one."""
+        return [at + self.removed[bisect_right(self.begins, at)] for at in places]
+
+
+def shorten(text: str) -> Shortened | None:
+    """Leave out the middles of a text's long runs; return None if it has none."""
+    parts: list[str] = []
+    removed: list[int] = []
+    done, at, size = 0, STEP, len(text)
+    while at < size:
+        run = _LONG_BASE64.match(text, at)
+        if run is None:
+            at += STEP
+            continue
+        start, end = at + KEPT, run.end() - KEPT
+        parts.append(text[done:start])
+        removed.append(end - start)
+        done, at = end, run.end() + 1
+    if not parts:
+        return None
+    begins = list(accumulate(map(len, parts)))
+    return Shortened("".join([*parts, text[done:]]), begins, list(accumulate(removed, initial=0)))

@@ -7,10 +7,11 @@ costs a bounded number of steps, however many commands and flags a text has.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trace_recorder.storage.redaction.candidates import Look
+from trace_recorder.storage.redaction.candidates import CLOSE_NAMES, Density, Look, dense_end
+from trace_recorder.storage.redaction.json_strings import string_end
 
 Span = tuple[int, int]
 
@@ -43,17 +44,19 @@ class _Command:
     reach: int = 200
     several_lines: bool = False
 
-    def find(self, text: str, string_end: Callable[[int], int] | None = None) -> Iterator[Span]:
-        """Yield where the secrets of the command are; with `string_end`, one at most in each string of JSON."""
+    def find(self, text: str, *, once: bool = False) -> Iterator[Span]:
+        """Yield where the secrets of the command are; with `once`, one at most in each string of JSON."""
         begin = last = at = 0
+        density = Density(CLOSE_NAMES)
         while (match := self.flag.search(text, at)) is not None:
             start, at = match.start(), match.end()
             if not (0 <= begin < last and start - begin <= self.reach and self._is_line(text, last, start)):
                 begin = self._begin_before(text, start)
             last = start if begin >= 0 else 0
             if begin >= 0 and not match[1].startswith("[REDACTED"):
-                yield match.span(1)
-                at = string_end(at) if string_end else at
+                at = dense_end(text, at) if density.is_high(start) else at
+                yield match.start(1), at
+                at = string_end(text, at) if once else at
 
     def _begin_before(self, text: str, at: int) -> int:
         """Return where the command begins that a flag belongs to; -1 if none is before it in its line."""
@@ -96,7 +99,8 @@ def secrets_in_commands(text: str) -> Iterator[Span]:
             yield from command.find(text)
 
 
-def signs(look: Look) -> list[int]:
-    """Return where in JSON text such passwords may be: of each command, one place is enough in each string."""
-    some = [command for command in _COMMANDS if command.word in look.plain]
-    return [start for command in some for start, _ in command.find(look.plain, look.string_end)]
+def signs(look: Look) -> Iterator[int]:
+    """Yield where in JSON text such passwords may be: of each command, one place is enough in each string."""
+    for command in _COMMANDS:
+        if command.word in look.plain:
+            yield from (start for start, _ in command.find(look.plain, once=True))

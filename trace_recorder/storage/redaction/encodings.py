@@ -16,16 +16,13 @@ from itertools import accumulate, islice
 from urllib.parse import unquote
 
 from trace_recorder.signal_handlers import ours
-from trace_recorder.storage.redaction.candidates import Look
-from trace_recorder.storage.redaction.json_strings import mask_together
-
-LONGEST = 8192
-"""Words of more characters are not decoded: they are files."""
+from trace_recorder.storage.redaction.candidates import LONGEST_ENCODED, Look
+from trace_recorder.storage.redaction.json_strings import BETWEEN, mask_together, string_end
 
 _OF_TEXT = "[CDI-Za-f][ACDEFGHQS-Xgi-nwyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]"
 """Four letters of base64 that encode three characters of ASCII; of random bytes one group in fifteen does."""
-_WORD = re.compile(rf"(?:{_OF_TEXT}){{6}}[A-Za-z0-9+/_-]{{0,{LONGEST}}}+={{0,2}}")
-_ESCAPED = re.compile(rf"(?>(?:[A-Za-z0-9._~+*-]|%[0-9A-Fa-f]{{2}}){{8,{LONGEST}}})")
+_WORD = re.compile(rf"(?:{_OF_TEXT}){{6}}[A-Za-z0-9+/_-]{{0,{LONGEST_ENCODED}}}+={{0,2}}")
+_ESCAPED = re.compile(rf"(?>(?:[A-Za-z0-9._~+*-]|%[0-9A-Fa-f]{{2}}){{8,{LONGEST_ENCODED}}})")
 _IN_ESCAPED = bytes(
     ord("w") if chr(code) in string.ascii_letters + string.digits + "._~+*-%" else 32 for code in range(256)
 )
@@ -36,57 +33,64 @@ _ESCAPE_OF = tuple(f"%{code:02X}" for code in range(256))
 _TO_QUOTE = re.compile(r"[^A-Za-z0-9_.~:\[\]-]+")
 """Characters that are written with escapes in a URL. Those of masks are not, so masks stay readable."""
 
-_BETWEEN = '\n"\n"\n"\n"\n'
-"""Is put between texts that are searched together: no secret, and no name with its value, reaches across it."""
-
 _TOGETHER = 64
 """So many words are decoded together for a first look."""
 
+_MASK = "[REDACTED:encoded-secret]"
+
+Span = tuple[int, int]
 Mask = Callable[[str], str]
-Sees = Callable[[str], list[int]]
+Sees = Callable[[str], list[int] | None]
 
 
 def signs(look: Look, sees: Sees) -> list[int]:
-    """Return where in a text something may be encoded; `sees` says where secrets may be, one place in each string."""
-    places = [at for at in look.runs if _is_text(look.plain, at)]
+    """Return where in JSON text something may be encoded; `sees` says where secrets may be, one place in each string.
+
+    One place in base64 is enough in each string too.
+    """
+    places: list[int] = []
+    done = 0
+    for at in look.runs:
+        if at >= done and _is_text(look.plain, at):
+            places.append(at)
+            done = string_end(look.plain, at)
     if MARK in look.data and _ESCAPE.search(look.plain):
         places += _in_escapes(look, sees)
     return places
 
 
-def _escaped(look: Look) -> Iterator[tuple[int, str]]:
-    """Yield the words that have an escape of a URL, each with the text before it, and where its first escape is."""
-    plain, letters = look.plain, look.data.translate(_IN_ESCAPED)
-    end = 0
-    for found in _ESCAPE.finditer(plain):
+def _escaped(plain: str, letters: bytes, end: int) -> Iterator[tuple[int, str]]:
+    """Yield the words from a position on that have an escape of a URL, each with where its first escape is."""
+    while (found := _ESCAPE.search(plain, end)) is not None:
         at = found.start()
-        if at >= end:
-            start = letters.rfind(b" ", end, at)
-            end = letters.find(b" ", at)
-            end = len(plain) if end < 0 else end
-            yield at, plain[max(start, 0) : end]
+        start = letters.rfind(b" ", end, at)
+        end = letters.find(b" ", at)
+        end = len(plain) if end < 0 else end
+        yield at, plain[max(start, 0) : end]
 
 
 def _in_escapes(look: Look, sees: Sees) -> Iterator[int]:
     """Yield where words with escapes of a URL are in which a secret may be: one in each string of JSON is enough."""
-    words, done = _escaped(look), 0
-    while some := list(islice((word for word in words if word[0] >= done), _TOGETHER)):
+    letters, done = look.data.translate(_IN_ESCAPED), 0
+    while some := list(islice(_escaped(look.plain, letters, done), _TOGETHER)):
         for at in _seen_words(some, sees):
             if at >= done:
                 yield at
-                done = look.string_end(at)
+                done = string_end(look.plain, at)
+        end = letters.find(b" ", some[-1][0])
+        done = max(done, end if end >= 0 else len(letters))
 
 
 def _seen_words(words: list[tuple[int, str]], sees: Sees) -> list[int]:
     """Return the positions of those words in which a secret may be, once they are decoded."""
-    text = unquote(_BETWEEN.join([word for _, word in words]), "latin-1")
+    text = unquote(BETWEEN.join([word for _, word in words]), "latin-1")
     seen = sees(text)
-    if not seen:
+    if seen == []:
         return []
-    parts = text.split(_BETWEEN)
-    if len(parts) != len(words):  # a word says what is put between two
+    parts = text.split(BETWEEN)
+    if seen is None or len(parts) != len(words):  # a word says what is put between two
         return [at for at, _ in words]
-    begins = list(accumulate((len(part) + len(_BETWEEN) for part in parts), initial=0))
+    begins = list(accumulate((len(part) + len(BETWEEN) for part in parts), initial=0))
     return [words[number][0] for number in sorted({bisect_right(begins, place) - 1 for place in seen})]
 
 
@@ -99,23 +103,32 @@ def _is_text(plain: str, at: int) -> bool:
     return word is not None and _text_of(word[0]) is not None
 
 
-def mask_encoded(text: str, mask: Mask) -> str:
-    """Mask the words of a text in which, once decoded, `mask` finds something."""
-    return _in_base64(_in_urls(text, mask) if "%" in text else text, mask)
+def mask_encoded(text: str, runs: list[int], mask: Mask) -> str:
+    """Mask the words of a text in which, once decoded, `mask` finds something; `runs` is where its long runs begin."""
+    masked = _in_urls(text, mask) if "%" in text else text
+    return _in_base64(masked, runs if masked is text else Look(masked).runs, mask)
 
 
 def _in_urls(text: str, mask: Mask) -> str:
     """Mask what is percent-encoded; a word without an escape is not examined."""
     words = [word for word in _words_of_urls(text) if "%" in word[0]]
-    decoded = unquote(_BETWEEN.join([word[0] for word in words])).split(_BETWEEN)
+    decoded = unquote(BETWEEN.join([word[0] for word in words])).split(BETWEEN)
     if len(decoded) != len(words):
         decoded = [unquote(word[0]) for word in words]
+    return _masked(text, [word.span() for word in words], decoded, mask, _quoted)
+
+
+def _masked(text: str, spans: list[Span], decoded: list[str], mask: Mask, spell: Mask) -> str:
+    """Mask the words of a text that have secrets once they are decoded."""
+    if not decoded:
+        return text
+    masked = mask_together(decoded, mask)
     parts: list[str] = []
     done = 0
-    for word, plain, masked in zip(words, decoded, mask_together(decoded, mask), strict=True):
-        if masked != plain:
-            parts += (text[done : word.start()], _quoted(masked))
-            done = word.end()
+    for (start, end), plain, left in zip(spans, decoded, masked, strict=True):
+        if left != plain:
+            parts += (text[done:start], spell(left))
+            done = end
     return "".join([*parts, text[done:]]) if parts else text
 
 
@@ -131,31 +144,30 @@ def _words_of_urls(text: str) -> Iterator[re.Match[str]]:
     while at >= 0:
         start, end = letters.rfind(b" ", end, at) + 1 or end, letters.find(b" ", at)
         end = len(text) if end < 0 else end
-        yield from _ESCAPED.finditer(text, start, end)
+        word = _ESCAPED.match(text, start, end)
+        if word is not None and word.end() == end:
+            yield word
+        else:
+            yield from _ESCAPED.finditer(text, start, end)
         at = text.find("%", end)
 
 
-def _in_base64(text: str, mask: Mask) -> str:
-    words: list[tuple[int, int, str]] = []
-    for at in Look(text).runs:
-        found = _WORD.match(text, at) or (_WORD.match(text, at + 1) if text[at - 1 : at] == "\\" else None)
-        plain = _text_of(found[0]) if found else None
-        if found is not None and plain is not None:
-            words.append((*found.span(), plain))
-    parts: list[str] = []
-    done = 0
-    texts = [plain for *_, plain in words]
-    for (start, end, plain), masked in zip(words, mask_together(texts, mask), strict=True):
-        if masked != plain:
-            parts += (text[done:start], "[REDACTED:encoded-secret]")
-            done = end
-    return "".join([*parts, text[done:]]) if parts else text
+def _in_base64(text: str, runs: list[int], mask: Mask) -> str:
+    spans: list[Span] = []
+    decoded: list[str] = []
+    for at in runs:
+        word = _WORD.match(text, at) or (_WORD.match(text, at + 1) if text[at - 1 : at] == "\\" else None)
+        plain = _text_of(word[0]) if word else None
+        if word is not None and plain is not None:
+            spans.append(word.span())
+            decoded.append(plain)
+    return _masked(text, spans, decoded, mask, lambda _: _MASK)
 
 
 def _text_of(word: str) -> str | None:
     """Return the text that is encoded; None if there is none, or if it is too long."""
     letters = word.rstrip("=").translate(_STANDARD)
-    if len(letters) >= LONGEST:
+    if len(letters) >= LONGEST_ENCODED:
         return None
     whole = letters + "A" * (-len(letters) % 4 if len(letters) % 4 != 1 else 3)
     try:

@@ -18,7 +18,7 @@ _LABELS = frozenset({"name", "key", "Name", "Key", "variable"})
 _VALUES = frozenset({"value", "Value"})
 
 TEXT_END = "\f"
-_BETWEEN = TEXT_END + '\r"\n"\n"\n"\n'
+BETWEEN = TEXT_END + "\r<\1\n"
 """Is put between texts that are searched together: no secret, and no name with its value, reaches across it.
 
 Before it a text ends, and behind it a line begins. It cannot overlap itself, so that `split` finds each of them.
@@ -27,12 +27,12 @@ Before it a text ends, and behind it a line begins. It cannot overlap itself, so
 
 def mask_together(texts: list[str], mask: Callable[[str], str]) -> list[str]:
     """Mask several texts as one."""
-    parts = mask(_BETWEEN.join(texts)).split(_BETWEEN)
-    counts = [text.count(_BETWEEN) + 1 for text in texts]  # a hostile text may have it too
+    parts = mask(BETWEEN.join(texts)).split(BETWEEN)
+    counts = [text.count(BETWEEN) + 1 for text in texts]  # a hostile text may have it too
     if len(parts) != sum(counts):
         return [mask(text) for text in texts]
     ends = list(accumulate(counts, initial=0))
-    return [_BETWEEN.join(parts[start:end]) for start, end in pairwise(ends)]
+    return [BETWEEN.join(parts[start:end]) for start, end in pairwise(ends)]
 
 
 def without_escapes(text: str) -> tuple[str, list[tuple[int, int]]]:
@@ -55,19 +55,29 @@ def literals(text: str) -> Iterator[tuple[int, int]]:
     find = text.find
     start = find('"')
     while start >= 0:
-        end = find('"', start + 1)
-        while end >= 0 and text[end - 1] == "\\" and (text[end - 2] != "\\" or _is_escaped(text, end)):
-            end = find('"', end + 1)
-        if end < 0:
+        end = string_end(text, start + 1)
+        if end == len(text):
             return
         yield start, end + 1
         start = find('"', end + 1)
 
 
+_REST_OF_STRING = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
+
+
+def string_end(text: str, at: int) -> int:
+    """Return where the string of JSON ends that a position is in; where the text ends if no quote is behind it."""
+    quote = text.find('"', at)
+    if quote > at and text[quote - 1] == "\\":
+        rest = _REST_OF_STRING.match(text, at + _is_escaped(text, at))
+        quote = rest.end() if rest else quote
+    return quote if 0 <= quote < len(text) else len(text)
+
+
 def _is_escaped(text: str, at: int) -> bool:
     """Whether an odd number of backslashes is before this position."""
     first = at
-    while text[first - 1] == "\\":
+    while first > 0 and text[first - 1] == "\\":
         first -= 1
     return (at - first) % 2 == 1
 

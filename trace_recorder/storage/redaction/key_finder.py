@@ -2,8 +2,8 @@
 
 One search finds a rare character of a literal with the rest of it, or the mark at its end with all of it before. So a
 further shape costs next to nothing, in texts without its literal. Invariants: each place costs a bounded number of
-steps, and so do all of them: where places follow each other more closely than in any text but a hostile one, the word
-they are in is masked as one (`Density`). A secret is never missed for that.
+steps, and so do all of them: where places follow each other more closely than in any text but a hostile one, parts of
+the text are masked as one (`Density`). A key is never missed for that.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from trace_recorder.storage.redaction.candidates import Density, Look
+from trace_recorder.storage.redaction.candidates import CLOSE_KEYS, Density, Look, dense_end
+from trace_recorder.storage.redaction.json_strings import string_end
 from trace_recorder.storage.redaction.patterns import SHAPES, Shape
 
 _MARKS = "-_."
@@ -33,8 +34,6 @@ _IN_WORDS = "[A-Za-z0-9+/_.=~:|@%!-]"
 """A literal of such characters is in one of the words that `Look` copies, or begins right before one."""
 _HEAD = 8
 """A literal without a rare character is looked for in this many characters before a long run, and after its begin."""
-_CLOSE = 16
-"""In a list of words with one beginning each, such as names of tests, beginnings are at least that far apart."""
 _PART_OF_WORD = re.compile(f"{_IN_WORDS}*+")
 _LONGEST_BEFORE = 1000
 
@@ -46,7 +45,7 @@ Tried = tuple[int, Shape]
 
 
 class KeySpan(NamedTuple):
-    """Where a secret is, and the number of its shape; `DENSE` for a word that is made of beginnings of secrets."""
+    """Where a secret is, and the number of its shape; `DENSE` for a part that is made of beginnings of secrets."""
 
     start: int
     end: int
@@ -103,8 +102,11 @@ class _Finder:
         """The search for literals, compiled when a text has a word to search."""
         return re.compile("|".join(f"{re.escape(one)}(?:{'|'.join(some)})" for one, some in self._options.items()))
 
-    def find(self, look: Look, *, once: bool = False) -> Iterator[KeySpan]:
-        """Yield the secrets in a text. With `once`, one is enough in each string of JSON: the rest of it is skipped."""
+    def find(self, look: Look, until: int, *, once: bool = False) -> Iterator[KeySpan]:
+        """Yield the secrets in a text that begin before a position.
+
+        With `once`, one is enough in each string of JSON: the rest of it is skipped.
+        """
         shapes = [shape for shape in self._of_several_words if shape.sign in look.plain]
         if look.runs:
             heads = " ".join([look.plain[max(0, at - _HEAD) : at + _HEAD] for at in look.runs])
@@ -113,25 +115,27 @@ class _Finder:
             at = 0
             while (span := shape.next_secret(look.text, at)) is not None:
                 yield KeySpan(*span, self._numbers[shape])
-                at = look.string_end(span[1]) if once else span[1]
+                at = string_end(look.plain, span[1]) if once else span[1]
         if look.words:
-            yield from self._in_words(look, once=once)
+            yield from self._in_words(look, until, once=once)
 
-    def _in_words(self, look: Look, *, once: bool) -> Iterator[KeySpan]:
-        search, words, density = self.search.search, look.words, Density(_CLOSE)
+    def _in_words(self, look: Look, until: int, *, once: bool) -> Iterator[KeySpan]:
+        search, words, density = self.search.search, look.words, Density(CLOSE_KEYS)
         done = masked = 0
         while (match := search(words, done)) is not None:
             at, end = match.span()
             place = look.place(at)
+            if place > until:
+                return
             is_dense = density.is_high(place)
-            spans = [_dense_word(words, masked, at, place)] if is_dense else self._secrets_at(look, at, end, place)
+            spans = [_dense_part(look, masked, at, place)] if is_dense else self._secrets_at(look, at, end, place)
             done = end
             for span in spans:
                 yield span
-                done = max(done, look.in_words(look.string_end(span.end) if once else span.end))
+                done = max(done, look.in_words(string_end(look.plain, span.end) if once else span.end))
             if spans:
                 masked = done if is_dense else masked
-                density.masked_to(max(span.end for span in spans), by_shape=not is_dense)
+                density.masked_to(max(span.end for span in spans))
 
     def _secrets_at(self, look: Look, at: int, end: int, place: int) -> list[KeySpan]:
         """Return the secrets that the search has found by the character at a position of the words."""
@@ -161,12 +165,10 @@ def _table(letters_of: dict[Tried, str], has: Callable[[str, str], bool]) -> dic
     }
 
 
-def _dense_word(words: str, masked: int, at: int, place: int) -> KeySpan:
-    """Return the word that has too many beginnings of secrets; of a long one, from a thousand characters before."""
-    so_far = _PART_OF_WORD.match(words[max(masked, at - _LONGEST_BEFORE) : at][::-1])
-    rest = _PART_OF_WORD.match(words, at)
-    before, behind = (part.end() - part.pos if part else 0 for part in (so_far, rest))
-    return KeySpan(place - before, place + max(behind, 1), DENSE)
+def _dense_part(look: Look, masked: int, at: int, place: int) -> KeySpan:
+    """Return the part of a text that has too many beginnings of secrets, from the begin of the word on."""
+    so_far = _PART_OF_WORD.match(look.words[max(masked, at - _LONGEST_BEFORE) : at][::-1])
+    return KeySpan(place - (so_far.end() if so_far else 0), dense_end(look.text, place), DENSE)
 
 
 def _ends_with_mark(shape: Shape) -> bool:
@@ -220,11 +222,11 @@ def prepare() -> None:
     _ = FINDER.search
 
 
-def secrets(look: Look) -> Iterator[KeySpan]:
+def secrets(look: Look, until: int) -> Iterator[KeySpan]:
     """Yield where the secrets of the table are in a text, in order; those that overlap are one, of the first shape."""
     start = end = number = -1
-    for span in sorted(FINDER.find(look)):
-        if span.start < end:
+    for span in sorted(FINDER.find(look, until)):
+        if span.start < end or (span.start == end and number == span.number == DENSE):
             end, number = max(end, span.end), min(number, span.number)
             continue
         if number >= 0:

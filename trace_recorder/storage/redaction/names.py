@@ -15,8 +15,16 @@ import string
 from collections.abc import Callable, Iterator
 
 from trace_recorder.storage.redaction import commands
-from trace_recorder.storage.redaction.candidates import Beginnings, Density, Look
-from trace_recorder.storage.redaction.json_strings import TEXT_END
+from trace_recorder.storage.redaction.candidates import (
+    CLOSE_NAMES,
+    MANY,
+    Beginnings,
+    Density,
+    Look,
+    are_many,
+    dense_end,
+)
+from trace_recorder.storage.redaction.json_strings import TEXT_END, string_end
 from trace_recorder.storage.redaction.name_kinds import (
     LONGEST_LOOK,
     SCHEMES,
@@ -35,8 +43,6 @@ Is = Callable[[str], bool]
 
 MAX_NESTED = 3
 """At most this many names are examined within a value that is not secret: `a=b=c` is one value, or two names."""
-_CLOSE_NAMES = 24
-"""If more names than one in so many characters follow each other (`Density`), their values are masked unseen."""
 
 _QUOTE = r"\\{0,7}[\"'`]"
 _STEM = r"(?:pass(?:word|wd|phrase|code)?|pwd?|secrets?|token|key|auth(?:orization)?|cred(?:ential)?s?|sig(?:nature)?)"
@@ -111,7 +117,8 @@ _COMMA, _BLANK, _OPEN_BEHIND_BLANK, _SCHEME_BEHIND_BLANK, _ESCAPES = range(10, 1
 def signs(look: Look, *, any_value: bool = False) -> list[int]:
     """Return where in JSON text a secret may be that is recognised by its name: one place at most in each string.
 
-    With `any_value`, the value may be one that is known, and look like no secret.
+    Where many are in short strings, the rest is not searched. With `any_value`, the value may be one that is known, and
+    look like no secret.
     """
     stems = _STEMS.places(look.data)
     if not stems:
@@ -128,7 +135,9 @@ def signs(look: Look, *, any_value: bool = False) -> list[int]:
             has_commands = True
         elif _may_be_secret(look.plain, _name_begins(look.plain, letters, at), match, any_value=any_value):
             places.append(at)
-            done = look.string_end(max(match.end(_COOKIE_END), match.end(_MEMBER_END)))
+            if len(places) >= MANY and are_many(places):
+                return places
+            done = string_end(look.plain, max(match.end(_COOKIE_END), match.end(_MEMBER_END)))
     return [*places, *commands.signs(look)] if has_commands else places
 
 
@@ -157,7 +166,7 @@ def secrets_by_name(text: str, is_known: Is, *, any_value: bool = False) -> Iter
     low = look.data.lower().decode("latin-1")
     letters, read_name = look.data.translate(_IN_NAMES), (_KNOWN_NAMED if any_value else _NAMED).match
     has_masks = "[REDACTED:" in text
-    density = Density(_CLOSE_NAMES)
+    density = Density(CLOSE_NAMES)
     done = within = nested = read = 0
     for at in stems:
         nested = nested + 1 if at < within else 0
@@ -171,10 +180,12 @@ def secrets_by_name(text: str, is_known: Is, *, any_value: bool = False) -> Iter
         begin = _name_begins(text, letters, at)
         is_cookie = match[_COOKIE_END] is not None
         span, end = _cookies(text, begin, match) if is_cookie else _value_of(text, begin, match, is_known, density)
+        if span is not None and density.is_dense:
+            span = begin, dense_end(text, span[1])
         if span is not None:
             yield span
             done = span[1]
-            density.masked_to(done, by_shape=False)
+            density.masked_to(done)
         elif end:
             read = match.end()  # the rest of this name may be a stem too, before the same value
             within = max(within, end)

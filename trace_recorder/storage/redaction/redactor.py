@@ -9,13 +9,13 @@ environment's *_API_KEY, *_TOKEN, *_SECRET, *_PASSWORD). Signatures of reasoning
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from json.encoder import encode_basestring, encode_basestring_ascii
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
 from trace_recorder.guard import try_call
@@ -68,7 +68,7 @@ _SEAL = 40
 _OVERLAP = 4 * 1024
 """This much of a searched text is searched again with what follows: no sign of a secret is longer."""
 
-_SHORT, _TOGETHER = 256, 64
+_SHORT, _TOGETHER = 256, 400
 """So many strings of at most so many characters are searched together."""
 
 
@@ -168,7 +168,7 @@ class Redaction:
 
     def _mask_strings(self, text: str, seen: Sightings | None, *, are_pieces: bool = False) -> tuple[str, int]:
         """Mask the strings in which something was seen, or all of them."""
-        places = seen.places() if seen else None
+        places = seen.places() if seen and not seen.has_many else None
         defined = set(mcp_secrets(text) if self._knows_shapes else ())
         names: dict[str, str] = {}
         strings: list[_String] = []
@@ -192,14 +192,16 @@ class Redaction:
         for string in strings:
             if string.masked != string.value:
                 count += masks_in(string.value, string.masked)
-                spelled = json.dumps(string.masked, ensure_ascii=not _encodes(string.masked))
-                parts += (text[done : string.start], spelled)
+                spell = encode_basestring if _encodes(string.masked) else encode_basestring_ascii
+                parts += (text[done : string.start], spell(string.masked))
                 done = string.end
         return ("".join([*parts, text[done:]]), count) if parts else (text, 0)
 
     def _mask_by_member(self, name: str, value: str) -> str | None:
         """Mask a string of JSON by the name of its member; return None if the string must be searched."""
-        if _PLACEHOLDER.fullmatch(value) or (name in _KINDS and _IDENTIFIER.fullmatch(value)):
+        if value.startswith("@") and _PLACEHOLDER.fullmatch(value):
+            return value
+        if name in _KINDS and _IDENTIFIER.fullmatch(value):
             return value
         if name in _SEALED and len(value) >= _SEAL:
             return self._known.mask(value)

@@ -7,16 +7,24 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
-from itertools import accumulate, chain
+from itertools import accumulate
 
-from trace_recorder.storage.redaction import commands, key_finder, url_credentials
+from trace_recorder.storage.redaction import commands, key_finder, urls
 from trace_recorder.storage.redaction import encodings as secret_encodings
 from trace_recorder.storage.redaction import names as secret_names
-from trace_recorder.storage.redaction.candidates import Look
+from trace_recorder.storage.redaction.candidates import (
+    LONGEST_ENCODED,
+    MANY,
+    Look,
+    Shortened,
+    are_many,
+    mask_dense,
+    shorten,
+)
 from trace_recorder.storage.redaction.json_members import mask_json
 from trace_recorder.storage.redaction.known_values import KnownSecrets
-from trace_recorder.storage.redaction.opaque_runs import Shortened, shorten
 
 
 def default_redactor(text: str) -> str:
@@ -32,29 +40,37 @@ EVERY = SHAPE | NAME | ENCODED | KNOWN
 """How a secret is recognised; a text is searched in each of these ways."""
 
 
+_KINDS = (SHAPE, NAME, NAME, ENCODED, KNOWN, EVERY)
+"""The kinds of the lists of `Sightings.all`."""
+
+
 class Sightings:
     """What a first look found in a text: where a secret may be, of each kind that was searched for.
 
     `all` has the lists of each kind, so that `any(seen.all)` is whether a secret may be anywhere.
     """
 
-    __slots__ = ("all", "by_name", "encoded", "escapes", "in_urls", "known", "shapes")
+    __slots__ = ("_kinds", "_places", "all", "by_name", "encoded", "escapes", "has_many", "in_urls", "known", "shapes")
 
     def __init__(self, text: str, kinds: int = EVERY, known: KnownSecrets | None = None) -> None:
-        shortened = shorten(text) if len(text) > secret_encodings.LONGEST else None
+        shortened = shorten(text) if len(text) > LONGEST_ENCODED else None
         look = Look(text if shortened is None else shortened.text, runs=kinds != NAME)
         self.shapes: list[int] = []
-        if kinds & SHAPE:  # one place in each string is enough
-            self.shapes = [span.start for span in key_finder.FINDER.find(look, once=True)]
         self.by_name: list[int] = []
-        self.in_urls: list[int] = []
-        if kinds & NAME:
+        self.has_many = False
+        if kinds & SHAPE:  # one place in each string is enough
+            for span in key_finder.FINDER.find(look, len(look.text), once=True):
+                self.shapes.append(span.start)
+                if len(self.shapes) >= MANY and are_many(self.shapes):
+                    self.has_many = True
+                    break
+        if kinds & NAME and not self.has_many:
             any_value = known is not None and any(value in text for value in known.short)
             self.by_name = secret_names.signs(look, any_value=any_value)
-            if url_credentials.MARK in look.plain:
-                self.in_urls = url_credentials.signs(look)
+            self.has_many = len(self.by_name) >= MANY and are_many(self.by_name)
+        self.in_urls = urls.signs(look) if kinds & NAME and urls.MARK in look.plain else []
         self.encoded: list[int] = []
-        if kinds & ENCODED and (look.runs or secret_encodings.MARK in look.data):
+        if kinds & ENCODED and not self.has_many and (look.runs or secret_encodings.MARK in look.data):
             self.encoded = secret_encodings.signs(look, _sees)
         self.known: list[int] = []
         self.escapes: list[int] = []
@@ -67,12 +83,14 @@ class Sightings:
 
     def add(self, other: Sightings, at: int) -> None:
         """Add what was found in a part of the text that begins there."""
+        self.has_many = self.has_many or other.has_many
         for some, more in zip(self.all, other.all, strict=True):
             some += [at + place for place in more]
 
     def part(self, start: int, end: int) -> Sightings:
         """Return what was seen in a part of the text, with positions in that part. `places` must be called before."""
         part = Sightings("")
+        part.has_many = self.has_many
         for some, of_all in zip(part.all, self.all, strict=True):
             some += [at - start for at in of_all[bisect_left(of_all, start) : bisect_left(of_all, end)]]
         return part
@@ -91,57 +109,59 @@ class Sightings:
 
     def places(self) -> list[int]:
         """Return where a secret of any kind may be, in order."""
-        for some in self.all:
+        kinds: dict[int, int] = defaultdict(int)
+        for some, kind in zip(self.all, _KINDS, strict=True):
             some.sort()
-        return sorted(chain.from_iterable(self.all))
+            for place in some:
+                kinds[place] |= kind
+        self._places = sorted(kinds)
+        self._kinds = kinds
+        return self._places
 
     def kinds(self, start: int, end: int) -> int:
         """Return the kinds of secrets that may be in a part of the text, after `places`."""
-        if _has_any(self.escapes, start, end):
+        if self.has_many:
             return EVERY
-        return (
-            SHAPE * _has_any(self.shapes, start, end)
-            | NAME * (_has_any(self.by_name, start, end) or _has_any(self.in_urls, start, end))
-            | ENCODED * _has_any(self.encoded, start, end)
-            | KNOWN * _has_any(self.known, start, end)
-        )
+        first = bisect_left(self._places, start)
+        kinds = 0
+        while first < len(self._places) and self._places[first] < end:
+            kinds |= self._kinds[self._places[first]]
+            first += 1
+        return kinds
 
 
 _BESIDE_MASK = re.compile(r"\[REDACTED:(?:(?<=[A-Za-z0-9_.+/-]\[REDACTED:)|[a-z0-9-]{1,40}\][A-Za-z0-9_.+/-])")
-_LONGEST_WORD = 1000
-_REST_OF_WORD = re.compile(rf"[^ \n]{{0,{_LONGEST_WORD}}}")
+_NEAR, _LONGEST_KEY = 100, 1000
+_REST_OF_WORD = re.compile(rf"[^ \n]{{0,{_LONGEST_KEY}}}")
 
 
-def _beside_masks(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the words in which a mask is not alone; of a long one, the thousand characters before and behind it."""
-    start = end = 0
+def _beside_masks(text: str) -> Iterator[tuple[int, int, int]]:
+    """Yield the parts of words in which a mask is not alone: where secrets may begin, up to where, and their end."""
+    start = near = end = 0
     for mask in _BESIDE_MASK.finditer(text):
-        first = max(0, mask.start() - _LONGEST_WORD)
+        first = max(near, mask.start() - _NEAR)
         begin = max(text.rfind(" ", first, mask.start()) + 1, text.rfind("\n", first, mask.start()) + 1, first)
-        if begin >= end:
+        if begin > near:
             if end:
-                yield start, end
+                yield start, near, end
             start = begin
         rest = _REST_OF_WORD.match(text, mask.end())
         end = rest.end() if rest else mask.end()
+        near = min(end, mask.end() + _NEAR)
     if end:
-        yield start, end
+        yield start, near, end
 
 
 def _look_at(text: str, *, runs: bool = True) -> tuple[Look, Shortened | None]:
     """Look at a text; of a long one without the middles of its long runs."""
-    shortened = shorten(text) if len(text) > secret_encodings.LONGEST else None
+    shortened = shorten(text) if len(text) > LONGEST_ENCODED else None
     return Look(text if shortened is None else shortened.text, runs=runs), shortened
 
 
-def _sees(text: str) -> list[int]:
-    """Return where a secret may be in a text that is not encoded in it."""
-    return Sightings(text, SHAPE | NAME).places()
-
-
-def _has_any(places: list[int], start: int, end: int) -> bool:
-    """Whether one of the places, which are in order, is there."""
-    return bool(places) and bisect_left(places, start) < bisect_left(places, end)
+def _sees(text: str) -> list[int] | None:
+    """Return where a secret may be in a text that is not encoded in it; None if it may be anywhere."""
+    seen = Sightings(text, SHAPE | NAME)
+    return None if seen.has_many else seen.places()
 
 
 def mask_text(text: str, short: Collection[str] = frozenset(), kinds: int = EVERY) -> str:
@@ -150,17 +170,18 @@ def mask_text(text: str, short: Collection[str] = frozenset(), kinds: int = EVER
     masked = _mask(text, short, kinds, look, shortened)
     if not kinds & ENCODED or not (look.runs or secret_encodings.MARK in look.data):
         return masked
-    return secret_encodings.mask_encoded(masked, lambda said: _mask(said, short, EVERY, *_look_at(said)))
+    runs = look.runs if masked is text and shortened is None else Look(masked).runs
+    return secret_encodings.mask_encoded(masked, runs, lambda said: _mask(said, short, EVERY, *_look_at(said)))
 
 
 def _mask(text: str, short: Collection[str], kinds: int, look: Look, shortened: Shortened | None) -> str:
     """Return the text with every secret masked that is not encoded."""
     if kinds & NAME:
-        without_users = _mask_spans(text, url_credentials.secrets_in_urls(text), "[REDACTED:url-password]")
+        without_users = _mask_spans(text, urls.secrets_in_urls(text), "[REDACTED:url-password]")
         if without_users != text:
             text, (look, shortened) = without_users, _look_at(without_users)
     if kinds & SHAPE:
-        masked = _mask_keys(text, look, shortened)
+        masked, _ = _mask_keys(text, look, shortened, len(text))
         text = masked if masked is text else _mask_beside_masks(masked)
     return _mask_named(text, short) if kinds & NAME else text
 
@@ -169,22 +190,27 @@ def _mask_beside_masks(text: str) -> str:
     """Mask the secrets that others right beside them have hidden."""
     parts: list[str] = []
     done = 0
-    for start, end in _beside_masks(text):
-        word = text[start:end]
-        parts += (text[done:start], _mask_keys(word, *_look_at(word)))
-        done = end
+    for start, near, end in _beside_masks(text):
+        if start >= done:
+            part, size = _mask_keys(text[start:end], *_look_at(text[start:end]), near - start)
+            parts += (text[done:start], part)
+            done = start + size
     return "".join([*parts, text[done:]]) if parts else text
 
 
-def _mask_keys(text: str, look: Look, shortened: Shortened | None) -> str:
-    """Mask the secrets that have a form of their own."""
+def _mask_keys(text: str, look: Look, shortened: Shortened | None, until: int) -> tuple[str, int]:
+    """Mask the secrets that have a form of their own and begin before a position.
+
+    Return the masked part of the text, and how long that part is in the text.
+    """
     parts: list[str] = []
     done = 0
-    for start, end, number in key_finder.secrets(look):
+    for start, end, number in key_finder.secrets(look, until):
         begin, last = (start, end - 1) if shortened is None else shortened.places([start, end - 1])
-        parts += (text[done:begin], key_finder.MASKS[number])
+        parts += (text[done:begin], mask_dense(text, begin, last + 1, key_finder.MASKS[number]))
         done = last + 1
-    return "".join([*parts, text[done:]]) if parts else text
+    end = max(done, until)
+    return ("".join([*parts, text[done:end]]) if parts else text[:end]), end
 
 
 def _mask_named(text: str, short: Collection[str]) -> str:
@@ -200,7 +226,7 @@ def _mask_spans(text: str, spans: Iterable[tuple[int, int]], mask: str) -> str:
     done = 0
     for start, end in sorted(spans):
         if start >= done:  # one command may be inside another's flags
-            parts += (text[done:start], mask)
+            parts += (text[done:start], mask_dense(text, start, end, mask))
             done = end
         elif end > done:
             done = end

@@ -1,10 +1,80 @@
-"""URLs for the file: without user, password and query; and the secrets that were in them."""
+"""URLs: the users, passwords and tokens that a text has in them, and what the file keeps of a request's URL.
+
+In a text, each URL is searched up to where the next URL begins, so that every character belongs to one search.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+
+from trace_recorder.storage.redaction.candidates import Look
+from trace_recorder.storage.redaction.json_strings import string_end
+from trace_recorder.storage.redaction.name_kinds import is_strange
+
+Span = tuple[int, int]
+
+_SLASHES = ("://", ":\\/\\/")
+_USER = re.compile(
+    r"(?:(?P<user>[^\s/:@\"'\\<>]{0,200}):(?P<password>[^\s\"'\\<>`]{1,400})@(?=[A-Za-z0-9.\[_-])"
+    r"|(?P<token>[A-Za-z0-9_=~-]{16,400})@(?=[A-Za-z0-9\[]))"
+)
+_NO_PASSWORD = re.compile(
+    r"\[REDACTED|[{<*]|\$[{(A-Z]|%[s(]|password\Z|\d{1,5}[/?#]|\.{3}|x{3}|pass(?:wd)?\Z|pw\Z", re.IGNORECASE
+)
+_SIGN = re.compile(r"[^\s\"'<>@]{1,602}+@", re.ASCII)
+_LONGEST = 602
+"""The last mark is in this many characters."""
+MARK = "@"
+"""It follows each user, password and token in a URL."""
+
+
+def secrets_in_urls(text: str) -> Iterator[Span]:
+    """Yield where the user and password of a URL are, or the token in place of both."""
+    for at, last in _with_mark(text):
+        match = _USER.match(text, at, last + 2)
+        if match is None:
+            continue
+        password, token = match["password"], match["token"]
+        if password is not None:
+            if not match["user"].startswith("[REDACTED") and not _NO_PASSWORD.match(password):
+                yield at, match.end("password")
+        elif is_strange(token):
+            yield at, match.end("token")
+
+
+def _with_mark(text: str) -> Iterator[Span]:
+    """Yield where each URL with a mark begins after its slashes, and the position of its last mark."""
+    for slashes in _SLASHES if MARK in text else ():
+        mark = text.find(MARK) if slashes in text else -1
+        while mark >= 0:
+            following = text.find(slashes, mark)
+            end = following if following >= 0 else len(text)
+            begin = text.rfind(slashes, max(0, mark - _LONGEST), mark)
+            if begin >= 0:
+                at = begin + len(slashes)
+                yield at, text.rfind(MARK, at, min(end, at + _LONGEST))
+            mark = text.find(MARK, end)
+
+
+def signs(look: Look) -> list[int]:
+    """Return where in JSON text a URL may have a user and a password, which may be written with escapes.
+
+    One place is enough in each string.
+    """
+    text = look.plain
+    places: list[int] = []
+    done = 0
+    for at, last in _with_mark(text):
+        if at >= done and _SIGN.match(text, at, last + 1):
+            places.append(at)
+            done = string_end(look.plain, last)
+    return places
+
+
+# ── the URL of a request ───────────────────────────────────────────────────────────────────────────────────────────
 
 _SECRET_PARAMETER = re.compile(r"key|token|secret|password|auth|credential", re.IGNORECASE)
 _HARMLESS_PARAMETERS = frozenset({"api-version", "alt", "beta", "$alt"})

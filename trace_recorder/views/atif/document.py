@@ -25,6 +25,7 @@ from trace_recorder.views.content.kinds import THOUGHTS
 from trace_recorder.views.content.openai_functions import built_in, function_of, is_function
 from trace_recorder.views.conversations.call_chains import Turn, agent_key, turns_of
 from trace_recorder.views.conversations.conversation import Conversation, conversations
+from trace_recorder.views.conversations.side_calls import side_calls
 from trace_recorder.views.conversations.step_matching import steps_by_turn
 from trace_recorder.views.export_format import ExportFormat
 from trace_recorder.views.left_out import (
@@ -85,6 +86,7 @@ class _Writer:
         turns = turns_of(trajectory)
         count_unsupported_contents(turns, left_out, _SUPPORTED)
         self._steps_by_turn = steps_by_turn(trajectory, turns)
+        self._side_calls = side_calls(trajectory, turns)
         self._kept = kept_in(trajectory.metadata)
         self._identity = trajectory.trajectory_id or "trajectory"
         self.mains, others = _main_and_others(turns)
@@ -111,7 +113,7 @@ class _Writer:
         return _with_subs(document | without_none(extra=about or None), subs, kept)
 
     def _steps(self, of: Sequence[Conversation]) -> Steps:
-        steps = Steps(self._media, self._steps_by_turn)
+        steps = Steps(self._media, self._steps_by_turn, self._side_calls)
         for conversation in of:
             steps.add(conversation)
         steps.add_tools(tool for tool in self._tools if (self._conversation_of(tool) in of if of else not self.mains))

@@ -72,7 +72,7 @@ def model_members(turn: Turn) -> dict[str, Payload]:
     return without_none(model_name=response.model or one.model, reasoning_effort=effort_of(parameters))
 
 
-def call_step_members(turn: Turn, told: Iterable[AgentStep]) -> dict[str, Payload]:
+def call_step_members(turn: Turn, told: Iterable[AgentStep], *, is_side_call: bool) -> dict[str, Payload]:
     """Return the metrics of a call, and in `extra` everything that ATIF has no member for.
 
     A call that was not made is copied context, and its mark has the metrics.
@@ -83,7 +83,8 @@ def call_step_members(turn: Turn, told: Iterable[AgentStep]) -> dict[str, Payloa
     if "metrics_extra" in kept:
         metrics["extra"] = {**metrics.get("extra", {}), **kept["metrics_extra"]}
     extra = _extra_of_call(turn) | without_none(
-        agent_steps=[_agent_step(step) for step in told if not step.derived] or None
+        agent_steps=[_agent_step(step) for step in told if not step.derived] or None,
+        side_call=is_side_call or None,
     )
     extra |= kept.get("extra", {})
     if call.replayed_from is not None:

@@ -35,6 +35,7 @@ class Steps:
 
     media: Media
     by_turn: StepsByTurn
+    side_calls: frozenset[Turn]
     steps: list[dict[str, Payload]] = field(default_factory=list)
     at: dict[Turn, dict[str, Payload]] = field(default_factory=dict)
     _open: dict[str, dict[str, Payload]] = field(default_factory=dict)
@@ -86,7 +87,8 @@ class Steps:
         members |= without_none(reasoning_content=message.reasoning, tool_calls=calls or None)
         if line.answer:
             told = self.by_turn.steps.get(line.turn, ())
-            step = self._step(line, "agent", model_members(line.turn) | members | call_step_members(line.turn, told))
+            of_call = call_step_members(line.turn, told, is_side_call=line.turn in self.side_calls)
+            step = self._step(line, "agent", model_members(line.turn) | members | of_call)
             self.at[line.turn] = step
             for tools in self.by_turn.unrequested.get(line.turn, ()):
                 self.steps.append(tools_step(tools, step.get("timestamp"), len(self.steps) + 1))

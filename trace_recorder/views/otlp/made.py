@@ -14,6 +14,7 @@ from trace_recorder.values.message_equality import json_key
 from trace_recorder.values.message_table import EqualMessages
 from trace_recorder.values.messages import Payload, ToolCall, ToolResult
 from trace_recorder.values.trajectory import AgentStep, Reward, Trajectory
+from trace_recorder.views.conversations.side_calls import side_calls_of
 from trace_recorder.views.otlp.agents import AgentRecords, times_of
 from trace_recorder.views.otlp.chat import ChatAttributes
 from trace_recorder.views.otlp.genai import GenAI, known, operation_of, text_of_value
@@ -63,6 +64,8 @@ class SpanMaker:
     trajectory: Trajectory = field(default_factory=Trajectory)
     ids: SpanIds = _NO_IDS
     equal: EqualMessages = field(default_factory=partial(EqualMessages, json_key))
+    side_calls: frozenset[str] = frozenset()
+    """The ids of the side calls. They are known when the run has ended, because no later call may continue them."""
 
     @classmethod
     def of(cls, conventions: Conventions, *, content: bool) -> SpanMaker:
@@ -73,7 +76,8 @@ class SpanMaker:
 
     def at(self, trajectory: Trajectory) -> SpanMaker:
         """Return the same maker for a run, or for a later state of it."""
-        return replace(self, trajectory=trajectory, ids=SpanIds.of(trajectory))
+        side_calls = frozenset[str]() if trajectory.status == "running" else side_calls_of(trajectory)
+        return replace(self, trajectory=trajectory, ids=SpanIds.of(trajectory), side_calls=side_calls)
 
     def run(self, span_id: str) -> Span:
         """Make the span of the whole run."""
@@ -117,6 +121,7 @@ class SpanMaker:
             trace_recorder__api=interaction.api,
             http__request__resend_count=len(interaction.attempts) - 1 if len(interaction.attempts) > 1 else None,
             trace_recorder__incomplete=None if interaction.complete else True,
+            trace_recorder__side_call=interaction.interaction_id in self.side_calls or None,
         )
         start, end = times_of(interaction)
         times = start or 0, end or start or 0

@@ -70,6 +70,7 @@ export class RunsStore {
       this.apply(list);
       this.error.value = this.refusal.value = null;
       this.busy.value = false;
+      void this.load();
       return list.next_seconds;
     } catch (failure) {
       if (asked !== this.parameters) return 0;
@@ -88,7 +89,7 @@ export class RunsStore {
         const list = await this.source.runs(asked, { version: version ?? "", ...this.range() });
         if (asked === this.parameters && version === this.version) this.apply(list);
       } catch {
-        return; // the list says why, when it is asked for again
+        return; // the next poll says why, and asks again
       } finally {
         this.isLoading = false;
       }
