@@ -150,6 +150,8 @@ class _Handler(BaseHTTPRequestHandler):
             for name, value in {**answer.headers, **framing}.items():
                 self.send_header(name, value)
             self.end_headers()
+        if self.command == "HEAD":
+            return  # such a response has no body; a client would take one for the next response
         for chunk in answer.chunks:
             if isinstance(chunk, bytes):
                 self.wfile.write(b"%x\r\n%b\r\n" % (len(chunk), chunk) if is_chunked else chunk)

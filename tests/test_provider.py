@@ -6,9 +6,10 @@ import socket
 import threading
 import time
 
+import httpx
 import pytest
 
-from tests.provider import CHAT, plain, serving
+from tests.provider import CHAT, plain, serving, whole
 
 
 def test_a_client_that_leaves_an_answer_unread_is_no_word_on_stderr(capfd: pytest.CaptureFixture[str]) -> None:
@@ -20,3 +21,9 @@ def test_a_client_that_leaves_an_answer_unread_is_no_word_on_stderr(capfd: pytes
         while any(thread.name.endswith("(process_request_thread)") for thread in threading.enumerate()):
             time.sleep(0.001)
     assert capfd.readouterr().err == ""
+
+
+def test_the_answer_to_head_has_no_body() -> None:
+    """A body would stay on the connection, and be the beginning of the next answer there."""
+    with serving(whole(b"{}")) as server, httpx.Client() as client:
+        assert [client.head(server.url).status_code, client.get(server.url).json()] == [200, {}]
