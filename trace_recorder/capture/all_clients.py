@@ -133,7 +133,10 @@ class ClientPatch:
 
 
 def _clients_of(module: ModuleType) -> tuple[type, type]:
-    """Return the client classes of an HTTP library. Raises UnsupportedClientError if they lack the method."""
+    """Return the client classes of an HTTP library.
+
+    Raises UnsupportedClientError if a class lacks the method that chooses a transport.
+    """
     kinds: tuple[type, type] = (module.Client, module.AsyncClient)
     if not all(callable(vars(kind).get(TRANSPORT_METHOD)) for kind in kinds):
         raise UnsupportedClientError(

@@ -1,7 +1,7 @@
 """Content encodings, undone chunk by chunk: gzip, deflate, br and zstd, as far as their libraries are installed.
 
-An HTTP library offers an encoding to the server only where it can undo it itself, with these same libraries. Programs
-of other languages offer others to the proxy, whose extra therefore has the libraries for br and zstd.
+An HTTP library offers the server only the encodings that it can decode itself, with these same libraries. Programs of
+other languages offer others to the proxy, whose extra therefore has the libraries for br and zstd.
 """
 
 from __future__ import annotations

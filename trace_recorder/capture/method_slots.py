@@ -64,7 +64,10 @@ FUNNELS = {
 
 @dataclass(frozen=True, slots=True)
 class MethodSlot:
-    """A client, and its method that all its requests pass. While it is bound, they are recorded."""
+    """A client, and its method that all its requests pass.
+
+    While the method is bound to a recorder, the client's requests are recorded.
+    """
 
     client: Any
     method: str

@@ -100,7 +100,10 @@ class Headers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LibraryRequest:
-    """A request of a library whose own objects are not like those of httpx. `begin` takes it with `tuple`."""
+    """A request of a library whose own objects are not like those of httpx.
+
+    Call `begin` with `tuple` as the `plain_body` of such a request.
+    """
 
     method: str
     url: Url

@@ -1,8 +1,9 @@
 """The file of an index: when it may be believed, and how it is written.
 
-SQLite notices damage in few places, so the file's own time says whether it is intact. After each of its transactions,
-the indexer sets the time to a whole even second, which the file states too. Whoever else writes to the file, and an
-indexer that is killed while it does, leaves another time. Such a file is never read; the indexer makes it again.
+SQLite notices damage in few places, so the modification time of the file says whether the index is intact. After each
+of its transactions, the indexer sets the time to a whole even second, which the file states too. Whoever else writes to
+the file, and an indexer that is killed while it does, leaves another time. Such a file is never read; the indexer makes
+it again.
 
 Only the indexer writes. It holds a lock on the directory of the file, so a second one waits. Readers hold SQLite's own
 shared lock while they read, and a file that they cannot use is for them as if there was none.

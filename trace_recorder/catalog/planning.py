@@ -58,7 +58,7 @@ class Plan:
 def known_runs(
     directory: Path, terms: Sequence[Term] = (), index: Path | None = None, what: Kept = "row"
 ) -> dict[bytes, tuple[State, str | None]]:
-    """Return the runs of an index by their names: the state of the files, and what is kept of those that match."""
+    """Return the state of the files of each run in an index, and the kept text (`what`) of each run that matches."""
     known, kept = _known(directory, condition_of(terms), index or index_file.index_path(directory), what)
     return {name: (row[2:], kept.get(row[1])) for name, row in known.items()}
 

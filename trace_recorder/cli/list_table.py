@@ -29,7 +29,7 @@ _SUCCESS_STYLES = {"yes": "green", "no": "red"}
 _MAX_TASK_WIDTH = 60
 """How many characters of a task are shown in a pipe."""
 _MIN_WIDTH = 16
-"""The smallest width of a column that may be narrow."""
+"""A column does not shrink below this width."""
 _GAP = "  "
 
 

@@ -67,8 +67,8 @@ def results(
 ) -> Iterator[R]:
     """Yield a result for each run that may match, in their order.
 
-    `work` is called with the path of each run that has to be read, in several processes if that is worth it. `known`
-    is called with each other run.
+    `work` is called with the path of each run that has to be read, in several processes if that is worth it. `known` is
+    called with each run that the index already knows.
     """
     unread = planned.unread
     processes = jobs_for(unread, jobs)

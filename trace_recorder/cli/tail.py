@@ -113,7 +113,7 @@ class _Printer:
         print_lines(self._out, [said], "bold")
 
     def step(self, path: Path, entries: Sequence[Entry]) -> None:
-        """Print a step of a run, at once also into a pipe."""
+        """Print a step of a run, and flush the output, so that a pipe gets the step at once too."""
         self._name(path)
         self._writer.write(entries)
         self._out.file.flush()

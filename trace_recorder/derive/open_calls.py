@@ -1,9 +1,9 @@
 """The open tool calls of a run: those for which a tool may still run, and those that a later request may answer.
 
-A tool runs for a call in one of two ways. The agent may name the call. Otherwise the call is found among those of the
-same agent that no tool ran for and no request answered, those of the same step first and those of the newest response
-first: the one with the same name and arguments, else the only one with the same name. A call with a failed tool may be
-retried.
+A tool runs for a call in one of two ways. The agent may name the call. Otherwise the search is among the agent's calls
+for which no tool ran and which no request answered. Calls of the same step come first, then calls of newer responses.
+The call with the same name and arguments is taken, else the only call with the same name. A call with a failed tool may
+be retried.
 
 A result in a later request is found by its call id. Ids that were made up, because the provider gives none, count
 within one conversation; so a result belongs to the newest open call of its id, of the same agent where possible. An

@@ -166,7 +166,7 @@ class RunFacts:
         self.gaps.append(check_types(Gap(time, text_of_member(data["what"]) or "", text_of_member(data["why"]) or "")))
 
     def all_gaps(self) -> tuple[Gap, ...]:
-        """Return the gaps of the whole journal, those of single interactions excepted."""
+        """Return the gaps of the whole journal, without the gaps of single interactions."""
         if not self._unreported_lines:
             return tuple(self.gaps)
         why = f"{self._unreported_lines} more, {self._unreported_bytes} bytes"

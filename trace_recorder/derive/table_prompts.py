@@ -28,7 +28,7 @@ from trace_recorder.values.structs import Struct, replace
 PREAMBLE = -1
 """The number of everything before the history, such as a system prompt."""
 MAX_PROMPTS = 64
-"""How many conversations are remembered. Agents that take turns need one each."""
+"""How many conversations are remembered. If several agents take turns, each needs its own array."""
 MIN_ELEMENTS = 16
 """A shorter prompt is remembered only for the next request: to read it again costs no more than to look for it."""
 _Group: TypeAlias = "tuple[int, list[Message]]"

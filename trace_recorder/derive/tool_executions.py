@@ -107,7 +107,7 @@ class ToolExecutions:
                 self._open_calls.reopen(execution)
 
     def claim(self, calls: Iterable[ToolCall]) -> None:
-        """Take the calls that a recorded step without a block names."""
+        """Take the tool calls of a step that the agent recorded without a block."""
         self.steps.claim(calls)
 
     def detach(self, identity: str, agent: Hashable = None) -> DuringStream:

@@ -81,7 +81,7 @@ def _joined(key: str, seen: Payload, value: Payload, depth: int) -> Payload:
 
 
 def keeps_first(key: str, seen: Payload, value: Payload) -> bool:
-    """Whether the first value is kept: an id, or any value that null or an empty string follows."""
+    """Whether the first value is kept: an id, or any value if the next value is null or an empty string."""
     return value is None or bool(seen and (value == "" or key == "id"))
 
 

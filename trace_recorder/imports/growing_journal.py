@@ -70,7 +70,8 @@ class GrowingJournal:
     def _add(self, data: bytes, *, is_final: bool) -> None:
         """Add whole lines; what has no end is added when nobody is there to write it.
 
-        What follows a torn line makes a damaged line of it, which the fold must be told in the order of the file.
+        Data that follows a torn line turns it into a damaged line. The fold must get damaged lines in the order of the
+        file.
         """
         if data and self._is_torn:
             raise ReplacedError(str(self.path))

@@ -268,7 +268,7 @@ class Sessions:
 
 
 class _Conversations:
-    """Finds the conversation that a request continues: that of the longest earlier prompt with which it begins."""
+    """Finds the conversation that a request continues: that of the longest earlier prompt that begins its prompt."""
 
     def __init__(self) -> None:
         self._of_prompt: dict[bytes, str] = {}

@@ -1,9 +1,9 @@
 """The process in which runs are recorded: its parent run, the environment of its children, its forks and its end.
 
-While exactly one run is open, the environment variable TRACE_RECORDER_PARENT holds its id, so that a program that is
-started then links its own runs to it. At all other times, also while several runs are open, the variable has its
-original value. A forked child knows its parent's runs without it. What happens to a run when the process forks or ends
-is decided by its recorder.
+While exactly one run is open, the environment variable TRACE_RECORDER_PARENT has the id of that run. A program that is
+started during this time links its own runs to that run. At all other times, also while several runs are open, the
+variable has its original value. A forked child knows its parent's runs without it. What happens to a run when the
+process forks or ends is decided by its recorder.
 """
 
 from __future__ import annotations

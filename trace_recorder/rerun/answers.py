@@ -33,9 +33,9 @@ CANCELLATION_GRACE_SECONDS = 1.0
 class Answer:
     """The answer to a call: a response, whole or in chunks, and the exception that ends it, if any.
 
-    `status` is None where no response came. `error` is an exception's class and message. `stopped` says why what came
-    next is not on file: reading further raises an error with it. `seconds` is how long the recorded exchange took.
-    `origin` is the recorded call that gives the answer.
+    `status` is None where no response came. `error` is an exception's class and message. `stopped` says why the rest of
+    the response is not on file: reading further raises an error with it. `seconds` is how long the recorded exchange
+    took. `origin` is the recorded call that gives the answer.
     """
 
     status: int | None

@@ -101,7 +101,7 @@ class Installed:
         return partial(ANSWERING[library].answered, self._answers, method)
 
     def _follow_made(self, owner: Any) -> None:
-        """Answer the HTTP clients too that an object makes later: google-genai's one for each event loop."""
+        """Also answer the HTTP clients that an object makes later. google-genai makes one for each event loop."""
         for name in MAKERS:
             make = getattr(owner, name, None)
             if make is not None:

@@ -39,14 +39,14 @@ class Fork(Replay):
     """Repeats a run up to a call, goes on live, and records all of it in `recorder`.
 
     The call is `at="llm_7"`, or the first of `at_step=3`; it is the first that is made. That call and all that follow
-    may be changed: `model` takes the place of the model that the call asks for, wherever it is asked for; `system`
-    that of the system prompt; `edit`, a function of the JSON body, returns the body that is sent. `answer` is given for
-    the call, which is not made then: a response's JSON, or where the call streams, the text of the stream. Tools give
-    their recorded results as far as they had ended before the call; from then on they run.
+    may be changed: `model` takes the place of the model that the call asks for, wherever it is asked for; `system` that
+    of the system prompt; `edit`, a function of the JSON body, returns the body that is sent. `answer` is given for the
+    call, which is not made then: a response's JSON, or where the call streams, the text of the stream. Tools give their
+    recorded results as far as they had ended before the call; from then on they run.
 
-    `recorder` is one that has not been started; without it, the file is next to the parent's. `ignore`, `match`,
-    `speed`, `instrument` and `redact` are those of `replay`. A program that sends another request before the call
-    gets a ReplayMismatchError, as in a replay; so does a block that ends before the call was reached.
+    `recorder` is one that has not been started; without a recorder, the new file is next to the file of the parent run.
+    `ignore`, `match`, `speed`, `instrument` and `redact` are those of `replay`. A program that sends another request
+    before the call gets a ReplayMismatchError, as in a replay; so does a block that ends before the call was reached.
 
     Raises TrajectoryFormatError where there is no journal, ValueError where it has no such call.
     """

@@ -49,11 +49,11 @@ class Replay:
 
     `ignore` names what two requests may differ in (`"temperature"`, `"messages[0].content"`, `"tools[*].description"`);
     `match`, a function of the live request and the recorded one, takes the place of comparing them; with
-    `results_in_any_order`, the tool results of a turn may come in another order. `speed` plays streams at so many
-    times the speed at which they came; None gives all chunks at once. With `strict`, a replay that ends without an
-    exception raises ReplayMismatchError for recorded calls that were not used; else they are logged.
-    `missing` says what happens to a call that equals no recorded one: "error" raises ReplayMismatchError, "live" sends
-    it to the network, and runs the tool; so it does with a call that has no recorded end. `live_calls` counts them.
+    `results_in_any_order`, the tool results of a turn may come in another order. `speed` plays streams at so many times
+    the speed at which they came; None gives all chunks at once. With `strict`, a replay that ends without an exception
+    raises ReplayMismatchError for recorded calls that were not used; else they are logged. `missing` says what happens
+    to a call that equals no recorded one: "error" raises ReplayMismatchError, "live" sends it to the network, and runs
+    the tool; "live" does the same with a call whose recorded end is missing. `live_calls` counts them.
 
     Raises TrajectoryFormatError where there is no journal, or one that this version cannot read.
     """

@@ -1,4 +1,4 @@
-"""Transports that answer LLM calls from a recording, for httpx and httpx2; other traffic goes to the one inside."""
+"""Transports of httpx and httpx2 that answer LLM calls from a recording. Other traffic goes to the inner transport."""
 
 from __future__ import annotations
 

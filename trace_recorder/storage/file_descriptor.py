@@ -25,7 +25,10 @@ class Descriptor:
         self._identity = state.st_dev, state.st_ino
 
     def stat(self) -> os.stat_result:
-        """Return the file's status. Raises OSError if the number is closed, or another file's now."""
+        """Return the file's status.
+
+        Raises OSError if the descriptor was closed, or if its number now belongs to another file.
+        """
         state = os.fstat(self.number)
         if (state.st_dev, state.st_ino) != self._identity:
             raise OSError(errno.EBADF, "the descriptor was closed by other code, and is another file's now")

@@ -141,7 +141,10 @@ def _decode_times(said: str) -> Iterator[float]:
 
 
 def _positions_in_masked(raw: bytes, masked: bytes, ends: Sequence[int]) -> Iterator[int]:
-    """Yield where positions of a text are after masking; line by line if the number of lines is the same."""
+    """Yield the new position of each position in a text after masking.
+
+    If masking kept the number of lines, compare each line with its own masked line.
+    """
     before, after = raw.split(b"\n"), masked.split(b"\n")
     if len(before) != len(after):
         before, after = [raw], [masked]

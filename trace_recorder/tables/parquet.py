@@ -228,7 +228,7 @@ class WrittenRuns:
     """The runs that are in the files of the first table of a form.
 
     A file names its runs as they were given, and has a digest of the working directory in which relative paths start.
-    So a run is known from each directory.
+    So a run is recognised in whichever working directory a command is started.
     """
 
     def __init__(self, directory: Path, table: TableName) -> None:

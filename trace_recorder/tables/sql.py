@@ -84,7 +84,7 @@ def _connection(directory: str) -> duckdb.DuckDBPyConnection:
     connected: duckdb.DuckDBPyConnection = load_duckdb().connect(
         config={"memory_limit": _MEMORY, "temp_directory": directory}
     )
-    connected.execute("set TimeZone = 'UTC'")  # or what is a day would depend on the machine
+    connected.execute("set TimeZone = 'UTC'")  # otherwise the limits of a day would depend on the machine's time zone
     return connected
 
 

@@ -25,7 +25,7 @@ def _equal_numbers() -> Callable[[Sequence[Message]], Numbers | None]:
 
 @dataclass(slots=True)
 class MessageDeltas:
-    """Writes the messages of each interaction as a delta to the earlier one of which it keeps most messages.
+    """Writes the messages of each interaction as a delta to the earlier interaction with most messages in common.
 
     Interactions are given in their order, each once, so that no two can be deltas to each other. `numbers_of` gives
     equal messages equal numbers, or None for messages that are not compared with others.

@@ -25,7 +25,10 @@ Key = Callable[[Message], bytes]
 """A function that gives equal messages equal keys."""
 
 MAX_LISTS = 64
-"""How many arrays of numbers are remembered with their equal numbers. Agents that take turns need one each."""
+"""How many arrays of numbers are remembered with their equal numbers.
+
+If several agents take turns, each needs its own array.
+"""
 
 
 class MessageTable:

@@ -23,7 +23,7 @@ else:
         from dataclasses import field, replace
 
         class Struct:
-            """A dataclass with what is used of a struct."""
+            """A dataclass with those parts of `msgspec.Struct` that this package uses."""
 
             __struct_fields__ = ()
 

@@ -45,7 +45,7 @@ def text_part(kind: str, text: str, limits: Limits) -> Json:
 
 
 def json_part(value: Payload, limits: Limits, kind: str | None = None) -> Json:
-    """Return a part that is any JSON; a large one is cut as its text."""
+    """Return a part that is any JSON; a large value becomes the beginning of its JSON text."""
     return {"type": "json", "kind": kind, **_cut_json(value, limits)}
 
 

@@ -71,7 +71,7 @@ class RunList:
         return self._files.only
 
     def path_of(self, name: str) -> Path | None:
-        """Return the path of a run of the list; None if it is not in the list, or leads out of the directory by now."""
+        """Return the path of a run, or None if it is not in the list or its path now leads out of the directory."""
         if name not in self._followed:
             with self._working(_WAIT_SECONDS) as is_mine:
                 if is_mine and self._followed.is_look_due():

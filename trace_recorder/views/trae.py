@@ -126,7 +126,7 @@ def _step(recorded: AgentStep) -> dict[str, Payload]:
 
 
 def _each_only(elements: Payload, names: Iterable[str]) -> list[Payload] | None:
-    """Return the objects in a list with only these members, or None if there are none."""
+    """Return the objects in a list, each reduced to these members. Return None if the list has no objects."""
     return [_only(one, names) for one in as_list(elements) if isinstance(one, dict)] or None
 
 

@@ -19,10 +19,10 @@ JsonObject = dict[str, Payload]
 class WireFormat:
     """The functions of one wire dialect.
 
-    `build_request` gives the arguments of the SDK's method. `assistant` gives an assistant's turn as a request has it,
-    `turn_of` the one of an answer, and `body_of` the smallest answer with a turn. `deltas` reads an event of a stream,
-    given how many tool calls have begun. `frame` is the text of an event in a stream. `reasoning_fields` names
-    the members of a message's `extra` with reasoning that is sent back.
+    `build_request` gives the arguments of the SDK's method. `assistant` encodes an assistant message for a request.
+    `turn_of` returns the assistant's turn in a response body. `body_of` returns the smallest response body that has a
+    turn. `deltas` reads an event of a stream, given how many tool calls have begun. `frame` is the text of an event in
+    a stream. `reasoning_fields` names the members of a message's `extra` with reasoning that is sent back.
     """
 
     api: str

@@ -28,7 +28,11 @@ class KeptMessages(Shape):
 
 
 class Delta(KeptMessages):
-    """The first `kept` messages of another interaction's complete list, or those at these ranges, then `messages`."""
+    """A list of messages as a difference to another interaction's complete list.
+
+    It has those messages of the other list that `kept` names, then `messages`. `kept` is a count from the start, or
+    ranges.
+    """
 
     messages: list[Message]
 

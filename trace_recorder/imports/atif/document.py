@@ -1,9 +1,9 @@
 """Reading ATIF: a document of the Agent Trajectory Interchange Format, any version 1, as a `Trajectory`.
 
-An agent step is an LLM interaction; the steps before it are what the model saw. Sub-agents are interactions of an agent
-of their own, in order of time. What our own view wrote into `extra` is read back from there, so that a run keeps its
-ids, times, finish reasons and token counts on the way out and back. What the values have no place for is kept
-separately (`extra_members.py`). Images stay references to files.
+An agent step is an LLM interaction; the steps before it are what the model saw. The steps of a sub-agent become
+interactions with an agent of their own. All interactions are in order of time. What our own view wrote into `extra` is
+read back from there, so that a run keeps its ids, times, finish reasons and token counts on the way out and back. What
+the values have no place for is kept separately (`extra_members.py`). Images stay references to files.
 """
 
 from __future__ import annotations

@@ -46,7 +46,10 @@ def kept_in(extra: Mapping[str, Payload]) -> dict[str, Payload]:
 
 
 def as_kept(members: Mapping[str, Payload]) -> dict[str, Payload]:
-    """Return members as a member of an `extra`; nothing if there are none."""
+    """Return an object to merge into an `extra`, with the members under `EXTRA_KEY`.
+
+    Without members, the object is empty.
+    """
     return {EXTRA_KEY: dict(members)} if members else {}
 
 

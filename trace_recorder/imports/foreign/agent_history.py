@@ -95,7 +95,7 @@ class AgentHistory:
         return call
 
     def failed_call(self, time: str, error: Members | None) -> Call:
-        """Add a call whose answer is not in the file, with its error, if one is stated."""
+        """Add a call whose answer is not in the file. Add the call's error if the file states an error."""
         self._unseen.clear()
         call = self._add_call(time)
         call.error = error
@@ -130,7 +130,10 @@ class AgentHistory:
         self.position = Position(self.conversation, len(self.conversation))
 
     def finish(self) -> None:
-        """State the messages at the end that no call saw. The last prompts of the run's agent are an annotation."""
+        """Add the last messages, which were in the prompt of no call, to the events.
+
+        The last prompts of the run's agent are an annotation.
+        """
         prompts = [(message, time) for message, time in self._unseen if message["role"] == "user"]
         if prompts and self.agent == MAIN:
             self._unseen = [(message, time) for message, time in self._unseen if message["role"] != "user"]

@@ -42,7 +42,11 @@ def _is_not(error: Exception) -> bool:
 
 
 def read_runs(source: Source) -> Iterator[ForeignRun]:
-    """Yield the runs of a file of another tool. Raises TrajectoryFormatError where it is not readable, OSError."""
+    """Yield the runs of a file of another tool.
+
+    Raises TrajectoryFormatError if the format is unknown or the content is damaged, and OSError if the file cannot be
+    read.
+    """
     format_name = format_of(source)
     if format_name is None:
         raise TrajectoryFormatError(

@@ -82,7 +82,7 @@ def _start(run: ForeignRun) -> Members:
 
 @dataclass(slots=True)
 class _ItemList:
-    """The items of a list: where they are, and the check value of each beginning of the list."""
+    """The items of a list: the ranges of their numbers, and the check value of each prefix of the list."""
 
     ranges: list[list[int]]
     checks: list[int]

@@ -45,7 +45,7 @@ _CONDENSER = Agent(name="condenser", agent_id="condenser")
 
 
 def recognizes(source: Source) -> bool:
-    """Whether the first lines, or the document's elements, are events, or the document is a conversation's state."""
+    """Whether the file has events in its first lines or in a JSON array, or is the state of a conversation."""
     if any(map(_is_event, (line.value for line in source.first_lines))):
         return True
     document = source.document

@@ -27,7 +27,8 @@ class ForkResult:
     """How a forked program ended, and what did not fit.
 
     `mismatches` are what it asked before the fork that was not recorded, each with what differs. `problem` says that
-    it did not come to the fork, or which calls before that it did not ask for; None where all is well.
+    the program did not reach the fork, or lists the recorded calls before the fork that it did not make. It is None if
+    there is no problem.
     """
 
     recorded: CommandResult

@@ -102,7 +102,7 @@ class ForkHandoff(SharedRecording):
     model: str | None = None
     system: str | None = None
     answer: str | None = None
-    """A file with the answer to that call, as JSON: an object, or the text of a stream."""
+    """A file with the answer to the call in `origin`, as JSON: an object, or the text of a stream."""
     directory: str = ""
     file: str | None = None
     task: str | None = None
@@ -112,7 +112,7 @@ class ForkHandoff(SharedRecording):
         return ForkedFrom(**self.origin)
 
     def recording(self) -> Handoff:
-        """What is asked of the recording; reports of both kinds go to one directory."""
+        """Return the instructions for the recording. It writes its reports to the directory of the fork's."""
         return Handoff(self.directory, self.reports, self.file, self.task)
 
     def go_live(self) -> None:

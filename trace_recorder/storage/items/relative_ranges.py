@@ -28,7 +28,7 @@ class Base:
 
     @cached_property
     def _positions(self) -> dict[int, int]:
-        """Where each number is; the first place, if it is there several times."""
+        """Where each number is; the first place, if the number occurs several times."""
         return {number: at for at, number in reversed(list(enumerate(self.numbers)))}
 
     def ranges_of(self, numbers: array[int]) -> list[Payload]:

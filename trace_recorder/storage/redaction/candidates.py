@@ -265,7 +265,7 @@ class Shortened:
 
 
 def shorten(text: str) -> Shortened | None:
-    """Leave out the middles of a text's long runs; return None if it has none."""
+    """Leave out the middle of each long run of base64 characters in a text. Return None if the text has no such run."""
     parts: list[str] = []
     removed: list[int] = []
     done, at, size = 0, STEP, len(text)

@@ -1,7 +1,7 @@
 """Which headers are kept, and which carry secrets: an allow-list for the file, a deny-pattern to learn from.
 
-What changes with each request and is good for that one alone, such as a signature or a nonce, is not learned: no header
-that is not on the allow-list is ever written.
+A value that is valid for one request only, such as a signature or a nonce, is not learned: no header that is not on the
+allow-list is ever written.
 """
 
 from __future__ import annotations

@@ -144,7 +144,10 @@ def _mask_within(spelled: str) -> str:
 
 
 def _decoded(spelled: str) -> str:
-    """Return the text that the inside of a string of JSON spells; of one that is cut off, the inside itself."""
+    """Decode the characters between the quotes of a JSON string.
+
+    If the string is cut off, return these characters unchanged.
+    """
     try:
         return str(json.loads(f'"{spelled}"'))
     except ours(ValueError):

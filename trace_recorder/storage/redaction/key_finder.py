@@ -54,7 +54,7 @@ class KeySpan(NamedTuple):
 
 DENSE = len(SHAPES)
 MASKS = (*(f"[REDACTED:{shape.what}]" for shape in SHAPES), "[REDACTED:many-keys]")
-"""The masks, by those numbers."""
+"""The masks, indexed by `KeySpan.number`."""
 
 
 class _Finder:

@@ -1,8 +1,8 @@
 """Secrets that are recognised by their value: the client's own key, and keys and passwords in the environment.
 
-A value that is long and unlike any word is masked everywhere; a shorter or common one only after its name
-(`short`). Invariants: the number of values kept is bounded; learning a value compiles nothing, and its cost does not
-depend on how many are known; a learned value is masked in every text that is masked later, in any thread.
+A value that is long and unlike any word is masked everywhere; a shorter or common one only after its name (`short`).
+Invariants: the number of values kept is bounded; learning a value compiles no pattern, and its cost does not depend on
+the number of known values; a learned value is masked in every text that is masked later, in any thread.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ _LONGEST_NAME = 60
 _STEMS = Beginnings(
     [["sec", "sig", "ssh"], ["tok", "log"], ["key"], ["aut"], ["cre", "coo"], ["pas"], ["pw?", "s-c"], ["cur", "mys"]]
 )
-"""Names of secrets, and commands that take some, are found by three of their letters."""
+"""Names of secrets, and commands that take secrets, are found by three of their letters."""
 _COMMAND_WORD, _COOKIE_END, _MEMBER_END, _CLOSE, _ASSIGN, _XML, _PAIR_THERE, _OPEN, _SCHEME_THERE = range(1, 10)
 _COMMA, _BLANK, _OPEN_BEHIND_BLANK, _SCHEME_BEHIND_BLANK, _ESCAPES = range(10, 15)
 """The groups of the pattern. `_ESCAPES` is that of a member of JSON; a name ends where the second or third does."""

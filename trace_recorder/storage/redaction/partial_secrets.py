@@ -101,5 +101,7 @@ def _is_harmless(word: str) -> bool:
     low = word.lower()
     if any(stem in low for stem in _STEMS):
         return False
-    ends = whole is not None and whole[2]  # the name of a secret that begins here continues with letters
+    ends = (
+        whole is not None and whole[2]
+    )  # punctuation follows the word; if a secret's name began here, letters would follow
     return bool(ends) or not any(low.endswith(stem[:n]) for stem in _STEMS for n in range(1, len(stem)))

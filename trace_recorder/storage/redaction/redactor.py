@@ -66,7 +66,10 @@ _SEALED = frozenset({"signature", "encrypted_content", "thoughtSignature", "thou
 """Members with values that a provider has signed or encrypted: they have to be sent back unchanged."""
 _SEAL = 40
 _OVERLAP = 4 * 1024
-"""This much of a searched text is searched again with what follows: no sign of a secret is longer."""
+"""This many characters at the end of a searched text are searched again together with the next text.
+
+The sign of a secret is never longer.
+"""
 
 _SHORT, _TOGETHER = 256, 400
 """So many strings of at most so many characters are searched together."""
@@ -100,7 +103,7 @@ class Redaction:
             if self._redactors and _SECRET_NAME.search(name) and name not in _DIRECTORIES
         )
         self._harmless: tuple[list[str], object, object] = [], None, None
-        """The last text of a request, if nothing was seen in it, and the known values of that time."""
+        """The last text of a request in which no sign of a secret was seen, and the known values at that time."""
 
     def learn(self, keys: Iterable[str], cookies: Iterable[str] = ()) -> list[str]:
         """Mask these values from now on; return the keys that are new and are masked wherever they occur.

@@ -41,7 +41,7 @@ EVERY = SHAPE | NAME | ENCODED | KNOWN
 
 
 _KINDS = (SHAPE, NAME, NAME, ENCODED, KNOWN, EVERY)
-"""The kinds of the lists of `Sightings.all`."""
+"""The kind of each list in `Sightings.all`, in the same order."""
 
 
 class Sightings:

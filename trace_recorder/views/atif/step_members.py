@@ -47,7 +47,10 @@ def tools_step(step: AgentStep, timestamp: str | None, number: int = 0) -> dict[
 
 
 def extra_of_result(result: ToolResult, content: Payload, *, derived: bool) -> dict[str, Payload]:
-    """Return the members of a result besides the `content` of its observation. A derived result has no object."""
+    """Return the members of a result besides the `content` of its observation.
+
+    For a derived result, the value is left out.
+    """
     value = None if derived or result.result == content else result.result
     error = None if result.error == content else result.error
     return without_none(

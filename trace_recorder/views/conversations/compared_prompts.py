@@ -33,8 +33,8 @@ _NOTHING = Comparison((), 0, ())
 class ComparedPrompt:
     """A prompt with its relation to the earlier prompt `base`.
 
-    `base` is None if no earlier prompt shares a message with it. `numbers` are those of its messages. `comparison` is
-    the comparison with `base`.
+    `base` is None if no earlier prompt shares a message with this prompt. `numbers` are those of its messages.
+    `comparison` is the comparison with `base`.
     """
 
     numbers: Numbers

@@ -24,7 +24,8 @@ from trace_recorder.values.messages import Message
 class AnsweredCall:
     """The call that a tool's result answers: the content of its message, and its index in the message.
 
-    `message_index` is the place of that message in the same prompt, or None if an earlier prompt has it.
+    `message_index` is the index of the calling message in the prompt of the result, or None if the calling message is
+    in an earlier prompt.
     """
 
     content: NormalizedContent

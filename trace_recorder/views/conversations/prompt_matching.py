@@ -180,7 +180,7 @@ class AgentHistory:
     def are_known(
         self, messages: Sequence[NormalizedMessage], places: Sequence[int], repeats: RepeatedAnswers
     ) -> list[bool]:
-        """Return whether an earlier prompt had the messages of a prompt at these places."""
+        """Return, for each of these places in a prompt, whether an earlier prompt had the message."""
         times: Counter[Hashable] = Counter()
         return [at in repeats or self._is_known(messages[at], repeats, times) for at in places]
 
@@ -264,6 +264,9 @@ def _similar(text: str, other: str) -> bool:
 
 
 def _is_repetition(key: Hashable, times: Counter[Hashable], before: Counter[Hashable]) -> bool:
-    """Count a message in a prompt, and return whether earlier prompts had it at least as often."""
+    """Count a message of a prompt.
+
+    Return whether earlier prompts had the message at least as many times as this prompt so far.
+    """
     times[key] += 1
     return times[key] <= before[key]

@@ -1,9 +1,9 @@
-"""Side calls: questions of a program beside its conversation, such as for a title, the topic of a prompt, or its quota.
+"""Side calls: calls that a program makes beside its conversation, such as for a title, a topic, or its quota.
 
 No program states them on the wire (Claude Code 2.1, Codex 0.169, Gemini CLI 0.61 and opencode 1.18 do not), so they are
 derived. Only runs of the proxy have side calls: the author of an agent knows its calls, and a call that plans without
-tools is a part of the work. A call is a side call if three things hold. Its agent offers tools in other calls, and
-none in this call. No answer of a model is in its prompt. No other call continues it.
+tools is a part of the work. A call is a side call if three things hold. Its agent offers tools in other calls, and none
+in this call. No answer of a model is in its prompt. No other call continues it.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ _UNTRAINED = "not_trainable"
 class Line:
     """A message of a conversation, and its turn.
 
-    `said` is True if it came after the prompt. `own` is True for an instruction that applies to one request only, and
-    `renews` if it replaces earlier instructions.
+    `said` is True if the message came after the prompt. `own` is True for an instruction that applies to one request
+    only, and `renews` if it replaces earlier instructions.
     """
 
     message: dict[str, Payload]

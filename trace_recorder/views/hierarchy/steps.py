@@ -140,7 +140,10 @@ def _renewed(running: Sequence[Line], line: Line, *, first: bool) -> list[Line]:
 
 
 def _instructed_anew(running: Sequence[Line], line: Line) -> list[Line]:
-    """Replace the instructions at the beginning of the prompt, and those that applied to earlier requests only."""
+    """Replace the instructions of earlier turns at the beginning of the prompt.
+
+    An instruction for one request only replaces only others of that kind.
+    """
     begin = next((at for at, one in enumerate(running) if one.role != "system"), len(running))
     before = [one for one in running[:begin] if one.turn is line.turn or (line.own and not one.own)]
     return [*before, line, *running[begin:]]

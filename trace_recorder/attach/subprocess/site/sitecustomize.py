@@ -1,9 +1,9 @@
 """Starts recording, replay or fork in every Python process of the agent, which imports this file at its start.
 
-A process is recorded if it uses HTTP. It is replayed or forked from its start, because its tools may run before its
-first HTTP request. This directory is first on PYTHONPATH. The user's own `sitecustomize`, which it hides, runs after
-it, and the process's path is left as it would be without it. A process that imports no HTTP library pays only for this
-file, because slow imports are made where they are needed. The process may have an environment without the package,
+A process is recorded if it uses HTTP. Replay and fork begin at the start of a process, because its tools may run before
+its first HTTP request. This directory is first on PYTHONPATH. The user's own `sitecustomize`, which it hides, runs
+after it, and the process's path is left as it would be without it. A process that imports no HTTP library pays only for
+this file, because slow imports are made where they are needed. The process may have an environment without the package,
 which is then imported from the place of this file, or a Python that is too old for the package.
 """
 

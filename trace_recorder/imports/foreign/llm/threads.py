@@ -19,7 +19,7 @@ from trace_recorder.values.messages import Payload, without_none
 
 
 def runs(database: Database) -> Iterator[ForeignRun]:
-    """Yield the run of each thread, and of each turn that is in none."""
+    """Yield one run for each thread, and one for each turn that is not in a thread."""
     store = _Store(database)
     threads = {as_text(row.get("id")): row for row in database.rows("threads")}
     grouped: dict[str, list[Members]] = {}

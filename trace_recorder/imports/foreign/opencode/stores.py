@@ -44,7 +44,10 @@ def exported(document: Members) -> Session:
 
 
 def stored(source: Source) -> Session:
-    """Return the session of a file in the storage. That of a sub-agent is a file, and a run, of its own."""
+    """Return the session of a file in the storage.
+
+    The session of a sub-agent is a separate file, and becomes a separate run.
+    """
     members = as_dict(source.document)
     identity = as_text(members.get("id")) or ""
     return Session(members, lambda missing: _in_order(_Storage(source, missing).messages(identity)))

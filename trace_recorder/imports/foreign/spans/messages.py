@@ -111,7 +111,10 @@ def _called(call: Payload) -> Payload:
 
 
 def _langchain(element: Members) -> Members | None:
-    """Return a message of LangChain, with `kwargs` or flat, with a role; None if it is none."""
+    """Return a LangChain message, nested in `kwargs` or flat, as a message with a role.
+
+    Return None if the element is not a LangChain message.
+    """
     if element.get("lc") == 1 and isinstance(element.get("kwargs"), dict):
         name = as_text((as_list(element.get("id")) or [None])[-1]) or ""
         inner, kind = as_dict(element["kwargs"]), name.removesuffix("Chunk").removesuffix("Message").lower()

@@ -94,7 +94,10 @@ class Span:
         return parsed(self.take(*names))
 
     def take_number(self, *names: str) -> float | None:
-        """Return the first of these attributes, if it is a number, or the text of one."""
+        """Return the first of these attributes as a number.
+
+        The attribute must be a number, or a text that spells a number.
+        """
         value = self.take(*names)
         if isinstance(value, str):
             try:

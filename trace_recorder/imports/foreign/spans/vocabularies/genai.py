@@ -139,8 +139,8 @@ def _finish_reason(span: Span, outputs: list[Payload]) -> str | None:
 def _outputs(span: Span) -> list[Payload]:
     """Return the answer, and the other choices if several were asked for.
 
-    Elsewhere several outputs are the items of one answer (OpenLLMetry), or the chunks of a stream (Google's ADK), which
-    have no reason to finish but for the last.
+    Otherwise several outputs are the items of one answer (OpenLLMetry), or the chunks of a stream (Google's ADK). Of
+    these chunks, only the last has a finish reason.
     """
     outputs = as_list(span.take_json("gen_ai.output.messages"))
     count = as_int(span.attributes.get("gen_ai.request.choice.count"))
