@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from pathlib import Path
+
+import pytest
 
 import trace_recorder
 from tests.chat_calls import asked, call, said, streamed
@@ -28,6 +31,33 @@ def test_a_thread_holds_a_lock_until_it_leaves_it() -> None:
         still = holds_lock()
 
     assert (before, inside, still, of_others, holds_lock()) == (False, True, True, [False], False)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # of a process with several threads, since Python 3.12
+def test_a_forked_child_holds_no_lock_of_another_thread() -> None:
+    """A new thread of the child may have the id of the thread that held a lock in the parent."""
+    lock, is_held, may_end = new_lock(), threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lock:
+            is_held.set()
+            may_end.wait(20)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    is_held.wait(20)
+    child = os.fork()
+    if child == 0:
+        of_child: list[bool] = []
+        thread = threading.Thread(target=lambda: of_child.append(holds_lock()))
+        thread.start()
+        thread.join()
+        os._exit(0 if of_child == [False] and lock.acquire(blocking=False) else 1)
+    _, status = os.waitpid(child, 0)
+    may_end.set()
+    holder.join()
+
+    assert os.waitstatus_to_exitcode(status) == 0
 
 
 def test_a_record_is_masked_and_written_while_its_thread_holds_a_lock(tmp_path: Path) -> None:

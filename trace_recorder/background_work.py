@@ -107,7 +107,7 @@ def start_thread(target: Callable[[], None], name: str) -> threading.Thread:
     thread = threading.Thread(target=target, name=name, daemon=True)
     try:
         thread.start()
-    except ours(RuntimeError) as error:
+    except ours(RuntimeError, KeyError) as error:  # KeyError: CPython 3.11 looks for an interrupted thread that runs
         interrupted_by = error.__context__
         if interrupted_by is handled:
             raise

@@ -7,6 +7,7 @@ themselves: Ctrl-C could leave a counter of our own wrong. "Locks and their orde
 
 from __future__ import annotations
 
+import os
 import threading
 from functools import partial
 from typing import Any
@@ -27,3 +28,15 @@ def holds_lock() -> bool:
     """Return whether the current thread holds a lock of recording."""
     locks = (kept() for kept in list(_locks.values()))
     return any(lock is not None and lock._is_owned() for lock in locks)
+
+
+def _free_after_fork() -> None:
+    """Free the locks that other threads of the parent held. A thread of the child may get the id of such a thread."""
+    for kept in list(_locks.values()):
+        lock = kept()
+        if lock is not None and not lock._is_owned():
+            lock._at_fork_reinit()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_free_after_fork)

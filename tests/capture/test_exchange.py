@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import gzip
+import os
 import subprocess
 import sys
 import textwrap
@@ -34,6 +36,7 @@ from tests.provider import (
     stream,
 )
 from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.capture.exchange import Exchange
 
 
 def test_a_stream_is_on_file_as_it_came(tmp_path: Path) -> None:
@@ -47,6 +50,34 @@ def test_a_stream_is_on_file_as_it_came(tmp_path: Path) -> None:
     assert one.raw_stream == b"".join(CHAT_STREAM).decode()
     assert (one.response.content, one.response.finish_reason, one.stream, one.complete) == ("Grüße", "stop", True, True)
     assert one.time_to_first_token_seconds is not None
+
+
+def test_calls_that_cannot_be_written_leave_nothing_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk: each call is forgotten, and recording goes on when there is room."""
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, json={"choices": []})
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    def exchanges() -> int:
+        return sum(type(one) is Exchange for one in gc.get_objects())
+
+    with TrajectoryRecorder(tmp_path / "run.json") as recorder:
+        client = recorder.wrap(httpx.Client(transport=httpx.MockTransport(answer)))
+        before = exchanges()
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", full)
+            for number in range(20):
+                messages = [{"role": "user", "content": f"{number}"}]
+                client.post("https://api.openai.com/v1/chat/completions", json={"model": "m", "messages": messages})
+        gc.collect()
+        left_over = exchanges() - before
+        client.post("https://api.openai.com/v1/chat/completions", json={"model": "m", "messages": []})
+
+    assert left_over <= 1
+    assert len(load(tmp_path / "run.json").llm_interactions) == 1
 
 
 def test_a_stream_closed_early_says_so(tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ def test_damaged_running_and_foreign_files_are_counted_and_named(
     assert (result.exit_code, again.exit_code) == (1, 1)
     assert [line.partition(": ")[2].split(": ")[0] for line in result.stderr.splitlines()[2:]] == [
         "5 runs as parquet",
-        "1 run still going on",
+        "1 run still being recorded",
     ]
     assert all(str(directory / name) in result.stderr for name in ("damaged.json", "foreign.json"))
     assert "5 runs there already" in again.stderr
@@ -139,6 +139,30 @@ def test_a_resumed_export_knows_its_runs_from_another_directory(runs: list[Traje
 
     assert "4 runs there already" in result.stderr
     assert [row["file"] for row in rows(tmp_path / "out", "runs")] == [f"runs/run{number}.json" for number in range(4)]
+
+
+def test_a_resumed_export_knows_runs_that_were_named_by_whole_paths(runs: list[Trajectory], tmp_path: Path) -> None:
+    """A later command may name the same runs by relative paths."""
+    invoke("export", tmp_path / "runs", "-f", "parquet", "-o", tmp_path / "out")
+    resume = [sys.executable, "-m", "trace_recorder", "export", "runs", "-f", "parquet", "-o", "out", "--resume"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    result = subprocess.run(resume, cwd=tmp_path, check=True, capture_output=True, text=True, env=environment)
+
+    assert "4 runs there already" in result.stderr
+    assert len(rows(tmp_path / "out", "runs")) == 4
+
+
+def test_a_damaged_file_can_be_replaced(runs: list[Trajectory], tmp_path: Path) -> None:
+    """With `force`, the files that are removed are not read before."""
+    out = tmp_path / "out"
+    (out / "runs").mkdir(parents=True)
+    (out / "runs" / "part-00000.parquet").write_bytes(b"x")
+    with pytest.raises(FileExistsError), TableFiles(out, FORMS["tables"]):
+        pass
+    with TableFiles(out, FORMS["tables"], force=True) as files:
+        write(files, runs)
+
+    assert rows(out, "runs") == to_arrow(runs, of="runs").to_pylist()
 
 
 def test_misuse_is_reported(tmp_path: Path) -> None:

@@ -59,6 +59,12 @@ class Exchange:
         self._records = records
         self.run.unfinished.hold(self)
 
+    def abandon(self) -> None:
+        """Record nothing more: the request could not be written, so the response is not recorded either."""
+        with self.response.lock:
+            self.response.finish()
+        self.run.unfinished.release(self)
+
     def request_in_thread(self, write_request: Callable[[], None]) -> Callable[[], None]:
         """Return a function that writes the request, to be called in another thread. A run that ends waits for it."""
         self._request_written = written = Event()
@@ -68,9 +74,7 @@ class Exchange:
                 with self.run.guard.protect("record a request"):
                     write_request()
                     return
-                with self.response.lock:
-                    self.response.finish()  # the request could not be written, so the response is not recorded either
-                self.run.unfinished.release(self)
+                self.abandon()
             finally:
                 with self.response.lock:
                     written.set()

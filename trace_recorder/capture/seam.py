@@ -152,12 +152,15 @@ def begin(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> 
     run, endpoint = _run_and_endpoint(binding, request)
     if run is None or endpoint is None:
         return _other(binding, request) if endpoint is None else None
+    exchange: Exchange | None = None
     with run.guard.protect("record a request"):
         sent = _sent_request(run, endpoint, binding, request, plain_body)
         records = AttemptRecords(run, sent)
         exchange = Exchange(records)
         records.write_request(context_of(run))
         return exchange
+    if exchange is not None:
+        exchange.abandon()
     return None
 
 
@@ -166,6 +169,7 @@ async def begin_in_event_loop(binding: Binding, request: Any, plain_body: type[I
     run, endpoint = _run_and_endpoint(binding, request)
     if run is None or endpoint is None:
         return _other(binding, request) if endpoint is None else None
+    exchange: Exchange | None = None
     write: Callable[[], None] | None = None
     with run.guard.protect("record a request"):
         sent = _sent_request(run, endpoint, binding, request, plain_body)
@@ -176,7 +180,9 @@ async def begin_in_event_loop(binding: Binding, request: Any, plain_body: type[I
             write_request()
             return exchange
         write = exchange.request_in_thread(write_request)
-    if write is None:
+    if exchange is None or write is None:
+        if exchange is not None:
+            exchange.abandon()
         return None
     try:
         await run_in_thread(write, "request", exchange.is_awaited)

@@ -91,12 +91,12 @@ class TableFiles:
         self._group_bytes = group_bytes
         self._lock = ExitStack()
         self._number = 0
-        self._written = WrittenRuns(directory, tables[0])
+        self._written: WrittenRuns | None = None
         self._part: dict[TableName, _PartFile] = {}
 
     def has(self, run: Path) -> bool:
         """Whether the rows of a run were written before."""
-        return run in self._written
+        return self._written is not None and run in self._written
 
     def add(self, batches: Batches) -> None:
         """Add the rows of a run. They are in files of their names when the part ends."""
@@ -129,7 +129,7 @@ class TableFiles:
         for path in {*_left_files(directory, self._tables), *removed}:
             path.unlink()
         self._number = _next_number(directory, first)
-        self._written = WrittenRuns(directory, first)
+        self._written = WrittenRuns(directory, first) if self._is_resumed else None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         """End the last part; after an error, remove what is written of it."""
@@ -228,7 +228,7 @@ class WrittenRuns:
     """The runs that are in the files of the first table of a form.
 
     A file names its runs as they were given, and has a digest of the working directory in which relative paths start.
-    So a run is recognised in whichever working directory a command is started.
+    So a run is recognised in whichever working directory a command is started, unless its path had a `..` in it.
     """
 
     def __init__(self, directory: Path, table: TableName) -> None:
@@ -244,10 +244,9 @@ class WrittenRuns:
         if not self._all:
             return False
         url, path = url_of(run), Path(os.path.abspath(run))  # noqa: PTH100 - links are not followed
-        if url is not None or run.is_absolute():
-            known = {utf8_text(str(run)), utf8_text(url or str(path))}
-            if not known.isdisjoint(self._all):
-                return True
+        names = {utf8_text(url or str(path)), *([utf8_text(str(run))] if run.is_absolute() else [])}
+        if not names.isdisjoint(self._all):
+            return True
         return url is None and any(
             utf8_text(os.path.relpath(path, base)) in self._names.get(_digest_of(base), ())
             for base in (Path.cwd(), *path.parents)

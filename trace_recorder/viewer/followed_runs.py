@@ -49,6 +49,8 @@ class FollowedRuns:
         """The runs that cannot be read, and why."""
         self.unread: dict[str, State] = {}
         """The runs that changed and wait to be read, the newest last."""
+        self.rechecks: dict[str, State] = {}
+        """Running runs that did not change: their writer may be gone. The one that was read longest ago is last."""
         self.names: list[str] = []
         """The names as of the last look, in the order of `load_all`."""
         self.version = 0
@@ -59,6 +61,7 @@ class FollowedRuns:
         """What the index keeps of runs that were not read yet."""
         self._looked_at = 0.0
         self._look_seconds = 0.0
+        self._read_at: dict[str, float] = {}
 
     def __contains__(self, name: str) -> bool:
         return name in self.runs or name in self.unreadable or name in self.unread
@@ -76,7 +79,10 @@ class FollowedRuns:
         if self._kept is None:
             self._kept = self.known_to_index("summary")
         with self.lock:
-            changed = {name: state for name, state in states.items() if self._is_outdated(name, state)}
+            changed = {name: state for name, state in states.items() if self._is_changed(name, state)}
+            running = [name for name in self._running() if name in states and name not in changed]
+            running.sort(key=lambda name: self._read_at.get(name, 0.0), reverse=True)
+            self.rechecks = {name: states[name] for name in running}
             self.names = [*states]
             self.unread = dict(sorted(changed.items(), key=lambda item: max(item[1][0], item[1][2])))
             for name in [*(self.runs.keys() - states.keys()), *(self.unreadable.keys() - states.keys())]:
@@ -85,18 +91,19 @@ class FollowedRuns:
         self._look_seconds = self._looked_at - began
 
     def look_at_running(self) -> None:
-        """Compare the states of the runs that go on."""
-        for name in [name for name, (_, status) in self.runs.items() if status == "running"]:
+        """Compare the states of the running runs."""
+        for name in self._running():
             state = self._files.state_of(name)
             with self.lock:
                 if state is None:
                     self._remove(name)
-                else:
+                elif self._is_changed(name, state):
                     self.unread[name] = state
 
     def read_one(self) -> None:
-        """Read one of the runs that wait, the newest first."""
-        name, state = self.unread.popitem()
+        """Read one of the runs that wait: the newest that changed, else the running run that was read longest ago."""
+        name, state = (self.unread or self.rechecks).popitem()
+        self._read_at[name] = time.monotonic()
         path = self._files.directory / name
         result = try_call(lambda: self._row_of(name, state), lambda error: why_unreadable(path, error))
         with self.lock:
@@ -121,10 +128,13 @@ class FollowedRuns:
         known = known_runs(self._files.directory, terms, self._index, what)
         return {os.fsdecode(name).replace(os.sep, "/"): kept for name, kept in known.items()}
 
-    def _is_outdated(self, name: str, state: State) -> bool:
-        """Whether to read a run. A run that goes on may have lost its writer although its files stayed the same."""
+    def _is_changed(self, name: str, state: State) -> bool:
+        """Whether a run is new, or its files changed since it was read."""
         run = self.runs.get(name) or self.unreadable.get(name)
-        return run is None or run[0] != state or (name in self.runs and run[1] == "running")
+        return run is None or run[0] != state
+
+    def _running(self) -> list[str]:
+        return [name for name, (_, status) in self.runs.items() if status == "running"]
 
     def _row_of(self, name: str, state: State) -> _Result:
         """Return the row of a run: of the index, which is asked for it once, or else from its files."""
@@ -148,6 +158,8 @@ class FollowedRuns:
     def _remove(self, name: str) -> None:
         """Remove a run that is gone."""
         self.unread.pop(name, None)
+        self.rechecks.pop(name, None)
+        self._read_at.pop(name, None)
         self.unreadable.pop(name, None)
         if self.runs.pop(name, None) is not None:
             self.rows.remove(name)

@@ -35,6 +35,9 @@ class ListRequest:
     text: str = ""
     """Words of the task, the file, the model or the provider; a part of each is enough."""
     model: str | None = None
+    began_since: float | None = None
+    """Seconds since 1970. A run of unknown start counts by the time of its files."""
+    began_until: float | None = None
     query: str = ""
     """A search in the language of `find`."""
     column: Column = "start_time"
@@ -44,7 +47,7 @@ class ListRequest:
     since: str | None = None
     """The version that the caller has. The answer is short if it is still that of the list."""
     version: str | None = None
-    """The version of which rows are asked for."""
+    """The version of the list whose rows are requested."""
 
     @property
     def arrangement(self) -> ListRequest:
@@ -59,11 +62,13 @@ def list_request_in(asked: Mapping[str, str]) -> ListRequest:
     sort = asked.get("sort") or "-start_time"
     column = next((name for name in COLUMNS if name == sort.removeprefix("-")), None)
     if column is None:
-        raise BadRequestError(f"sort has to be one of {', '.join(COLUMNS)}, with - before it if it descends.")
+        raise BadRequestError(f"sort must be one of {', '.join(COLUMNS)}, with - before it if it descends.")
     return ListRequest(
         filters=tuple(_filters(asked)),
         text=asked.get("text", ""),
         model=asked.get("model") or None,
+        began_since=_moment(asked.get("began_since")),
+        began_until=_moment(asked.get("began_until")),
         query=asked.get("query", "").strip(),
         column=column,
         descending=sort.startswith("-"),
@@ -74,6 +79,10 @@ def list_request_in(asked: Mapping[str, str]) -> ListRequest:
     )
 
 
+def _moment(text: str | None) -> float | None:
+    return time_of(text).timestamp() if text else None
+
+
 def _filters(asked: Mapping[str, str]) -> Iterator[Term]:
     if status := asked.get("status", "").replace(" ", "-"):
         [term, *_] = parse_query(f'status:"{status.replace(chr(34), "")}"')
@@ -82,7 +91,3 @@ def _filters(asked: Mapping[str, str]) -> Iterator[Term]:
         yield Term("has", "error")
     if cost := asked.get("cost"):
         yield Term("cost", relation=">=", number=number_of(cost))
-    if since := asked.get("began_since"):
-        yield Term("since", time_of(since).timestamp())
-    if until := asked.get("began_until"):
-        yield Term("until", time_of(until).timestamp())

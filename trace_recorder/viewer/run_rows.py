@@ -87,13 +87,17 @@ class RunRows:
         self._connection.execute("DELETE FROM runs WHERE name = ?", (_key(name),))
 
     def arranged(self, request: ListRequest, names: Collection[str] | None = None) -> Numbers:
-        """Return the numbers of the rows that a request asks for, in its order. `names` are those that a search has."""
+        """Return the numbers of the requested rows, in order. `names` are the runs that a search found."""
         condition = condition_of(request.filters)
         parts: list[str] = [condition.sql]
         parameters: list[Parameter] = [*condition.parameters]
         if request.model is not None:
             parts.append("r.model = ?")
             parameters.append(storable(request.model))
+        for sign, moment in ((">=", request.began_since), ("<", request.began_until)):
+            if moment is not None:
+                parts.append(f"r.listed {sign} ?")
+                parameters.append(moment)
         for word in request.text.casefold().split():
             parts.append("instr(r.text, ?) > 0")
             parameters.append(storable(word))

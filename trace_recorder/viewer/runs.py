@@ -38,7 +38,7 @@ MAX_COSTS_AT_ONCE = 2000
 """If more runs have unknown costs, those that nobody sees are read little by little."""
 MAX_UNREADABLE = 100
 """How many files that cannot be read an answer names."""
-_MAX_SEARCHES = 4
+_MAX_SEARCHES = 32
 _MAX_ARRANGEMENTS = 8
 _WAIT_SECONDS = 5.0
 
@@ -94,9 +94,7 @@ class RunList:
 
     def first_name(self) -> str | None:
         """Return the id of a run, if there is only one."""
-        with self._working(None):
-            self._read_all()
-        names = [*islice(self._followed.runs, 2), *islice(self._followed.unreadable, 2)]
+        names = [*islice((name for name, _ in self._files.states()), 2)]
         return names[0] if len(names) == 1 else None
 
     def find(self, query: str) -> Json:
@@ -114,8 +112,8 @@ class RunList:
     def page(self, request: ListRequest) -> Json:
         """Return rows of the list. Raises QueryError, and OSError if the directory cannot be read.
 
-        Without a version, all runs that changed are read first. With the one that the caller has (`since`), some are
-        read. With the one of which rows are asked for (`version`), none are.
+        Without a version, all runs that changed are read first. With the caller's version (`since`), some are read. If
+        the caller asks for rows of a `version`, no run is read.
         """
         began, is_mine = time.thread_time(), False
         parse_query(request.query)
@@ -138,7 +136,7 @@ class RunList:
 
     @contextmanager
     def _working(self, seconds: float | None = 0.0) -> Iterator[bool]:
-        """Say whether this thread may look and read. Another one that does is waited for, for so long or to its end."""
+        """Yield whether this thread may read. It waits at most so long for another thread that reads."""
         is_mine = self._work_lock.acquire(timeout=-1 if seconds is None else seconds)
         try:
             yield is_mine
@@ -167,7 +165,7 @@ class RunList:
         return seconds
 
     def _read_runs(self, until: float = math.inf) -> None:
-        while self._followed.unread and time.monotonic() < until:
+        while (self._followed.unread or self._followed.rechecks) and time.monotonic() < until:
             self._followed.read_one()
 
     def _read_for(self, search: Search, until: float = math.inf) -> None:
@@ -205,13 +203,15 @@ class RunList:
 
     def _search(self, query: str) -> Search:
         """Return the search for a query; the last ones are kept, with their results."""
-        search = self._searches.pop(query, None)
+        search = self._searches.get(query)
         if search is None:
             terms = parse_query(query)
             search = Search(terms, self._followed.known_to_index("counted", terms))
-        self._searches[query] = search
-        if len(self._searches) > _MAX_SEARCHES:
-            del self._searches[next(iter(self._searches))]
+        with self._followed.lock:
+            self._searches.pop(query, None)
+            self._searches[query] = search
+            if len(self._searches) > _MAX_SEARCHES:
+                del self._searches[next(iter(self._searches))]
         return search
 
     # ── answering, with the lock of the rows ─────────────────────────────────────────────────────────────────────

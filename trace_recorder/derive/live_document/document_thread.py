@@ -96,8 +96,10 @@ class DocumentThread:
                 is_first, pause = document is waiting[0], _pause_before(document)
                 if not is_first and self._overtaken_seconds + pause > first_pause:
                     continue
+                waited = self._overtaken_seconds + pause
                 ready_at = max(
-                    self._counted_from + self._overtaken_seconds + pause,
+                    self._counted_from
+                    + (waited if is_first else 2 * waited),  # spread over all that the first one waits
                     max(self._last_end, began) + document.limits.min_pause_seconds,
                 )
                 if ready_at <= now:

@@ -83,14 +83,15 @@ def _in_escapes(look: Look, sees: Sees) -> Iterator[int]:
 
 def _seen_words(words: list[tuple[int, str]], sees: Sees) -> list[int]:
     """Return the positions of those words in which a secret may be, once they are decoded."""
-    text = unquote(BETWEEN.join([word for _, word in words]), "latin-1")
+    between = f' "{BETWEEN}'  # `sees` finds one place in each string: the quote ends the string of each word
+    text = unquote(between.join([word for _, word in words]), "latin-1")
     seen = sees(text)
     if seen == []:
         return []
-    parts = text.split(BETWEEN)
+    parts = text.split(between)
     if seen is None or len(parts) != len(words):  # a word says what is put between two
         return [at for at, _ in words]
-    begins = list(accumulate((len(part) + len(BETWEEN) for part in parts), initial=0))
+    begins = list(accumulate((len(part) + len(between) for part in parts), initial=0))
     return [words[number][0] for number in sorted({bisect_right(begins, place) - 1 for place in seen})]
 
 

@@ -243,7 +243,7 @@ class Redaction:
         ends = list(accumulate((len(text) + 1 for text in searched), initial=0))
         parts = [seen.part(*span) for span in pairwise(ends)]
         masked = [
-            self._mask_strings(text, part) if any(part.all) else (text, 0)
+            self._mask_strings(text, part) if part.has_many or any(part.all) else (text, 0)
             for text, part in zip(searched, parts, strict=True)
         ]
         return masked if searched is texts else [*masked, (texts[-1], 0)]

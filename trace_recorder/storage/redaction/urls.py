@@ -68,9 +68,9 @@ def signs(look: Look) -> list[int]:
     places: list[int] = []
     done = 0
     for at, last in _with_mark(text):
-        if at >= done and _SIGN.match(text, at, last + 1):
+        if at >= done and (sign := _SIGN.match(text, at, last + 1)):
             places.append(at)
-            done = string_end(look.plain, last)
+            done = string_end(look.plain, sign.end())
     return places
 
 
