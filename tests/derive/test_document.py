@@ -274,3 +274,17 @@ def test_a_trajectory_renders_itself(tmp_path: Path, history: str) -> None:
     trajectory = load(rich_run(tmp_path / "run.json"))
 
     assert trajectory.to_document(history=history) == trajectory.to_document(history)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("member", ["metadata", "annotations", "gaps", "rewards"])
+@pytest.mark.parametrize("empty", [[], {}, "", 0, False], ids=repr)
+def test_an_empty_value_of_another_type_is_an_empty_object_or_list(tmp_path: Path, member: str, empty: object) -> None:
+    """Other tools write an empty list in place of an empty object."""
+    path = tmp_path / "run.json"
+    with TrajectoryRecorder(path, task="t") as recorder:
+        recorder.annotate("k", "v")
+    document = json.loads(path.read_text())
+    path.with_suffix(".jsonl").unlink()
+    path.write_text(json.dumps({**document, member: empty}))
+
+    assert load(path).task == "t"

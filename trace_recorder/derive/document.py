@@ -93,12 +93,14 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
 def read_value(kind: Callable[..., Value], document: Mapping[str, Payload], **known: Payload) -> Value:
     """Read a value from its object in a document. The fields `known` are not read.
 
-    A member that is null or missing gives a field its default. Raises TypeError, ValueError or AttributeError if a
-    member has a type that the field has not.
+    A member that is null or missing gives a field its default. So does an empty value of another type in place of an
+    object or a list, which other tools write. Raises TypeError, ValueError or AttributeError if a member has a type
+    that the field has not.
     """
     for member in members_of(kind):
         stated = document.get(member.name)
-        if member.field not in known and (stated is not None or member.is_required):
+        is_stated = stated is not None and (bool(stated) or not isinstance(member.default, dict | tuple))
+        if member.field not in known and (is_stated or member.is_required):
             known[member.field] = _read_member(member, stated)
     return check_types(kind(**known))
 
