@@ -58,6 +58,12 @@ _TYPES: Mapping[str, tuple[str, Callable[[Payload], bool]]] = {
 }
 
 
+def _own_violations(violations: Sequence[Violation], place: str) -> int:
+    """Count the violations of an object's own members. A wrong one, such as `api`, belongs to another schema."""
+    inside = (violation.place[len(place) + 1 :] for violation in violations)
+    return sum("." not in member and "[" not in member for member in inside)
+
+
 class _Checker:
     """Checks values against schemas that refer to `definitions`."""
 
@@ -89,7 +95,7 @@ class _Checker:
             results.append(self.check(schema, value, place))
             if not results[-1]:
                 return []
-        best = min(results, key=len)
+        best = min(results, key=lambda result: (_own_violations(result, place), len(result)))
         if len(best) == 1 and best[0].place == place:
             expected = [result[0].expected.removesuffix(" is expected") for result in results if len(result) == 1]
             return [Violation(place, f"{' or '.join(expected)} is expected")]
