@@ -29,7 +29,7 @@ from trace_recorder import load
 
 THREADS = 8
 VICTIMS = ("proxy", "program", "both")
-START_SECONDS = 60
+START_SECONDS = 300
 
 
 def ask(log: int, number: int) -> None:
@@ -66,7 +66,11 @@ def kill_once(provider: Provider, seed: int, directory: Path) -> tuple[int, list
     environment = {**os.environ, "OPENAI_BASE_URL": f"{provider.url}/agent/v1"}
     victim = VICTIMS[seed % len(VICTIMS)]
     with subprocess.Popen(command, cwd=ROOT, env=environment) as proxy:
-        program_id = _program_id_after_first_answer(log)
+        try:
+            program_id = _program_id_after_first_answer(log)
+        except TimeoutError:
+            proxy.kill()
+            raise
         time.sleep(random.Random(seed).uniform(0, 1.5))
         for process_id in {"proxy": [proxy.pid], "program": [program_id], "both": [proxy.pid, program_id]}[victim]:
             os.kill(process_id, signal.SIGKILL)
