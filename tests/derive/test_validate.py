@@ -412,7 +412,7 @@ def test_several_faults_of_a_captured_call_are_those_of_a_captured_call(tmp_path
     document["llm_interactions"][0]["input_messages"] = [{**message, "role": 5}, {**message, "role": 6}]
     path.write_text(json.dumps(document))
 
-    places = [finding.where for finding in validate(path).findings if finding.severity == "error"]
-    assert [place.rpartition("llm_interactions")[2] for place in places] == [
-        f"[0].input_messages[{number}].role" for number in (0, 1)
+    errors = [finding.what for finding in validate(path).findings if finding.severity == "error"]
+    assert [what.partition(": ")[0] for what in errors] == [
+        f"llm_interactions[0].input_messages[{number}].role" for number in (0, 1)
     ]
