@@ -52,7 +52,7 @@ def test_a_wrong_setting_is_refused_by_the_constructor(which: str, tmp_path: Pat
 @pytest.mark.parametrize("take", [to_atif, to_atif.with_report, to_dataframe, to_inspect])
 def test_a_path_in_the_place_of_a_run_is_refused(take: Callable[..., object]) -> None:
     """And it is said what to write."""
-    with pytest.raises(TypeError, match=r"was given a path: to_\w+\(load\('run.json'\)\)"):
+    with pytest.raises(TypeError, match=r"got a path: to_\w+\(load\('run.json'\)\)"):
         take(Path("run.json"))
 
 

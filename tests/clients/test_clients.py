@@ -122,7 +122,7 @@ def test_a_model_has_to_be_named():
     """A client without a model asks which, unless the call names one."""
     with serving(plain(CHAT)) as server, OpenAIClient(api_key="k", base_url=server.url) as client:
         client.chat("hello", model="m-2")
-        with pytest.raises(ClientError, match="Which model"):
+        with pytest.raises(ClientError, match="No model"):
             client.chat("hello")
 
     assert [body["model"] for body in server.bodies()] == ["m-2"]

@@ -254,7 +254,7 @@ def test_what_cannot_be_a_tool_is_refused(tool):
     ("message", "said"),
     [
         ({"role": "wizard", "content": "x"}, "role 'wizard'"),
-        ({"role": "tool", "content": "x"}, "no call_id"),
+        ({"role": "tool", "content": "x"}, "without a call_id"),
         (3, "is of type int"),
         ({"role": "user", "content": [3]}, "a part of type int"),
         ({"role": "user", "content": [{"type": "image"}]}, "neither data"),

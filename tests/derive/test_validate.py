@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests import chat_calls
 from tests.data.recorded import ASK, by_hand, captured, chunks, client_of, in_deltas, in_flight, poisoned, streamed
 from tests.data.written import Writing, asked, change, said
 from trace_recorder import TrajectoryRecorder, load
@@ -399,20 +398,3 @@ def test_a_file_that_is_not_there_is_no_finding(tmp_path: Path) -> None:
     """What the system refuses is raised."""
     with pytest.raises(FileNotFoundError):
         validate(tmp_path / "none.json")
-
-
-def test_several_faults_of_a_captured_call_are_those_of_a_captured_call(tmp_path: Path) -> None:
-    """They are not compared with what a call that was recorded by hand may have."""
-    path = tmp_path / "run.json"
-    with TrajectoryRecorder(path) as recorder:
-        chat_calls.call(recorder, chat_calls.asked("hello"), chat_calls.said("Hello."))
-    path.with_suffix(".jsonl").unlink()
-    document = json.loads(path.read_text())
-    [message] = document["llm_interactions"][0]["input_messages"]
-    document["llm_interactions"][0]["input_messages"] = [{**message, "role": 5}, {**message, "role": 6}]
-    path.write_text(json.dumps(document))
-
-    errors = [finding.what for finding in validate(path).findings if finding.severity == "error"]
-    assert [what.partition(": ")[0] for what in errors] == [
-        f"llm_interactions[0].input_messages[{number}].role" for number in (0, 1)
-    ]

@@ -68,7 +68,7 @@ class CallRecords(Struct, gc=False, eq=False):
     newest: Record = None  # type: ignore[assignment]
     ending: Record | None = None
     status: int = 0
-    request_data: Mapping[str, Payload] = _NO_DATA
+    request_data: Mapping[str, Payload] = field(default_factory=dict)
     incremental: IncrementalReading | None = None
     is_manual: bool = False
     is_damaged: bool = False

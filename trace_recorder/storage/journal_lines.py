@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 from trace_recorder.background_work import yield_to_others
-from trace_recorder.storage.items.item_lists import NewItem
 from trace_recorder.storage.journal_reader import LINE_BEGIN
 from trace_recorder.values.json_text import make_json_writer
+
+if TYPE_CHECKING:  # `list` reads no items, and does without importing them
+    from trace_recorder.storage.items.item_lists import NewItem
 
 LARGE_DATA = 32 * 1024
 """Data of more characters is worth encoding beforehand."""

@@ -55,7 +55,7 @@ def check_table(runs: Runs, of: str, function: str) -> None:
     if of not in get_args(Of):
         raise ValueError(f"of={of!r}: one of {', '.join(get_args(Of))}")
     if isinstance(runs, str | PathLike):
-        raise TypeError(f"{function}() takes trajectories, and was given a path: {function}(load({str(runs)!r})).")
+        raise TypeError(f"{function}() takes trajectories, but got a path: {function}(load({str(runs)!r})).")
 
 
 def _polars_frame(polars: Any, cells: Cells, of: Of) -> Any:
