@@ -127,7 +127,8 @@ def renderer_of(kind: Any, first: int = 0, end: int | None = None) -> Callable[[
     members = members_of(kind)[first:end]
     lines = ["def render(value):", "document = {}", *chain.from_iterable(map(_statements, members)), "return document"]
     names: dict[str, Any] = {}
-    exec("\n ".join(lines), names)  # noqa: S102 - of names of fields only
+    # Compiled first: `exec` of a text at the exit after Ctrl-C makes CPython forget the interrupt, and exit with 1.
+    exec(compile("\n ".join(lines), __file__, "exec"), names)  # noqa: S102 - of names of fields only
     renderer: Callable[[object], dict[str, Any]] = names["render"]
     return renderer
 
