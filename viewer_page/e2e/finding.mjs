@@ -47,7 +47,11 @@ export function findingTests(test, setup) {
     await page.locator(".runs-scroll .run-row").nth(3).waitFor();
     await page.getByLabel("Filter by task, file or model").fill("failing");
     await page.getByLabel("With errors").check();
+    await page.locator(".list-head", { hasText: "2 of 4" }).waitFor();
+    const byStart = await page.locator(".runs-scroll .run-row .task a").first().getAttribute("href");
     await page.getByRole("button", { name: "Tokens" }).click();
+    const isOther = (href) => document.querySelector(".runs-scroll .run-row .task a")?.getAttribute("href") !== href;
+    await page.waitForFunction(isOther, byStart);
     assert.match(page.url(), /#\/\?text=failing&errors=yes&sort=-tokens$/);
     await page.locator(".list-head", { hasText: "2 of 4" }).waitFor();
     await page.locator(".runs-scroll .run-row .tokens").first().waitFor();
