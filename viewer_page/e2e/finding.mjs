@@ -78,6 +78,7 @@ export function findingTests(test, setup) {
     await page.getByLabel("Status").selectOption("no success");
     assert.match(page.url(), /#\/\?status=no\+success$/);
     const badge = page.locator(".runs-scroll .status-cell", { hasText: "no success" });
+    await page.locator(".list-head", { hasText: "1 of 4" }).waitFor({ state: "attached" });
     await badge.waitFor();
     assert.equal(await badge.count(), await page.locator(".runs-scroll .run-row").count());
     assert.deepEqual(await badge.evaluateAll((all) => all.filter((at) => at.scrollWidth > at.clientWidth).length), 0);
