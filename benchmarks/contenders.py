@@ -23,9 +23,9 @@ class Unrecorded:
 
     title = "unrecorded"
     packages: tuple[str, ...] = ()
-    """What must be installed, with its version in the table; if there is any, it runs with the peers."""
+    """The packages that it measures, with their versions in the table. A contender that has some is a peer."""
     needs: tuple[str, ...] = ()
-    """What else must be installed for these to work."""
+    """Other packages that must be installed."""
     heavy = False
     """Whether it takes so long, as by writing everything again with every call, that one lap has to do."""
     uploads = False

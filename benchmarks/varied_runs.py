@@ -121,7 +121,7 @@ class Pieces:
 
     pieces: list[bytes]
     checks: tuple[tuple[bytes, tuple[int, ...]], ...] = ()
-    """Of a line of a journal, its check values, and the numbers of the items that each is made of."""
+    """The check values in a line of a journal, each with the numbers of the items that it is computed from."""
     item: int | None = None
 
     def with_words(self, replaced: Callable[[bytes], bytes]) -> bytes:
@@ -171,7 +171,7 @@ def _item_numbers(ranges: Sequence[Sequence[int]]) -> tuple[int, ...]:
 
 
 class _Replacements(dict[bytes, bytes]):
-    """What a variant has instead of each varying piece of its original."""
+    """The texts that replace the varying pieces of an original in a variant."""
 
     def __init__(self, variant: int, identity: bytes) -> None:
         super().__init__({identity: b"%032x" % (int(identity, 16) ^ variant)})

@@ -62,7 +62,7 @@ def test_calls_that_cannot_be_written_leave_nothing_in_memory(tmp_path: Path, mo
         raise OSError(errno.ENOSPC, "no space left on device")
 
     def exchanges() -> int:
-        return sum(type(one) is Exchange for one in gc.get_objects())
+        return sum(type(value) is Exchange for value in gc.get_objects())
 
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         client = recorder.wrap(httpx.Client(transport=httpx.MockTransport(answer)))

@@ -99,11 +99,11 @@ def _matches(run: Trajectory, term: Term) -> bool:
         return any(value in text for text in texts)
     calls, steps = run.llm_interactions, run.agent_steps
     names: dict[str, list[str]] = {
-        "model": [f"{one.provider or ''}/{one.model or ''}" for one in calls if one.provider or one.model],
+        "model": [f"{call.provider or ''}/{call.model or ''}" for call in calls if call.provider or call.model],
         "provider": [one.provider or "" for one in calls],
         "agent": [one.agent or "" for one in calls] + [one.agent or "" for one in steps],
         "task": [run.task or ""],
-        "error": [f"{one.type}: {one.message}" for one in (*(call.error for call in calls), run.error) if one],
+        "error": [f"{error.type}: {error.message}" for error in (*(call.error for call in calls), run.error) if error],
     }
     if term.field in names:
         return any(name and value.casefold() in name.casefold() for name in names[term.field])
@@ -116,8 +116,8 @@ def _numbers(run: Trajectory) -> dict[str, float | None]:
     """Return the numbers of a run. The costs of its models are unknown, but for those that are in a price table."""
     calls, results = run.llm_interactions, [result for step in run.agent_steps for result in step.tool_results]
     usages = [call.response.usage for call in calls]
-    sent = [one.input_tokens for one in usages if one.input_tokens is not None]
-    received = [one.output_tokens for one in usages if one.output_tokens is not None]
+    sent = [usage.input_tokens for usage in usages if usage.input_tokens is not None]
+    received = [usage.output_tokens for usage in usages if usage.output_tokens is not None]
     costs = [cost.amount for cost in map(cost_of, calls) if cost is not None]
     return {
         "calls": len(calls),
@@ -135,7 +135,9 @@ def _numbers(run: Trajectory) -> dict[str, float | None]:
 
 def _has_what_is_named(run: Trajectory, term: Term, value: str) -> bool:
     asked = Counter(call.name for step in run.agent_steps for call in step.tool_calls)
-    failures = Counter(one.name for step in run.agent_steps for one in step.tool_results if one.success is False)
+    failures = Counter(
+        result.name for step in run.agent_steps for result in step.tool_results if result.success is False
+    )
     given = {one.name: one.value for one in run.rewards}
     numbers = _numbers(run)
     statuses = {run.status, {True: "success", False: "no-success", None: ""}[run.success]}
@@ -196,7 +198,7 @@ def _storable(text: str) -> str:
 def random_query(chosen: random.Random, runs: Sequence[Trajectory] = (), field: str = "") -> str:
     """Return a query of one to three terms; the first one is of a field, if one is given."""
     fields = [field or chosen.choice(QUERY_FIELDS), *chosen.choices(QUERY_FIELDS, k=chosen.randint(0, 2))]
-    return " ".join(chosen.choice(["", "", "-"]) + _random_term(chosen, runs, one) for one in fields)
+    return " ".join(chosen.choice(["", "", "-"]) + _random_term(chosen, runs, field) for field in fields)
 
 
 def _random_term(chosen: random.Random, runs: Sequence[Trajectory], field: str) -> str:

@@ -30,7 +30,7 @@ def _write(path: Path, answers: int = 1, *, ended: str | None = "Submitted") -> 
 
 
 def test_a_directory_is_searched_to_its_depth(tmp_path: Path) -> None:
-    """What is in other formats skipped, and runs of ours, are passed over and counted."""
+    """Files in other formats, and runs of ours, are skipped and counted."""
     _write(tmp_path / "in" / "a.traj.json")
     _write(tmp_path / "in" / "deep" / "er" / "b.traj.json", 2)
     (tmp_path / "in" / "notes.txt").write_text("none")

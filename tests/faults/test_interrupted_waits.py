@@ -94,6 +94,24 @@ def test_what_a_handler_raises_while_a_thread_starts_comes_out(function: str, ev
     assert any(start_interrupted() for _ in range(100))  # a thread that is quick is not waited for
 
 
+def test_what_a_handler_raises_when_the_thread_runs_already_comes_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CPython 3.11 then raises a KeyError, because it looks for the thread among those that have not started."""
+    start = threading._start_new_thread  # type: ignore[attr-defined]
+
+    def start_and_be_interrupted(*arguments: object) -> None:
+        start(*arguments)
+        time.sleep(0.05)
+        raise StopError
+
+    monkeypatch.setattr(threading, "_start_new_thread", start_and_be_interrupted)
+    with pytest.raises(StopError):
+        start_thread(lambda: None, "test")
+
+
+class StopError(Exception):
+    """What a handler raises."""
+
+
 class Endpoint:
     """An exporter's target that accepts everything."""
 

@@ -18,7 +18,7 @@ from tests.chat_calls import asked, call
 from tests.viewer.test_list_costs import priced
 from trace_recorder import TrajectoryRecorder, open_index
 from trace_recorder.viewer.followed_runs import FollowedRuns
-from trace_recorder.viewer.list_request import ListRequest
+from trace_recorder.viewer.list_request import ListRequest, list_request_in
 from trace_recorder.viewer.runs import RunList
 from trace_recorder.viewer.served_files import ServedFiles
 
@@ -48,6 +48,54 @@ def test_the_newest_run_is_listed_first(runs: RunList) -> None:
 
     rows = runs.page(ListRequest())["runs"]
     assert [row["id"] for row in rows] == [*reversed(NAMES), "b.json", "a.json"]
+
+
+def test_a_run_of_unknown_start_is_filtered_by_the_time_of_its_files(runs: RunList) -> None:
+    """By that time the list shows and sorts it, too."""
+    (runs.directory / "a.json").write_text('{"llm_interactions": [], "agent_steps": []}')
+    os.utime(runs.directory / "a.json", (7, 7))
+
+    answers = [runs.page(list_request_in({name: "2020-01-01"}))["runs"] for name in ("began_since", "began_until")]
+    assert [[row["id"] for row in rows] for rows in answers] == [[*reversed(NAMES)], ["a.json"]]
+
+
+def test_several_searches_at_once_read_each_run_once(runs: RunList, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Callers who take turns find their results again, so each search comes to its end."""
+    queries = [f"hi -word{number}" for number in range(8)]
+    found = [runs.find(query)["runs"] for query in queries]
+    read: list[str] = []
+    read_bytes = Path.read_bytes
+
+    def noting(path: Path) -> bytes:
+        read.append(path.name)
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", noting)
+
+    assert ([runs.find(query)["runs"] for query in queries], read) == (found, [])
+
+
+def test_running_runs_that_did_not_change_are_read_last_and_in_turn(tmp_path: Path) -> None:
+    """Nobody waits for them: they are read only because their writer may be gone."""
+    recorders = [TrajectoryRecorder(tmp_path / f"{name}.json") for name in "ab"]
+    for recorder in recorders:
+        recorder.start()
+    followed = FollowedRuns(ServedFiles((tmp_path,)))
+    followed.look()
+    for _ in range(2):
+        followed.read_one()
+    with TrajectoryRecorder(tmp_path / "new.json"):
+        pass
+    turns = []
+    for _ in range(3):
+        followed.look()
+        turns.append([[*followed.unread], [*followed.rechecks][-1]])
+        followed.read_one()
+    for recorder in recorders:
+        recorder.finalize()
+
+    assert [unread for unread, _ in turns] == [["new.json"], [], []]
+    assert {oldest for _, oldest in turns[1:]} == {"a.json", "b.json"}
 
 
 def test_the_costs_of_the_newest_runs_come_first(runs: RunList, monkeypatch: pytest.MonkeyPatch) -> None:

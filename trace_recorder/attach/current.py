@@ -187,9 +187,9 @@ def http_client(
     library: Library | None = None,
     **arguments: Any,
 ) -> object:
-    """Make an HTTP client that records, for an SDK or a framework that accepts one:
+    """Make an HTTP client that records, for an SDK that accepts one, as in `OpenAI(http_client=…)`.
 
-    `OpenAI(http_client=…)`. It is bound to `recorder`, or follows the context. The default of `library` is "httpx2" if
+    It is bound to `recorder`, or follows the context. The default of `library` is "httpx2" if
     that is installed (openai ≥ 3, anthropic ≥ 1 and google-genai ≥ 3 accept it), else "httpx". `arguments` are those of
     the library's Client.
     """

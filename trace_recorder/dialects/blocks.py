@@ -21,10 +21,7 @@ _USUAL: tuple[BlockType, ...] = ("reasoning", "text", "tool_call")
 
 
 def is_reference(part: Payload) -> bool:
-    """Whether a part is a reference inside a text and not a block:
-
-    Mistral marks the sources of a sentence in this way.
-    """
+    """Whether a part is a reference inside a text, by which Mistral marks sources, and not a block."""
     return (as_text(as_dict(part).get("type")) or "").endswith("reference")
 
 

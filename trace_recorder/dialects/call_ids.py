@@ -1,6 +1,6 @@
-"""Ids for tool calls without an id:
+"""Ids for tool calls without an id. Gemini and Ollama may omit the id, other servers send null.
 
-Gemini and Ollama may omit the id, other servers send null. Made-up ids are call_0, call_1 …, counted over the calls
+Made-up ids are call_0, call_1 …, counted over the calls
 without an id in the order of the conversation. So a call has the same id in every longer request that repeats it. An id
 of the provider is never changed. A result without an id is matched with an open call by name and order. The dialects
 know the wire form of calls and results.

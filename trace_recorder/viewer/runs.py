@@ -136,7 +136,7 @@ class RunList:
 
     @contextmanager
     def _working(self, seconds: float | None = 0.0) -> Iterator[bool]:
-        """Yield whether this thread may read. It waits at most so long for another thread that reads."""
+        """Yield whether this thread may read. Wait for another thread that reads, at most `seconds`."""
         is_mine = self._work_lock.acquire(timeout=-1 if seconds is None else seconds)
         try:
             yield is_mine
@@ -147,6 +147,7 @@ class RunList:
     def _read_all(self) -> None:
         self._followed.look()
         self._read_runs()
+        self._recheck_running()
 
     def _work_for(self, request: ListRequest) -> float:
         """Look and read for a caller who follows the list. Return how many seconds a look took."""
@@ -162,10 +163,16 @@ class RunList:
         if request.query:
             self._read_for(self._search(request.query), until)
         self._read_costs(request, until)
+        self._recheck_running(until)
         return seconds
 
     def _read_runs(self, until: float = math.inf) -> None:
-        while (self._followed.unread or self._followed.rechecks) and time.monotonic() < until:
+        while self._followed.unread and time.monotonic() < until:
+            self._followed.read_one()
+
+    def _recheck_running(self, until: float = math.inf) -> None:
+        """Read running runs that did not change. Nobody waits for these, so all other work comes before them."""
+        while self._followed.rechecks and time.monotonic() < until:
             self._followed.read_one()
 
     def _read_for(self, search: Search, until: float = math.inf) -> None:

@@ -291,9 +291,9 @@ def _name(given: Payload) -> str:
 
 
 def time_of(trajectory: Trajectory) -> dict[str, float]:
-    """Return the seconds of a run by the clock:
+    """Return the seconds of a run by the clock: `total`, and its parts `llm`, `tool` and `idle`.
 
-    `total`, and its parts `llm`, `tool` and `idle`. Unknown parts are absent. The time of a tool is that of its
+    Unknown parts are absent. The time of a tool is that of its
     execution, without the time in which models worked. `idle` is known if all calls and all tools with a result have a
     known duration.
     """

@@ -139,6 +139,21 @@ def test_a_cheap_document_overtakes_a_dear_one() -> None:
     assert 20 * dear.seconds < queue.asked_for[0] <= 2 * 20 * dear.seconds
 
 
+def test_cheap_documents_are_spread_over_the_wait_of_a_dear_one() -> None:
+    """After each, the next one waits so long that none is late for as long as the dear one waits."""
+    thread, written = DocumentThread(), list[str]()
+    dear, cheap = Waiting("dear", written, 50), Waiting("cheap", written, 0.5)
+    thread.waiting = {dear: None, cheap: None}
+    thread._counted_from = thread._last_end = time.perf_counter()
+    thread._overtaken_seconds = 390.0
+    queue = thread._wakings = Sleeping()  # type: ignore[assignment]
+
+    with pytest.raises(StoppedError):
+        thread._write_next()
+
+    assert (written, queue.asked_for[0]) == ([], pytest.approx(2 * (390 + 10), abs=5))
+
+
 def test_a_handler_that_records_while_the_thread_starts_makes_no_second_one() -> None:
     """One thread is left, which writes."""
     thread, written = DocumentThread(), list[str]()
@@ -150,7 +165,7 @@ def test_a_handler_that_records_while_the_thread_starts_makes_no_second_one() ->
             thread.wake()
 
     def new_threads() -> list[threading.Thread]:
-        return [one for one in threading.enumerate() if one not in others]
+        return [thread for thread in threading.enumerate() if thread not in others]
 
     watch(thread.wake, handle_signal)
 

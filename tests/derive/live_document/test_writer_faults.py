@@ -124,7 +124,7 @@ def test_a_nearly_full_stack_without_a_thread_costs_only_the_document(
         recorder.finalize()
         assert agrees(recorder)
         trajectory = load(recorder.trajectory_path)
-        return [one.step_number for one in trajectory.agent_steps], [gap.what for gap in trajectory.gaps]
+        return [step.step_number for step in trajectory.agent_steps], [gap.what for gap in trajectory.gaps]
 
     outcomes = [outcome(free) for free in range(20, 140, 2)]
 

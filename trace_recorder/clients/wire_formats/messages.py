@@ -1,6 +1,6 @@
-"""Reads the messages that a caller passes into the form that all clients share:
+"""Reads the messages that a caller passes into the form that all clients share, `Message` values.
 
-`Message` values. Accepted are Message values, the plain dicts of the document (`role`, `content`, `tool_calls`,
+Accepted are Message values, the plain dicts of the document (`role`, `content`, `tool_calls`,
 `call_id`, …), an LLMResponse as the assistant's turn, a ToolResult as a tool message, and a text as the user's message.
 An image is one part, `{"type": "image", "media_type": …, "data": …}` or `{"type": "image", "url": …}`. The providers'
 own forms of images are read too, so a recorded conversation can continue with any provider. Any other part is

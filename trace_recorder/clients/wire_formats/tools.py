@@ -1,6 +1,6 @@
-"""The tools that all clients accept:
+"""The tools that all clients accept: functions, or JSON Schemas in OpenAI's form or a plain form.
 
-Python functions, or JSON Schemas in OpenAI's form or a plain form. pydantic reads a function's parameters from its
+pydantic reads a function's parameters from its
 signature. The docstring is the description. A tool that the provider runs itself is passed to the provider unchanged.
 """
 

@@ -1,8 +1,8 @@
 """The one thread that writes the documents of all runs of this process, at a twentieth of one core at most.
 
-After a write, the next one waits twenty times the processor time that it is predicted to take, and at least a fifth
-of a second. Of several runs, the one that has waited longest comes first. While that one waits because it is dear,
-cheaper ones overtake it: it waits for their pauses too, and at most twice as long as alone. So documents become rarer
+After a write, the next one waits twenty times the processor time that it is predicted to take, and at least a fifth of
+a second. Of several runs, the one that has waited longest comes first. While an expensive document waits, cheaper ones
+are written before it, spread over its wait. Their pauses delay it, by at most its own pause. So documents become rarer
 as runs grow, and never stop. The thread starts with the first record that it is to show, and sleeps while no document
 waits.
 """
@@ -97,9 +97,9 @@ class DocumentThread:
                 if not is_first and self._overtaken_seconds + pause > first_pause:
                     continue
                 waited = self._overtaken_seconds + pause
+                spread = waited if is_first else 2 * waited  # over all the time that the first document waits
                 ready_at = max(
-                    self._counted_from
-                    + (waited if is_first else 2 * waited),  # spread over all that the first one waits
+                    self._counted_from + spread,
                     max(self._last_end, began) + document.limits.min_pause_seconds,
                 )
                 if ready_at <= now:

@@ -26,9 +26,9 @@ _MAY_BE_UNKNOWN = {"success", "name"}
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One difference of two steps:
+    """One difference of two steps: `before` is of the first run, `after` of the second.
 
-    `before` is of the first run, `after` of the second. Of a prompt, they have only the new messages. The kind
+    Of a prompt, they have only the new messages. The kind
     `missing` means that only one of the runs has the step.
     """
 

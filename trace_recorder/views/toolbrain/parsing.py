@@ -63,9 +63,9 @@ def parse_tool_calls(response: LLMResponse) -> ParsedCompletion:
 
 
 def parse_code(response: LLMResponse) -> ParsedCompletion:
-    """Parse the answer of a code agent:
+    """Parse the answer of a code agent.
 
-    `Thought: …`, then code in `<code>`, in a fence, or after `Code:`; or `Final Answer: …`.
+    It has `Thought: …`, then code in `<code>`, in a fence, or after `Code:`; or `Final Answer: …`.
 
     The thought is the text before the code. Several pieces of code are run as one. Code that consists only of
     `final_answer(…)` is the answer. Tags that a stop sequence cut off may be missing.
@@ -81,10 +81,11 @@ def parse_code(response: LLMResponse) -> ParsedCompletion:
 
 
 def parse_react(response: LLMResponse) -> ParsedCompletion:
-    """Parse the answer of a ReAct agent:
+    """Parse the answer of a ReAct agent.
 
-    `Thought:`, then `Action:` with `Action Input:`, or `Final Answer:`. `Action: tool[input]` and a JSON object with
-    `action` and `action_input` are read too. Text that a model makes up after `Observation:` is left out.
+    It has `Thought:`, then `Action:` with `Action Input:`, or `Final Answer:`. `Action: tool[input]` and a JSON
+    object with `action` and `action_input` are read too. Text that a model makes up after `Observation:` is left
+    out.
     """
     text = _OBSERVED.sub("", response.content or "")
     code, begin = _action(text)
