@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.catalog.many_runs import make_runs, record_run
-from tests.cli.invoking import invoke
+from tests.cli.invoking import invoke, recorded
 from trace_recorder import load, open_index
 from trace_recorder.viewer.list_request import ListRequest
 from trace_recorder.viewer.runs import RunList
@@ -59,6 +59,18 @@ def test_a_command_answers_as_without(directory: Path, command: list[str]) -> No
         without.stderr,
         without.exit_code,
     )
+
+
+def test_a_run_counts_once_however_many_paths_name_it(tmp_path: Path) -> None:
+    """Runs that do not match are counted too."""
+    make_runs(tmp_path, 6)
+    open_index(tmp_path).update()
+    recorded(tmp_path / "new.json", "alpha")
+    once = invoke("find", "id:none", tmp_path)
+    twice = invoke("find", "id:none", tmp_path / "below" / "..", tmp_path)
+
+    assert "read 2 runs of 9" in once.stderr
+    assert "read 2 runs of 9" in twice.stderr
 
 
 def with_all_costs(runs: RunList) -> dict[str, Any]:

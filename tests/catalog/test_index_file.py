@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import random
@@ -223,6 +224,24 @@ def test_an_index_that_is_not_intact_is_not_waited_for(tmp_path: Path, monkeypat
 
     assert [*open_index(tmp_path).find("alpha")] == [tmp_path / "run.json"]
     assert pauses == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it has no locks of this kind")
+def test_an_indexer_is_waited_for_where_there_are_no_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An indexer may be about to set the time of the file."""
+    recorded(tmp_path / "run.json", "alpha")
+    settle(tmp_path)
+    open_index(tmp_path).update()
+    sealed = (tmp_path / INDEX_NAME).stat().st_mtime_ns
+    os.utime(tmp_path / INDEX_NAME, (1e9, 1e9))
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "no locks")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    monkeypatch.setattr(time, "sleep", lambda _: os.utime(tmp_path / INDEX_NAME, ns=(sealed, sealed)))
+
+    assert is_used(tmp_path, tmp_path / INDEX_NAME)
 
 
 @pytest.mark.parametrize("is_database", [False, True])

@@ -18,6 +18,7 @@ import pytest
 from tests.cli.invoking import invoke, recorded
 from tests.processes import ROOT
 from trace_recorder import Trajectory, TrajectoryRecorder, load, to_arrow
+from trace_recorder.catalog.index_file import INDEX_NAME, writing
 from trace_recorder.tables.columns import TABLES, TableName
 from trace_recorder.tables.parquet import FORMS, TableFiles, batches_of, part_files
 
@@ -254,6 +255,35 @@ def test_an_export_that_replaces_leaves_no_temporary_file(runs: list[Trajectory]
         write(files, runs)
 
     assert names(out) == sorted(f"{table}/part-00000.parquet" for table in FORMS["tables"])
+
+
+def test_a_resumed_export_knows_runs_of_paths_with_parents(
+    runs: list[Trajectory], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the path leads out of the working directory, only there: elsewhere the export is refused."""
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path)
+    inner = ("export", "work/../runs", "-f", "parquet", "-o", tmp_path / "inner", "--resume")
+    made = [invoke(*inner), invoke(*inner)]
+    monkeypatch.chdir(tmp_path / "work")
+    outer = ("export", "../runs", "-f", "parquet", "-o", tmp_path / "outer", "--resume")
+    made += [invoke(*inner[:1], tmp_path / "runs", *inner[2:]), invoke(*outer), invoke(*outer)]
+    monkeypatch.chdir(tmp_path)
+    refused = invoke(*outer[:1], "runs", *outer[2:])
+
+    assert ["4 runs there already" in result.stderr for result in made] == [False, True, True, False, True]
+    assert (refused.exit_code, "use --resume in that directory" in refused.stderr) == (1, True)
+    assert [len(rows(tmp_path / name, "runs")) for name in ("inner", "outer")] == [4, 4]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it has no locks of this kind")
+def test_tables_are_written_beside_an_index(runs: list[Trajectory], tmp_path: Path) -> None:
+    """An indexer and an export may write into one directory at once."""
+    with writing(tmp_path / "runs" / INDEX_NAME, tmp_path / "runs"):
+        result = invoke("export", tmp_path / "runs", "-f", "parquet", "-o", tmp_path / "runs")
+
+    assert result.exit_code == 0
+    assert len(rows(tmp_path / "runs", "runs")) == 4
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="it has no locks of this kind")

@@ -22,7 +22,6 @@ from pathlib import Path
 from urllib.parse import quote
 
 from trace_recorder.catalog.fact_tables import FactTables
-from trace_recorder.storage import file_system
 from trace_recorder.storage.directory_lock import directory_lock
 from trace_recorder.version import __version__
 
@@ -82,10 +81,10 @@ def _opened_intact(path: Path, directory: Path) -> sqlite3.Connection | None:
 
 
 def _has_writer(path: Path) -> bool:
-    """Whether an indexer holds the lock, or that cannot be known."""
+    """Whether an indexer holds the lock, or may be at work where there are no locks."""
     try:
         with directory_lock(path.parent, shared=True) as is_free:
-            return file_system.fcntl is None or not is_free
+            return not is_free
     except OSError:
         return True
 

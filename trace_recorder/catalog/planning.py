@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from sqlite3 import DatabaseError
@@ -33,8 +34,8 @@ class Plan:
     """
 
     def __init__(self, directory: Path, condition: Condition, index: Path | None = None, what: Kept = "row") -> None:
-        self.others = 0
-        """How many runs were passed over so far, because the index knows that they do not match."""
+        self.others: Counter[Path] = Counter()
+        """How many runs of each directory were passed over so far, because the index knows that they do not match."""
         self._directory = directory
         self._condition = condition
         self._index = index or index_file.index_path(directory)
@@ -52,7 +53,7 @@ class Plan:
             elif row[1] in kept:
                 yield Planned(files.path, is_known=True, kept=kept[row[1]])
             else:
-                self.others += 1
+                self.others[files.place] += 1
 
 
 def known_runs(

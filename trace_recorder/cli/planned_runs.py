@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,7 +48,8 @@ def planned_runs(
             raise UnreadableError(error_message(path, error)) from error
 
     candidates = [*each_once(paths, runs_at, lambda one: one.path)]
-    return PlannedRuns(candidates, len(candidates) + sum(one.others for one in plans))
+    others = {os.path.realpath(place): runs for plan in plans for place, runs in plan.others.items()}
+    return PlannedRuns(candidates, len(candidates) + sum(others.values()))
 
 
 def naming_in(paths: Sequence[Path]) -> Callable[[str], str]:

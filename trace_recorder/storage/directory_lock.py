@@ -18,23 +18,20 @@ _descriptors: set[int] = set()
 
 
 @contextmanager
-def directory_lock(directory: Path, *, wait: bool = False, shared: bool = False) -> Iterator[bool]:
-    """Hold the lock of a directory in a block, and give whether it is held; False if another process holds it.
+def directory_lock(directory: Path, *, wait: bool = False, shared: bool = False) -> Iterator[bool | None]:
+    """Hold the lock of a directory in a block. Yield True if it is held, and False if another process holds it.
 
-    With `wait`, wait until it is held. Without support for locks, nothing is locked, and True is given. Raises OSError.
+    With `wait`, wait for the other process. Yield None if the system or the file system has no locks. Raises OSError.
     """
     if file_system.fcntl is None:  # pragma: no cover - Windows
-        yield True
+        yield None
         return
     fd = os.open(directory, os.O_RDONLY)
     _descriptors.add(fd)
     try:
-        while file_system.lock(fd, shared=shared) is False:
-            if not wait:
-                yield False
-                return
+        while (is_held := file_system.lock(fd, shared=shared)) is False and wait:
             time.sleep(_WAIT_SECONDS)
-        yield True
+        yield is_held
     finally:
         _descriptors.discard(fd)
         os.close(fd)

@@ -47,6 +47,8 @@ GROUP_BYTES = 32_000_000
 """So many bytes of a table in memory are written as one row group."""
 _DIRECTORY = b"trace_recorder.directory_digest"
 """The member of a file's metadata that tells apart the directories in which exports ran, without naming them."""
+_PARENT = f"..{os.sep}"
+"""The beginning of a path that leads out of the working directory."""
 
 
 @view
@@ -109,9 +111,10 @@ class TableFiles:
             self._end_part()
 
     def __enter__(self) -> Self:
-        self._directory.mkdir(parents=True, exist_ok=True)
+        locked = self._directory / self._tables[0]  # the indexer locks the directory itself
+        locked.mkdir(parents=True, exist_ok=True)
         with self._lock:
-            if not self._lock.enter_context(directory_lock(self._directory)):
+            if self._lock.enter_context(directory_lock(locked)) is False:
                 raise BlockingIOError(f"{self._directory}: another process writes into it. Wait, or give another -o")
             self._begin()
             self._lock = self._lock.pop_all()
@@ -228,7 +231,8 @@ class WrittenRuns:
     """The runs that are in the files of the first table of a form.
 
     A file names its runs as they were given, and has a digest of the working directory in which relative paths start.
-    So a run is recognised in whichever working directory a command is started, unless its path had a `..` in it.
+    So a run is recognised in any working directory. A path that begins with `..` is recognised only in the directory
+    where it was given: elsewhere, FileExistsError is raised.
     """
 
     def __init__(self, directory: Path, table: TableName) -> None:
@@ -237,8 +241,13 @@ class WrittenRuns:
             part: Any = import_module("pyarrow.parquet").ParquetFile(path)
             column = part.read(["source_uri" if table == "transcripts" else "file"]).column(0)
             base = (part.schema_arrow.metadata or {}).get(_DIRECTORY, b"")
-            self._names.setdefault(base, set()).update(name for name in column.to_pylist() if name)
+            self._names.setdefault(base, set()).update(_without_parents(name) for name in column.to_pylist() if name)
         self._all = set().union(*self._names.values())
+        elsewhere = (names for base, names in self._names.items() if base != _digest_of(Path.cwd()))
+        outer = next((name for names in elsewhere for name in names if name.startswith(_PARENT)), None)
+        if outer is not None:
+            reason = f"{directory} has runs with paths such as {outer}, from another working directory"
+            raise FileExistsError(f"{reason}: use --resume in that directory, or --force")
 
     def __contains__(self, run: Path) -> bool:
         if not self._all:
@@ -251,6 +260,11 @@ class WrittenRuns:
             utf8_text(os.path.relpath(path, base)) in self._names.get(_digest_of(base), ())
             for base in (Path.cwd(), *path.parents)
         )
+
+
+def _without_parents(name: str) -> str:
+    """Return the path of a run without each `..` that a part before it makes superfluous."""
+    return os.path.normpath(name) if _PARENT in name else name
 
 
 @lru_cache(maxsize=1000)
