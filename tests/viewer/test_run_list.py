@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import pytest
 
 from tests.catalog.many_runs import settle
 from tests.chat_calls import asked, call
+from tests.cli.invoking import recorded
 from tests.viewer.test_list_costs import priced
 from trace_recorder import TrajectoryRecorder, open_index
 from trace_recorder.viewer.followed_runs import FollowedRuns
@@ -48,6 +51,25 @@ def test_the_newest_run_is_listed_first(runs: RunList) -> None:
 
     rows = runs.page(ListRequest())["runs"]
     assert [row["id"] for row in rows] == [*reversed(NAMES), "b.json", "a.json"]
+
+
+def test_the_first_rows_come_before_all_files_were_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each answer looks for a third of a second, and says that more is to come. The last directory is listed later."""
+    for number in range(12):
+        recorded(tmp_path / f"{number % 3}" / f"{number}.json")
+    expected = [row["id"] for row in RunList(tmp_path).page(ListRequest())["runs"]]
+    ticks = itertools.count(1)
+    monkeypatch.setattr(time, "monotonic", lambda: next(ticks) / 10)
+    scan, listed = os.scandir, []
+    monkeypatch.setattr(os, "scandir", lambda path: listed.append(Path(path).name) or scan(path))
+    runs = RunList(tmp_path)
+    answers = [runs.page(ListRequest(since=""))]
+    listed_first = [*listed]
+    while answers[-1]["unread"] and len(answers) < 20:
+        answers.append(runs.page(ListRequest(since="")))
+
+    assert (len(answers[0]["runs"]) > 0, "2" in listed_first, "2" in listed) == (True, False, True)
+    assert [row["id"] for row in answers[-1]["runs"]] == expected
 
 
 def test_a_run_of_unknown_start_is_filtered_by_the_time_of_its_files(runs: RunList) -> None:

@@ -8,10 +8,11 @@ at any moment. One thread at a time looks and reads. Whoever uses the members ho
 from __future__ import annotations
 
 import json
+import math
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -61,6 +62,10 @@ class FollowedRuns:
         """What the index keeps of runs that were not read yet."""
         self._looked_at = 0.0
         self._look_seconds = 0.0
+        self._states: dict[str, State] = {}
+        """The states that the current look found so far."""
+        self._remaining: Iterator[tuple[str, State]] | None = None
+        """The files that the first look has not compared yet."""
         self._read_at: dict[str, float] = {}
 
     def __contains__(self, name: str) -> bool:
@@ -68,27 +73,49 @@ class FollowedRuns:
 
     def is_look_due(self, oldest: float | None = None) -> bool:
         """Whether to look again: after a pause that depends on what the last look took, of at most `oldest` seconds."""
+        if self.is_looking:
+            return True
         age = time.monotonic() - self._looked_at
         pause = 0.0 if self._look_seconds < SHORT_SECONDS else SHARE * self._look_seconds
         return self._kept is None or age >= (pause if oldest is None else min(pause, oldest))
 
-    def look(self) -> None:
-        """Compare the states of all files with those of the last look. Raises OSError for an unreadable directory."""
+    @property
+    def is_looking(self) -> bool:
+        """Whether the first look stopped before its end."""
+        return self._remaining is not None
+
+    def look(self, until: float = math.inf) -> None:
+        """Compare the states of all files with those of the last look. Raises OSError for an unreadable directory.
+
+        The first look stops at the time `until`, with the runs that it has compared. The next call continues it.
+        """
         began = time.monotonic()
-        states = dict(self._files.states())
         if self._kept is None:
             self._kept = self.known_to_index("summary")
+        is_first, remaining, self._remaining = not self._looked_at, self._remaining, None
+        if remaining is None:
+            remaining, self._states, self._look_seconds = self._files.states(), {}, 0.0
+        for name, state in remaining:
+            self._states[name] = state
+            if is_first and time.monotonic() >= until:
+                self._remaining = remaining
+                break
         with self.lock:
-            changed = {name: state for name, state in states.items() if self._is_changed(name, state)}
-            running = [name for name in self._running() if name in states and name not in changed]
-            running.sort(key=lambda name: self._read_at.get(name, 0.0), reverse=True)
-            self.rechecks = {name: states[name] for name in running}
-            self.names = [*states]
-            self.unread = dict(sorted(changed.items(), key=lambda item: max(item[1][0], item[1][2])))
-            for name in [*(self.runs.keys() - states.keys()), *(self.unreadable.keys() - states.keys())]:
-                self._remove(name)
-        self._looked_at = time.monotonic()
-        self._look_seconds = self._looked_at - began
+            self._compare(self._states)
+        self._look_seconds += time.monotonic() - began
+        if not self.is_looking:
+            self._looked_at, self._states = time.monotonic(), {}
+
+    def _compare(self, states: Mapping[str, State]) -> None:
+        """Note which runs are new, changed, running or gone."""
+        changed = {name: state for name, state in states.items() if self._is_changed(name, state)}
+        running = [name for name in self._running() if name in states and name not in changed]
+        running.sort(key=lambda name: self._read_at.get(name, 0.0), reverse=True)
+        self.rechecks = {name: states[name] for name in running}
+        self.names = [*states]
+        self.unread = dict(sorted(changed.items(), key=lambda item: max(item[1][0], item[1][2])))
+        for name in [*(self.runs.keys() - states.keys()), *(self.unreadable.keys() - states.keys())]:
+            self._remove(name)
 
     def look_at_running(self) -> None:
         """Compare the states of the running runs."""

@@ -154,7 +154,7 @@ class RunList:
         began = time.thread_time()
         is_looking = self._followed.is_look_due(POLL_SECONDS if request.since == "" else None)
         if is_looking:
-            self._followed.look()
+            self._followed.look(time.monotonic() + WORK_SECONDS)
         seconds = time.thread_time() - began
         until = time.monotonic() + WORK_SECONDS
         if not is_looking:
@@ -229,7 +229,7 @@ class RunList:
         counts = self._counted()
         state = {
             "version": self._named(followed.version),
-            "unread": len(followed.unread),
+            "unread": len(followed.unread) + followed.is_looking,
             "unsearched": unsearched if request.query else 0,
             "without_costs": counts["without_costs"],
         }
