@@ -1,4 +1,4 @@
-"""The lists of `docs/secrets.md` that are made from the code; `python -m tests.secrets.published` writes them there."""
+"""The lists of `docs/secret-patterns.md`, made from the code. `python -m tests.secrets.published` updates the page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.secrets.corpus import keys
 from tests.secrets.everywhere import PLACES
 from trace_recorder.storage.redaction.patterns import SHAPES
 
-PAGE = ROOT / "docs" / "secrets.md"
+PAGE = ROOT / "docs" / "secret-patterns.md"
 
 
 def lists() -> dict[str, str]:
@@ -21,7 +21,7 @@ def lists() -> dict[str, str]:
     rows = [f"| {what} | {', '.join(dict.fromkeys(some))} |" for what, some in sorted(signs.items())]
     kinds = ", ".join(dict.fromkeys(key.service.removeprefix("named: ") for key in keys(1)))
     return {
-        "shapes": "\n".join(["| mask | what tells it |", "|---|---|", *rows]),
+        "shapes": "\n".join(["| mask | a key begins with, or is found by |", "|---|---|", *rows]),
         "kinds": f"{len(keys(1))} kinds: {kinds}.",
         "places": f"{len(PLACES)} places: {', '.join(PLACES)}.",
     }

@@ -2,8 +2,8 @@ r"""The forms of keys and tokens of well-known services: one row a form, and not
 
 A row is added where a form is unambiguous. Keys that look like any other word (Mistral's, Cohere's, Azure's) are known
 by the names before them (`names.py`), or as values that a run has learned (`known_values.py`). `patterns.py` makes of
-these rows the patterns, the quick look before them, and the beginnings that a stream waits for. The list in
-`docs/secrets.md` is made of the patterns (`tests/secrets/published.py`).
+these rows the patterns, the quick look before them, and the beginnings that a stream waits for.
+`tests/secrets/published.py` makes `docs/secret-patterns.md` from the patterns.
 
 Invariants of a row: it begins with a few letters, then come parts of bounded length, then at most one possessive
 repeat at its end. The last column says where the form is described; it is empty where that was not noted.
