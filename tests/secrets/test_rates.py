@@ -1,5 +1,5 @@
-"""The two rates of `docs/secrets-results.md`: no kind of secret is missed in any place, and fewer than one harmless text in a
-hundred is changed.
+"""The two rates of `docs/secrets-results.md`: no kind of secret is missed in any place, and fewer than one
+harmless text in a hundred is changed.
 """
 
 from __future__ import annotations
