@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from tests.cli.invoking import app
 from tests.processes import ROOT
 from tests.provider import Server
 from trace_recorder import load
-from trace_recorder.cli.commands import app
 from trace_recorder.derive.validate import validate
 
 CALL = """

@@ -18,12 +18,12 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.agents import Place
+from tests.cli.invoking import app
 from tests.outside_records import ECHO, NOTES, PAIRS, registered
 from tests.processes import ROOT
 from tests.provider import Server, plain, serving
 from trace_recorder import load
 from trace_recorder.cli.app import COMMANDS
-from trace_recorder.cli.commands import app
 from trace_recorder.dialects.dialect import Dialect, dialect_of
 from trace_recorder.dialects.endpoints import endpoint_of
 from trace_recorder.registry import DIALECTS, EXPORT_FORMATS, IMPORT_FORMATS

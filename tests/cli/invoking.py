@@ -7,8 +7,11 @@ from pathlib import Path
 from typer.testing import CliRunner, Result
 
 from trace_recorder import TrajectoryRecorder
-from trace_recorder.cli.commands import app
+from trace_recorder.cli.app import COMMANDS, app_of
 from trace_recorder.values.messages import Payload
+
+app = app_of(COMMANDS)
+"""All commands."""
 
 
 def invoke(*arguments: object) -> Result:

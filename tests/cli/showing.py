@@ -6,7 +6,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from trace_recorder.cli.commands import app
+from tests.cli.invoking import app
 
 
 def shown(path: Path, *options: str) -> str:

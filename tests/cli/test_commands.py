@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tests.cli.invoking import app
 from tests.cli.program import program
 from tests.data import recorded
 from tests.data.shown import by_hand, captured
 from tests.data.written import Writing, asked, change, said
 from trace_recorder import Trajectory, TrajectoryFormatError, TrajectoryRecorder, load
 from trace_recorder.cli import main
-from trace_recorder.cli.commands import app
 from trace_recorder.cli.list_runs import Other, listing
 from trace_recorder.values.messages import Payload
 

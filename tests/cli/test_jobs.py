@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trace_recorder.cli.jobs import MAX_BATCH, batch_for, in_order, jobs_for
+from trace_recorder.cli.engines import MAX_BATCH, batch_for, in_order, jobs_for
 from trace_recorder.cli.read_files import UnreadableError
 
 

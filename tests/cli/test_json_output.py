@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tests.cli.invoking import app
 from trace_recorder import TrajectoryRecorder
-from trace_recorder.cli.commands import app
 
 OBEYED = "".join(map(chr, (*range(0x80, 0xA0), 0x7F, 0x61C, *range(0x200E, 0x2010), *range(0x2028, 0x202F), 0xFEFF)))
 OBEYED += "".join(map(chr, range(0x2066, 0x206A)))

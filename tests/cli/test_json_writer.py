@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 
 from tests.json_strategies import json_values
-from trace_recorder.cli.json_writer import PART_CHARACTERS, json_parts
+from trace_recorder.cli.output import PART_CHARACTERS, json_parts
 from trace_recorder.values.messages import Payload
 
 

@@ -12,8 +12,7 @@ import pytest
 from tests.cli.invoking import invoke, recorded
 from trace_recorder import load
 from trace_recorder.cli.list_runs import listing
-from trace_recorder.cli.list_table import table
-from trace_recorder.cli.list_tree import as_list
+from trace_recorder.cli.list_table import as_list, table
 
 RUNS = {
     "a.json": {

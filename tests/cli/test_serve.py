@@ -17,11 +17,11 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.cli.ending import ended_while_printing
+from tests.cli.invoking import app
 from tests.processes import ROOT
 from tests.provider import serving
 from tests.rerun.runs import ask, client, said
 from trace_recorder import TrajectoryRecorder
-from trace_recorder.cli.commands import app
 
 
 @dataclass

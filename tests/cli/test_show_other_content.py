@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from tests.chat_calls import Answer, Wire, asked
 from tests.chat_calls import call as exchanged
+from tests.cli.invoking import app
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.cli.commands import app
 from trace_recorder.values.messages import Payload
 
 

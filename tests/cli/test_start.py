@@ -23,7 +23,7 @@ def test_without_its_extra_it_says_what_to_install(missing: str) -> None:
 
 def test_listing_and_showing_do_without_pydantic() -> None:
     """Only validation needs it."""
-    code = "import sys, trace_recorder.cli.commands; print('pydantic' in sys.modules)"
+    code = "import sys; from trace_recorder.cli.app import app_for; app_for([]); print('pydantic' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 

@@ -14,8 +14,7 @@ from tests.cli.invoking import invoke, recorded
 from tests.data.shown import HALF, JOINED, captured
 from tests.data.written import Writing, asked, called, said
 from trace_recorder import TrajectoryRecorder
-from trace_recorder.cli.tail import Follower, ShownSteps
-from trace_recorder.cli.tail_waiting import waiting_for
+from trace_recorder.cli.tail import Follower, ShownSteps, waiting_for
 
 ASK = [{"role": "user", "content": "q"}]
 

@@ -13,11 +13,11 @@ from typing import Any
 import httpx
 from typer.testing import CliRunner
 
+from tests.cli.invoking import app
 from tests.contents.comparing import EXPORTS
 from tests.contents.script import SCRIPTS, Script, Talk
 from tests.contents.wire import DIALECTS, request_of
 from trace_recorder import TrajectoryRecorder, fork, http_client
-from trace_recorder.cli.commands import app
 
 FORKED = frozenset({"anthropic", "openai-chat"})
 """The dialects in which scripts are forked, too: all answers but the last are given from a recording."""

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.reading_runs import record, record_tools
 from tests.counting import calls, watch
 from trace_recorder import load
-from trace_recorder.cli.count_run import count_run
+from trace_recorder.cli.stats import count_run
 
 
 def read_all(path: Path) -> int:

@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 
 from tests.agreement import agrees_when_saved
 from tests.chat_calls import CHAT, Wire, asked, call, said, streamed
+from tests.cli.invoking import app
 from tests.journals import journal_of
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.cli.commands import app
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import AgentStep
 from trace_recorder.views.stats import Stats

@@ -176,7 +176,7 @@ def test_what_is_nested_deep_can_be_shown(tmp_path: Path, depth: int) -> None:
     path.write_text(json.dumps(document))
     code = """
         import sys
-        from trace_recorder.cli.commands import app
+        from tests.cli.invoking import app
         for command in (["show"], ["show", "--turns"], ["stats"], ["validate"]):
             app([*command, sys.argv[1]], standalone_mode=False)
     """

@@ -34,7 +34,7 @@ from trace_recorder import TraceRecorderError, Trajectory, diff, load, to_datafr
 from trace_recorder.cli.read_files import UnreadableError
 from trace_recorder.cli.run_header import head
 from trace_recorder.cli.show import Show
-from trace_recorder.cli.show_raw import raw_calls
+from trace_recorder.cli.show_command import raw_calls
 from trace_recorder.cli.text_layout import EntryWriter
 from trace_recorder.rerun.recorded import Recording
 from trace_recorder.viewer.one_file import run_data

@@ -15,10 +15,10 @@ from pathlib import Path
 import httpx
 from typer.testing import CliRunner
 
+from tests.cli.invoking import app
 from tests.viewer.packed import unpacked
 from tests.viewer.recorded import TASK, gave, growing, record
 from trace_recorder import load
-from trace_recorder.cli.commands import app
 from trace_recorder.viewer.one_file import one_file, run_data
 
 HOSTILE = "</script><script>alert(1)</script><!--<script> \u2028\u2029 &lt; \x1b[2J \u202e ]]>"

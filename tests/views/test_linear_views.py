@@ -15,8 +15,8 @@ import pytest
 from tests import histories
 from tests.counting import lines
 from trace_recorder import load
-from trace_recorder.cli.count_run import count_run
 from trace_recorder.cli.show import Show
+from trace_recorder.cli.stats import count_run
 from trace_recorder.values.messages import Payload
 from trace_recorder.viewer.interface import RunAnswers
 from trace_recorder.views.comparison.trajectory_diff import diff

@@ -1,23 +1,139 @@
-"""The engines that process many runs: processes of this machine, or Ray, which may use many machines.
+"""Work on many runs: in processes of this machine, or by Ray, which may use many machines.
 
-Both call the same function for each task and return the results in the order of the tasks. So what a command prints,
-writes and exits with is the same.
+Both engines call the same function for each task and return the results in the order of the tasks. So what a command
+prints and writes, and its exit code, are the same. Work and results pass between processes, so both must be picklable;
+nothing else is shared. Small work is done in this process, because starting others would take longer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import islice
+from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
 
 from trace_recorder.cli.arguments import check_names, completion_of
-from trace_recorder.cli.jobs import in_order
+from trace_recorder.cli.read_files import UnreadableError
+from trace_recorder.guard import try_call
+from trace_recorder.storage.paths import journal_path_for
 
 T = TypeVar("T")
 R = TypeVar("R")
+_Done = tuple[list[R], list[Exception]]
+
+MIN_BYTES = 4_000_000
+"""Files of fewer bytes than these are read in one process, which takes about half a second."""
+MAX_BATCH = 32
+"""How many runs at most a process gets at once."""
+_AHEAD = 8
+"""How many finished batches at most wait, for each process, for earlier ones.
+
+So one long run does not stop the others.
+"""
+
+
+def jobs_for(runs: Sequence[Path], requested: int | None, *, min_bytes: int = MIN_BYTES) -> int:
+    """Return how many processes to use: by default one for each core, or one if there is little to do."""
+    jobs = min(requested or _cores(), len(runs))
+    if jobs <= 1 or (requested is None and not _have_bytes(runs, min_bytes)):
+        return 1
+    return jobs
+
+
+def batch_for(runs: Sequence[Path], jobs: int) -> int:
+    """Return how many runs a process gets at once.
+
+    They are few enough that all processes end at about the same time.
+    """
+    return max(1, min(MAX_BATCH, len(runs) // (jobs * _AHEAD)))
+
+
+def in_order(work: Callable[[T], R], tasks: Iterable[T], jobs: int, batch: int = 1) -> Iterator[R]:
+    """Yield what `work` returns for each task, in their order.
+
+    An exception of `work` is raised here and ends the other tasks. With one job, `work` is called in this process when
+    the next result is requested. Otherwise a process gets `batch` tasks together, because passing a short task takes
+    longer than the task.
+    """
+    if jobs <= 1:
+        yield from map(work, tasks)
+        return
+    pool = ProcessPoolExecutor(jobs, mp_context=_context(), initializer=_ignore_interrupts)
+    waiting: deque[Future[_Done[R]]] = deque()
+    left = iter(tasks)
+    try:
+        while together := [*islice(left, batch)]:
+            waiting.append(pool.submit(_work_on, work, together))
+            if len(waiting) >= jobs * _AHEAD:
+                yield from _results(waiting.popleft())
+        while waiting:
+            yield from _results(waiting.popleft())
+    except BrokenProcessPool:
+        raise UnreadableError("a process that read runs was killed: try --jobs 1, which takes less memory") from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _work_on(work: Callable[[T], R], tasks: Iterable[T]) -> _Done[R]:
+    """Return the results of some tasks. If a task raised an exception, the exception is the last result."""
+    done: list[R] = []
+    raised: list[Exception] = []
+    for task in tasks:
+        try_call(lambda one: done.append(work(one)), raised.append, task)
+        if raised:
+            break
+    return done, raised
+
+
+def _results(batch: Future[_Done[R]]) -> Iterator[R]:
+    done, raised = batch.result()
+    yield from done
+    for error in raised:
+        raise error
+
+
+def _have_bytes(runs: Iterable[Path], wanted: int) -> bool:
+    found = 0
+    for run in runs:
+        found += _size(journal_path_for(run)) or _size(run)
+        if found >= wanted:
+            return True
+    return False
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:  # reading it reports why
+        return 0
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def _context() -> multiprocessing.context.BaseContext:
+    """Fork if that is safe, because a fork starts at once. Otherwise each process imports what it needs."""
+    is_safe = sys.platform == "linux" and threading.active_count() == 1
+    return multiprocessing.get_context("fork" if is_safe else "spawn")
+
+
+def _ignore_interrupts() -> None:
+    """Ignore Ctrl-C; the parent process handles it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
 
 _NAMES = ("processes", "ray")
 EngineName = Annotated[

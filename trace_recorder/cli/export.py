@@ -12,18 +12,17 @@ from typing import Annotated
 import typer
 
 from trace_recorder.cli.arguments import DefaultRuns, Jobs, check_names, completion_of, paths_or_default
-from trace_recorder.cli.engines import DEFAULT_ENGINE, Address, Engine, EngineName
+from trace_recorder.cli.engines import DEFAULT_ENGINE, Address, Engine, EngineName, jobs_for
 from trace_recorder.cli.export_files import Export, Target
 from trace_recorder.cli.export_run import Conversion
-from trace_recorder.cli.jobs import jobs_for
 from trace_recorder.cli.list_runs import listing, runs_of
-from trace_recorder.cli.list_selection import Selection
 from trace_recorder.cli.output import fail, warn
-from trace_recorder.cli.selection_options import (
+from trace_recorder.cli.selection import (
     Failed,
     Meta,
     Model,
     Reward,
+    Selection,
     Since,
     Task,
     Tool,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
-from trace_recorder.cli.json_writer import json_parts
+from trace_recorder.cli.output import json_parts
 from trace_recorder.cli.read_files import UnreadableError, error_message, read
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.errors import EmptyTrajectoryError

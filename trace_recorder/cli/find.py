@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,13 +14,15 @@ from trace_recorder.catalog.conditions import condition_of
 from trace_recorder.catalog.query import Term, parse_query
 from trace_recorder.catalog.rows import Row, row_of_json
 from trace_recorder.cli.arguments import AsJson, DefaultRuns, IndexPath, Jobs, no_runs_message, paths_or_default
-from trace_recorder.cli.each_run import EachRun
-from trace_recorder.cli.list_table import table
-from trace_recorder.cli.list_tree import as_list
+from trace_recorder.cli.list_table import as_list, table
 from trace_recorder.cli.output import console, fail, print_json, print_lines, table_width, warn
 from trace_recorder.cli.planned_runs import naming_in, planned_runs, results
+from trace_recorder.cli.progress import EachRun
 from trace_recorder.cli.read_files import UnreadableError, process_or_error
 from trace_recorder.cli.text_layout import pluralize
+
+if TYPE_CHECKING:
+    from trace_recorder.catalog.matching import Matcher
 
 Query = Annotated[
     str, typer.Argument(metavar="QUERY", help="Such as 'status:failed tool:bash>10 since:7d \"exit code 1\"'.")
@@ -60,9 +62,26 @@ def find(  # noqa: PLR0913, PLR0917 - one argument an option
 
 def _rows_in(path: Path, terms: tuple[Term, ...]) -> list[Row] | UnreadableError:
     """Return the rows of the runs in a file that match, or why the file cannot be read."""
-    from trace_recorder.cli import find_run  # noqa: PLC0415 - an index finds runs without it
+    return process_or_error(path, partial(_matching_rows, path, terms), "searched")
 
-    return process_or_error(path, partial(find_run.matching_rows, path, terms), "searched")
+
+def _matching_rows(path: Path, terms: tuple[Term, ...]) -> list[Row]:
+    """Return the rows of the runs in a file that match. Raises as `load` does. An index finds runs without it."""
+    from trace_recorder.catalog.kept_runs import row_of_run  # noqa: PLC0415
+    from trace_recorder.imports.loader import load_each  # noqa: PLC0415
+    from trace_recorder.tables.remote_files import load_remote, url_of  # noqa: PLC0415
+
+    matches = _matcher(terms)
+    url = url_of(path)
+    runs = load_each(path) if url is None else [load_remote(path, url)]
+    return [row_of_run(run, path) for run in runs if matches(run)]
+
+
+@lru_cache(maxsize=1)
+def _matcher(terms: tuple[Term, ...]) -> Matcher:
+    from trace_recorder.catalog.matching import Matcher  # noqa: PLC0415
+
+    return Matcher(terms)
 
 
 def _print(rows: Iterator[Row], each: EachRun, *, paths_only: bool, as_json: bool) -> int:

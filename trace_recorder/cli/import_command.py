@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated
@@ -12,8 +15,16 @@ import typer
 
 from trace_recorder.cli.arguments import DEFAULT, default_directory
 from trace_recorder.cli.engines import DEFAULT_ENGINE, LOCAL, Address, Engine, EngineName
-from trace_recorder.cli.importing import Importing
+from trace_recorder.cli.interrupts import interrupt_held
+from trace_recorder.cli.output import console, print_lines, warn
+from trace_recorder.cli.progress import Progress
+from trace_recorder.cli.read_files import UnreadableError, error_message
+from trace_recorder.cli.text_layout import pluralize
+from trace_recorder.guard import try_call
+from trace_recorder.imports.foreign.formats import format_of
+from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.services.traces import TraceService
+from trace_recorder.recording.imported_runs import Imported, ReadRun, import_traces, read_file, write_run
 
 SHORTEST_PAUSE = 1.0
 SHORTEST_PAUSE_OF_SERVICES = 10.0
@@ -111,3 +122,175 @@ def _service(name: str, project: str) -> TraceService:
     module, _, service = SERVICES[name].partition(":")
     found: TraceService = getattr(import_module(f"trace_recorder.imports.services.{module}"), service)(project)
     return found
+
+
+class Importing:
+    """What was imported so far.
+
+    A file is read again only when its size or its time has changed. `counts` are numbers of runs and files by their
+    outcome. An unchanged run is not counted again at each look, and a sentence about a service is not repeated.
+    """
+
+    def __init__(self, directory: Path, progress: Callable[[int | None], Progress] = Progress) -> None:
+        self.counts: Counter[str] = Counter()
+        self._directory = directory
+        self._progress = progress
+        self._seen: dict[Path, tuple[int, int]] = {}
+        self._read_too: set[Path] = set()
+        self._versions: dict[str, dict[str, str]] = {}
+        self._unchanged: set[Path] = set()
+        self._said: dict[str, str] = {}
+
+    def look(self, sources: Iterable[Path], engine: Engine = LOCAL) -> None:
+        """Import the files that are new or have changed since the last look.
+
+        Only this process decides and writes. So each engine gives the same runs, also of a file that is read along with
+        another one.
+        """
+        files = [file for file in _files(sources) if self._has_changed(file[0])]
+        read = engine.in_order(_read_whole, files) if engine.repeats_tasks else map(_read_lazily, files)
+        with self._progress(len(files)) as progress:
+            for (path, _), file in progress.over(zip(files, read, strict=True)):
+                if path not in self._read_too:
+                    self._import(path, file, progress)
+
+    def _has_changed(self, path: Path) -> bool:
+        state = try_call(partial(_state, path), lambda _: None)
+        if path in self._read_too or self._seen.get(path) == state is not None:
+            return False
+        if state is not None:
+            self._seen[path] = state
+        return True
+
+    def _import(self, path: Path, file: _ReadFile, progress: Progress) -> None:
+        if not file.is_foreign:
+            self.counts["passed over"] += not path.name.startswith(".")
+            return
+        try:
+            for done in _readable((write_run(run, self._directory) for run in file.runs), path):
+                self._note(done, str(path), progress)
+            if file.error is not None:
+                _raise_unreadable(path, file.error)
+        except UnreadableError as error:
+            self._fail(str(error), progress)
+        self._read_too |= file.read_too
+
+    def fetch(self, service: TraceService) -> bool:
+        """Import the traces of a service that are new or have changed. Return whether the service gave all of them."""
+        seen = self._versions.setdefault(service.address, {})
+        runs = _readable(import_traces(service, self._directory, seen), Path(service.address))
+        with self._progress(None) as progress:
+            try:
+                for done in progress.over(runs):
+                    self._note(done, service.address, progress)
+            except UnreadableError as error:
+                self._fail(str(error), progress, of=service.address)
+                return False
+        self._said.pop(service.address, None)
+        return True
+
+    def _note(self, done: Imported, source: str, progress: Progress) -> None:
+        if done.done == "unreadable":
+            self._fail(done.why, progress, of=f"{source} {done.path}")
+            return
+        if done.done == "unchanged" and done.path in self._unchanged:
+            return
+        self._unchanged.add(done.path)
+        self.counts[done.done] += 1
+        if done.done != "unchanged":
+            progress.hide()
+            print_lines(console(), [f"{done.path}: {done.done}, from {source}"])
+
+    def _fail(self, message: str, progress: Progress, *, of: str | None = None) -> None:
+        if of is not None and self._said.get(of) == message:
+            return
+        if of is not None:
+            self._said[of] = message
+        self.counts["failed"] += 1
+        progress.hide()
+        warn(message)
+
+    def report(self) -> None:
+        """Print on stderr how many runs were written, and how many files were skipped."""
+        counts = self.counts
+        words = [f"{pluralize(counts['written'], 'run')} written"]
+        words += [f"{counts[name]} {name}" for name in ("replaced", "unchanged") if counts[name]]
+        if counts["passed over"]:
+            words.append(f"{pluralize(counts['passed over'], 'file')} in other formats skipped")
+        if counts["failed"]:
+            words.append(f"{pluralize(counts['failed'], 'source')} could not be read")
+        warn(", ".join(words))
+
+
+@dataclass(slots=True)
+class _ReadFile:
+    """The runs of a file, the files that were read along with it, and the error that ended reading.
+
+    `is_foreign` is False for a file in a directory that is not a run of another tool.
+    """
+
+    runs: Iterable[ReadRun]
+    read_too: set[Path]
+    is_foreign: bool
+    error: Exception | None = None
+
+
+def _read_lazily(file: tuple[Path, bool]) -> _ReadFile:
+    path, is_named = file
+    source = Source(path)
+    return _ReadFile(read_file(source), source.read_too, is_named or _is_foreign(source))
+
+
+def _read_whole(file: tuple[Path, bool]) -> _ReadFile:
+    """Read a file in another process. Errors travel as a value, so that the runs before them do too."""
+    file_read = _read_lazily(file)
+    runs: list[ReadRun] = []
+    errors: list[Exception] = []
+
+    with_lines = (replace(run, lines=[*run.lines]) for run in (file_read.runs if file_read.is_foreign else ()))
+    try_call(partial(runs.extend, with_lines), errors.append)
+    return _ReadFile(runs, file_read.read_too, file_read.is_foreign, errors[0] if errors else None)
+
+
+def _readable(runs: Iterator[Imported], source: Path) -> Iterator[Imported]:
+    """Yield runs until one cannot be read or written. Ctrl-C takes effect between two runs. Raises UnreadableError."""
+    done: Imported | None
+    while True:
+        with interrupt_held():
+            done = try_call(partial(next, runs, None), partial(_raise_unreadable, source))
+            if done is None:
+                return
+            yield done
+
+
+def _files(sources: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
+    """Yield the files, and whether each was named on the command line.
+
+    Files of sub-agents lie deeper and come later.
+    """
+    for source in sources:
+        if not source.is_dir():
+            yield source, True
+            continue
+        found = [path for path in source.rglob("*") if path.is_file() and not _is_temporary(path.name)]
+        for path in sorted(found, key=lambda path: (len(path.parts), path)):
+            yield path, False
+
+
+def _is_temporary(name: str) -> bool:
+    """Whether a name is that of a temporary file, which is about to replace another one (`storage/atomic_write.py`)."""
+    return name.startswith(".") and name.endswith(".tmp")
+
+
+def _is_foreign(source: Source) -> bool:
+    """Whether a file in a directory is a run of another tool. A file that cannot be read is not."""
+    return try_call(partial(format_of, source), lambda _: None) is not None
+
+
+def _state(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns
+
+
+def _raise_unreadable(path: Path, error: Exception) -> Imported:
+    raise UnreadableError(error_message(path, error, "imported")) from error

@@ -14,7 +14,7 @@ import typer
 from trace_recorder.catalog.index import Update, open_index
 from trace_recorder.catalog.kept_runs import Task
 from trace_recorder.cli.arguments import DEFAULT, AsJson, IndexPath, Jobs, paths_or_default
-from trace_recorder.cli.jobs import in_order, jobs_for
+from trace_recorder.cli.engines import in_order, jobs_for
 from trace_recorder.cli.output import console, fail, print_json, print_lines
 from trace_recorder.cli.progress import Progress
 from trace_recorder.cli.read_files import error_message, is_directory

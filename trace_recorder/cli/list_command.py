@@ -20,16 +20,16 @@ from trace_recorder.cli.arguments import (
     paths_or_default,
 )
 from trace_recorder.cli.list_runs import Listing, listing
-from trace_recorder.cli.list_selection import SORTS, Selection
-from trace_recorder.cli.list_table import table
-from trace_recorder.cli.list_tree import as_list, as_tree
+from trace_recorder.cli.list_table import as_list, as_tree, table
 from trace_recorder.cli.output import console, fail, print_json, print_lines, table_width, warn
 from trace_recorder.cli.read_files import is_directory
-from trace_recorder.cli.selection_options import (
+from trace_recorder.cli.selection import (
+    SORTS,
     Failed,
     Meta,
     Model,
     Reward,
+    Selection,
     Since,
     Task,
     Tool,

@@ -1,8 +1,8 @@
 """The table of the command `list`: one line for each run, with the most important columns that fit.
 
 The file and the status are always shown. The other columns are added in the order of their ranks, as long as they fit.
-The remaining width goes to the file first, then to the task. In a pipe, all columns are printed. `list_tree.py` puts
-forks below their runs.
+The remaining width goes to the file first, then to the task. In a pipe, all columns are printed. If runs are in the
+order of time, forks and replays are below their runs, as a tree.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from trace_recorder.catalog.rows import Row
-from trace_recorder.cli.list_tree import Branch
 from trace_recorder.cli.text_layout import in_one_line, local_time, number, rounded_number, seconds, text_of
 from trace_recorder.values.messages import Payload
 
@@ -31,6 +30,63 @@ _MAX_TASK_WIDTH = 60
 _MIN_WIDTH = 16
 """A column does not shrink below this width."""
 _GAP = "  "
+
+
+BRANCH = "└ "
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A run and its place in the tree: `indent` is drawn before its file.
+
+    `origin` is the call that a fork continues from, with the file if that is not the run above it.
+    """
+
+    row: Row
+    indent: str = ""
+    origin: str = ""
+
+
+def as_list(rows: Sequence[Row]) -> list[Branch]:
+    """Return the rows as they are."""
+    return [Branch(row, origin=row.forked_from or "") for row in rows]
+
+
+def as_tree(rows: Sequence[Row]) -> list[Branch]:
+    """Return the rows, with each fork or replay after its run and indented. Otherwise the order stays."""
+    by_name = {_name(row.file): row for row in rows}
+    forks: dict[str, list[Row]] = {}
+    roots = []
+    for row in rows:
+        origin = _origin(row)
+        if origin in by_name and by_name[origin] is not row:
+            forks.setdefault(origin, []).append(row)
+        else:
+            roots.append(row)
+    drawn = [*_drawn(roots, forks)]
+    files = {branch.row.file for branch in drawn}
+    return drawn + as_list([row for row in rows if row.file not in files])  # two files may name each other
+
+
+def _drawn(roots: Sequence[Row], forks: dict[str, list[Row]]) -> Iterator[Branch]:
+    waiting = [(row, 0) for row in reversed(roots)]
+    while waiting:
+        row, depth = waiting.pop()
+        origin = row.forked_from or ""
+        call = origin.rpartition(" ")[2]
+        yield Branch(row, "  " * (depth - 1) + BRANCH * (depth > 0), call if depth else origin)
+        waiting += [(fork, depth + 1) for fork in reversed(forks.get(_name(row.file), []))]
+
+
+def _origin(row: Row) -> str:
+    """Return the name of the run that a fork continues or a replay repeats, which is in the same directory."""
+    file = (row.forked_from or "").rpartition(" ")[0] or row.replay_of or ""
+    return _name(str(PurePath(row.file).with_name(PurePath(file).name))) if PurePath(file).name else ""
+
+
+def _name(file: str) -> str:
+    """Return the path of a run without the suffix, which both of its files share."""
+    return file.removesuffix(".jsonl").removesuffix(".json")
 
 
 @dataclass(frozen=True, slots=True)

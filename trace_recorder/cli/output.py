@@ -1,19 +1,30 @@
-"""How all commands print: the console, JSON for machines, and the sentence of a command that fails."""
+"""How all commands print: text on the console, the sentence of a command that fails, and JSON for machines.
+
+JSON is indented and made in parts, so that a document is never in memory as a whole. The text equals
+`json.dumps(value, indent=2)`. A message that is the same object in several lists of messages is encoded once. A lazy
+sequence is read element by element.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from trace_recorder.cli.json_writer import json_parts
 from trace_recorder.cli.text_layout import escape_json_text, in_one_line
 from trace_recorder.values.messages import Payload
+
+PART_CHARACTERS = 256 * 1024
+"""About how many characters are yielded at once."""
+_INDENT = "  "
+_MAX_LEVEL = 3
+"""Lists at this depth hold messages, which may be shared objects. Other values at this depth are encoded at once."""
 
 
 def console() -> Console:
@@ -35,14 +46,6 @@ def print_lines(on: Console, lines: Iterable[str | Text], style: str = "") -> No
             on.print(line if isinstance(line, Text) else Text(in_one_line(line), style), soft_wrap=True)
 
 
-def print_json(value: Payload) -> None:
-    """Print a value as JSON, in the terminal's encoding or in ASCII, with control characters escaped."""
-    ascii_only = "utf" not in (sys.stdout.encoding or "").lower()
-    for part in json_parts(value, ascii_only=ascii_only):
-        sys.stdout.write(escape_json_text(part))
-    sys.stdout.write("\n")
-
-
 def warn(message: str) -> None:
     """Print a sentence on stderr."""
     typer.echo(f"trace-recorder: {in_one_line(message)}", err=True)
@@ -52,3 +55,75 @@ def fail(message: str, code: int = 1) -> NoReturn:
     """Print a sentence on stderr, and exit."""
     warn(message)
     raise typer.Exit(code)
+
+
+def print_json(value: Payload) -> None:
+    """Print a value as JSON, in the terminal's encoding or in ASCII, with control characters escaped."""
+    ascii_only = "utf" not in (sys.stdout.encoding or "").lower()
+    for part in json_parts(value, ascii_only=ascii_only):
+        sys.stdout.write(escape_json_text(part))
+    sys.stdout.write("\n")
+
+
+def json_parts(value: Payload, *, ascii_only: bool = False) -> Iterator[str]:
+    """Yield the text of a value."""
+    waiting: list[str] = []
+    size = 0
+    for piece in _JsonWriter(ascii_only=ascii_only).pieces(value, 0):
+        waiting.append(piece)
+        size += len(piece)
+        if size >= PART_CHARACTERS:
+            yield "".join(waiting)
+            waiting, size = [], 0
+    yield "".join(waiting)
+
+
+class _JsonWriter:
+    def __init__(self, *, ascii_only: bool) -> None:
+        self._ascii_only = ascii_only
+        self._texts: dict[tuple[int, int], tuple[Payload, str]] = {}
+
+    def pieces(self, value: Payload, level: int) -> Iterator[str]:
+        """Yield the text of a value at this depth."""
+        if isinstance(value, Mapping) and value and level < _MAX_LEVEL:
+            yield from self._object(value, level)
+        elif isinstance(value, Sequence) and not isinstance(value, str) and level <= _MAX_LEVEL:
+            yield from self._array(value, level)
+        else:
+            yield self._whole(value, level)
+
+    def _object(self, value: Mapping[str, Payload], level: int) -> Iterator[str]:
+        before, between = "{\n" + _INDENT * (level + 1), ",\n" + _INDENT * (level + 1)
+        for name, member in value.items():
+            yield f"{before}{self._name(name)}: "
+            yield from self.pieces(member, level + 1)
+            before = between
+        yield "\n" + _INDENT * level + "}"
+
+    def _array(self, value: Sequence[Payload], level: int) -> Iterator[str]:
+        before, between = "[\n" + _INDENT * (level + 1), ",\n" + _INDENT * (level + 1)
+        is_empty, is_shared = True, level == _MAX_LEVEL
+        for element in value:
+            yield before
+            if is_shared:
+                yield self._shared(element, level + 1)
+            else:
+                yield from self.pieces(element, level + 1)
+            before, is_empty = between, False
+        yield "[]" if is_empty else "\n" + _INDENT * level + "]"
+
+    def _shared(self, element: Payload, level: int) -> str:
+        key = id(element), level
+        if key not in self._texts:
+            self._texts[key] = element, self._whole(element, level)
+        return self._texts[key][1]
+
+    def _name(self, name: Payload) -> str:
+        """Return the name of a member as JSON text."""
+        if isinstance(name, str):
+            return json.dumps(name, ensure_ascii=self._ascii_only)
+        return json.dumps({name: 0}, ensure_ascii=self._ascii_only)[1:-4]
+
+    def _whole(self, value: Payload, level: int) -> str:
+        text = json.dumps(value, ensure_ascii=self._ascii_only, indent=2)
+        return text.replace("\n", "\n" + _INDENT * level)

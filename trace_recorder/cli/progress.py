@@ -1,7 +1,7 @@
-"""A progress bar for work on many files or traces.
+"""Work on many files, runs or traces: a progress bar, and a sentence for each run that cannot be processed.
 
-It appears on stderr, if that is a terminal and the work takes more than a second. It shows only numbers, nothing that a
-run recorded. No thread draws it: it is updated between two files.
+The bar appears on stderr if stderr is a terminal and the work takes more than a second. The bar shows only numbers, and
+no contents of a run. No thread draws the bar: it is updated between two files.
 """
 
 from __future__ import annotations
@@ -11,6 +11,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO, TypeVar
+
+from rich.text import Text
+
+from trace_recorder.cli.output import console, print_lines, warn
+from trace_recorder.cli.read_files import UnreadableError
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -92,3 +97,28 @@ def _started(file: TextIO, done: int, total: int | None) -> Bar:
     bar.add_task("", total=total, completed=done)
     bar.start()
     return bar
+
+
+class EachRun:
+    """Iterates over the results of runs, and prints why a run has no result. `failed` counts those runs."""
+
+    def __init__(self, total: int) -> None:
+        self.failed = 0
+        self._console = console()
+        self._progress = Progress(total)
+
+    def over(self, results: Iterable[T | UnreadableError]) -> Iterator[T]:
+        """Yield the results, without the errors."""
+        with self._progress as progress:
+            for result in progress.over(results):
+                if isinstance(result, UnreadableError):
+                    self.failed += 1
+                    progress.hide()
+                    warn(str(result))
+                else:
+                    yield result
+
+    def print(self, lines: Iterable[str | Text]) -> None:
+        """Print lines above the progress bar."""
+        self._progress.hide()
+        print_lines(self._console, lines)

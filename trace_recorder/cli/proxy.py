@@ -17,11 +17,10 @@ import typer
 
 from trace_recorder.attach.lifecycle import is_disabled
 from trace_recorder.attach.subprocess.supervisor import run_process
-from trace_recorder.cli import run_summary
 from trace_recorder.cli.arguments import default_directory
 from trace_recorder.cli.interrupts import until_stopped
 from trace_recorder.cli.output import fail
-from trace_recorder.cli.run import Command, InDirectory, Quiet, Task, exit_as, report, starting
+from trace_recorder.cli.run import Command, InDirectory, Quiet, Task, exit_as, recorded, report, starting
 from trace_recorder.loopback import HOST, LOOPBACK_NAMES
 from trace_recorder.proxy.sessions import IDLE_SECONDS, Sessions
 from trace_recorder.proxy.upstreams import Upstream, UpstreamError, upstreams
@@ -158,7 +157,7 @@ def _serve(known: Mapping[str, Upstream], url: str, token: str | None) -> None:
 
 def _summary(documents: Sequence[Path]) -> list[str]:
     if documents:
-        return [*run_summary.recorded(documents)]
+        return [*recorded(documents)]
     if is_disabled(os.environ):
         return ["nothing was recorded: TRACE_RECORDER_DISABLED is set"]
     return ["nothing was recorded: no request to a model came through the proxy"]

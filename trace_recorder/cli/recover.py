@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from trace_recorder.cli.arguments import DefaultRuns, Recursive, paths_or_default
-from trace_recorder.cli.each_run import EachRun
 from trace_recorder.cli.list_runs import runs_of
 from trace_recorder.cli.output import warn
+from trace_recorder.cli.progress import EachRun
 from trace_recorder.cli.read_files import UnreadableError, process_or_error
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.recording.amend import rebuild_document

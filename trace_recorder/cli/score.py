@@ -12,7 +12,6 @@ from typing import Annotated, Literal, NoReturn
 
 import typer
 
-from trace_recorder.cli import show_turns
 from trace_recorder.cli.arguments import DefaultRuns, Recursive, check_names, completion_of, paths_or_default
 from trace_recorder.cli.engines import DEFAULT_ENGINE, Address, Engine, EngineName
 from trace_recorder.cli.export import parse_key_values
@@ -28,7 +27,7 @@ from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.rewards import Function, describe_error, is_batch, reward_function, rewards_of, score_batch
 from trace_recorder.views.rewards import score as score_of
 from trace_recorder.views.stats import Spread
-from trace_recorder.views.toolbrain.parsing import PARSERS, Parser
+from trace_recorder.views.toolbrain.parsing import DEFAULT_PARSER, PARSERS, Parser
 
 Reward = Annotated[
     str,
@@ -65,7 +64,7 @@ def score(  # noqa: PLR0913, PLR0917 - one argument an option
     name: Name = None,
     weight: Weight = 1.0,
     variables: Variables = None,
-    parser: ParserName = show_turns.DEFAULT_PARSER,
+    parser: ParserName = DEFAULT_PARSER,
     again: Again = False,
     dry_run: DryRun = False,
     recursive: Recursive = False,

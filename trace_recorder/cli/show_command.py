@@ -1,11 +1,15 @@
-"""The command `show`: what it takes, and how it exits.
+"""The command `show`: its options, what it shows of a run, and its exit code. `show.py` makes the text of a step.
 
-What it prints is made in `show.py`, `show_turns.py` and `show_raw.py`.
+With --errors it shows whole steps in which something failed. With --raw it prints the requests and responses of a step
+as they were sent, with masked secrets; only the journal has them. If a call has several attempts, those of the last
+attempt are printed. With --turns it shows ToolBrain's turns, as a reward function gets them: those that
+`export --format toolbrain` writes, and replayed ones. Calls that are not turns, such as failed ones, are counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -17,14 +21,16 @@ from trace_recorder.cli.output import console, print_json, print_lines, warn
 from trace_recorder.cli.read_files import UnreadableError, is_directory, read
 from trace_recorder.cli.run_header import head
 from trace_recorder.cli.show import Show
-from trace_recorder.cli.show_errors import parts_with_errors
-from trace_recorder.cli.show_raw import raw_calls
 from trace_recorder.cli.text_layout import EntryWriter
+from trace_recorder.derive.call_records import CallRecords
 from trace_recorder.guard import try_call
-from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
+from trace_recorder.values.messages import Payload
+from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps_and_calls
+from trace_recorder.views.left_out import UNANSWERED
 from trace_recorder.views.shared_document import shared_document
-from trace_recorder.views.toolbrain.parsing import PARSERS
+from trace_recorder.views.toolbrain.parsing import DEFAULT_PARSER, PARSERS
 
 Files = Annotated[
     list[Path] | None,
@@ -128,15 +134,20 @@ def _newest(directory: Path) -> Path:
 
 
 def _print_turns(trajectory: Trajectory, parser: str | None, *, full: bool, as_json: bool) -> None:
-    from trace_recorder.cli import show_turns  # noqa: PLC0415 - few runs are shown in this form
+    """Print ToolBrain's turns: as `export` writes them, or for people. With `full`, no line is shortened."""
+    from trace_recorder.views.toolbrain.turns import format_turns, turns_one_by_one  # noqa: PLC0415 - few need it
 
-    parser = parser or show_turns.DEFAULT_PARSER
+    parse = PARSERS[parser or DEFAULT_PARSER]
+    turns, left_out = turns_one_by_one.with_report(trajectory, parse, include_replayed=True)
     if as_json:
-        print_json(show_turns.turns_as_json(trajectory, parser))
+        print_json(turns)
         return
     out = console()
-    for line, style in show_turns.lines(trajectory, parser, full=full):
+    for line in format_turns(turns, sys.maxsize) if full else format_turns(turns):
+        style = "yellow" if line.startswith("WARNING") else "bold" if line.startswith("===") else ""
         print_lines(out, [line], style)
+    if left_out[UNANSWERED]:
+        print_lines(out, [f"No turns: {left_out[UNANSWERED]} x {UNANSWERED}"], "yellow")
 
 
 def _print_run(trajectory: Trajectory, file: Path, *, full: bool, step: int | None, errors: bool) -> None:
@@ -161,3 +172,64 @@ def _parts_of_step(parts: Sequence[StepOrCall], step: int | None, file: Path) ->
     if str(step) not in numbers:
         raise UnreadableError(f"{file} has no step {step}" + (f"; it has {', '.join(numbers)}" if numbers else ""))
     return [part for part in parts if part.step_number == step]
+
+
+_FIRST_HTTP_ERROR = 400
+
+
+def parts_with_errors(parts: Sequence[StepOrCall]) -> list[StepOrCall]:
+    """Return the steps that have an error or a failed call, attempt or tool, with their calls.
+
+    Failed calls outside steps are included.
+    """
+    failed = [part for part in parts if _has_error(part)]
+    numbers = {str(part.step_number) for part in failed if part.step_number is not None}
+    alone = {id(part) for part in failed}
+    return [part for part in parts if id(part) in alone or str(part.step_number) in numbers]
+
+
+def _has_error(part: StepOrCall) -> bool:
+    return (part.step is not None and _step_has_error(part.step)) or (
+        part.call is not None and _call_has_error(part.call)
+    )
+
+
+def _step_has_error(step: AgentStep) -> bool:
+    return bool(step.error) or any(one.success is False or one.error for one in step.tool_results)
+
+
+def _call_has_error(call: LLMInteraction) -> bool:
+    return call.error is not None or any(map(_attempt_has_error, call.attempts))
+
+
+def _attempt_has_error(attempt: Attempt) -> bool:
+    return attempt.error is not None or (attempt.status or 0) >= _FIRST_HTTP_ERROR
+
+
+def raw_calls(trajectory: Trajectory, parts: Iterable[StepOrCall]) -> list[Payload]:
+    """Return the request and response of each call in these parts, in order.
+
+    Raises UnreadableError if they are unknown.
+    """
+    wanted = {part.call.interaction_id for part in parts if part.call is not None}
+    calls = [one for one in trajectory.llm_interactions if one.interaction_id in wanted]
+    if not calls:
+        raise UnreadableError("the step has no LLM call, so nothing was sent")
+    return [_raw_call(one) for one in calls]
+
+
+def _raw_call(call: LLMInteraction) -> Payload:
+    source = call.source
+    if not isinstance(source, CallRecords):
+        raise UnreadableError(
+            f"{call.interaction_id}: only a run's journal has the requests and responses as they were sent"
+        )
+    if source.is_manual:
+        raise UnreadableError(
+            f"{call.interaction_id} was recorded by hand: its request and response as sent are unknown"
+        )
+    stream = call.raw_stream
+    response = {"response": call.raw_response} if stream is None else {"stream": stream}
+    status = call.attempts[-1].status if call.attempts else None
+    sent = {"url": source.request_data.get("url"), "request": call.raw_request}
+    return {"interaction_id": call.interaction_id, **sent, "status": status, **response}

@@ -1,16 +1,28 @@
-"""The command `stats`: what it takes, and how it exits. What it prints is made in `stats_tables.py`."""
+"""The command `stats`: figures over runs, as JSON or as a summary and tables of models, tools and rewards.
+
+If a line would be wider than the terminal, the summary is wrapped, and each model becomes a column of figures. As many
+columns as fit are side by side. In a pipe nothing is wrapped.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from textwrap import wrap
 
 import typer
 
 from trace_recorder.cli.arguments import AsJson, DefaultRuns, IndexPath, Jobs, no_runs_message, paths_or_default
-from trace_recorder.cli.count_run import count_run
-from trace_recorder.cli.each_run import EachRun
 from trace_recorder.cli.engines import DEFAULT_ENGINE, Address, Engine, EngineName
 from trace_recorder.cli.output import console, fail, print_json, print_lines, table_width
 from trace_recorder.cli.planned_runs import planned_runs, results
-from trace_recorder.cli.stats_tables import lines
+from trace_recorder.cli.progress import EachRun
+from trace_recorder.cli.read_files import UnreadableError, process_or_error, read
+from trace_recorder.cli.text_layout import in_one_line, number, pluralize, seconds
+from trace_recorder.dialects.dialect import USAGE_ADVICE
+from trace_recorder.values.messages import Payload
+from trace_recorder.views.cost import table_name
 from trace_recorder.views.stats import Stats
 
 
@@ -42,3 +54,192 @@ def stats(
         print_lines(out, lines(figures.to_json(), table_width(out)))
     if each.failed:
         raise typer.Exit(1)
+
+
+LABEL_WIDTH = 8
+"""The width of the label of a line in the summary. The rest of the line is wrapped next to it."""
+MIN_NAME = 12
+"""How many characters of a tool's or a reward's name are shown at least."""
+_GAP = 2
+
+Row = Sequence[str]
+
+
+def lines(figures: Mapping[str, Payload], width: int | None = None) -> Iterator[str]:
+    """Yield the figures as lines of text. No line is longer than `width`, unless names are too long."""
+    for line in _summary(figures):
+        yield from _wrapped(in_one_line(line), width)
+    yield from _table(_model_rows(figures["models"]), width, side_by_side=True)
+    yield from _table(_tool_rows(figures["tools"]), width)
+    yield from _table(_reward_rows(figures["rewards"]), width)
+
+
+def _wrapped(line: str, width: int | None) -> list[str]:
+    if width is None or len(line) <= width:
+        return [line]
+    return wrap(line, max(width, MIN_NAME + LABEL_WIDTH), subsequent_indent=" " * LABEL_WIDTH, break_on_hyphens=False)
+
+
+def _summary(figures: Mapping[str, Payload]) -> Iterator[str]:
+    llm = figures["llm"]
+    yield f"runs    {_runs(figures['runs'])}"
+    more = [f"{number(llm[name])} {name}" for name in ("failed", "incomplete") if llm[name]]
+    more += [pluralize(llm["retries"], "retry")] if llm["retries"] else []
+    more += [f"{number(llm['replayed'])} replayed"] if "replayed" in llm else []
+    more += [pluralize(llm["side_calls"], "side call")] if "side_calls" in llm else []
+    yield f"calls   {', '.join([pluralize(llm['calls'], 'LLM call'), *more])}"
+    yield f"tokens  {_tokens(llm['tokens'])}"
+    yield f"cost    {_cost(llm['cost'])}"
+    if figures["seconds"]:
+        spent = [f"{name} {seconds(value)}" for name, value in figures["seconds"].items()]
+        unknown = llm.get("calls_without_time")
+        spent += [f"not stated by {pluralize(unknown, 'call')}"] if unknown else []
+        untimed = sum(one.get("calls_without_time", 0) for one in figures["tools"])
+        spent += [f"not known of {pluralize(untimed, 'tool call')}"] if untimed else []
+        yield f"time    {', '.join(spent)}"
+
+
+def _runs(runs: Mapping[str, Payload]) -> str:
+    names = ("completed", "failed", "interrupted", "running", "unknown")
+    statuses = [f"{runs[name]} {name}" for name in names if name in runs]
+    if not statuses:
+        return "none"
+    replays = f", of them {pluralize(runs['replays'], 'replay')}" if runs.get("replays") else ""
+    return f"{pluralize(runs.get('runs', 0), 'run')}: {', '.join(statuses)}{replays}; {_outcome(runs)}"
+
+
+def _outcome(runs: Mapping[str, Payload]) -> str:
+    """Describe how many of the judged runs succeeded."""
+    if "accuracy" not in runs:
+        return "none judged"
+    judged = pluralize(runs["accuracy_runs"], "judged run")
+    return (
+        f"{runs['succeeded']} success, {runs['not_succeeded']} no success: accuracy {runs['accuracy']:.0%} of {judged}"
+    )
+
+
+def _model_rows(models: Iterable[Mapping[str, Payload]]) -> list[Row]:
+    titles = ("model", "calls", "failed", "retries", "tokens in", "out", "cached", "per call", "cost USD")
+    return [titles, *map(_model, models)]
+
+
+def _model(row: Mapping[str, Payload]) -> Row:
+    tokens, cost = row["tokens"], row["cost"]
+    rate = tokens.get("cache_hit_rate")
+    return [
+        f"{row['provider']}/{row['model']}",
+        *(number(row[name]) for name in ("calls", "failed", "retries")),
+        *(number(tokens[name]) if name in tokens else "" for name in ("prompt", "completion")),
+        f"{rate:.0%}" if rate is not None else "",
+        seconds(row.get("mean_seconds")),
+        _amount(cost),
+    ]
+
+
+def _tool_rows(tools: Iterable[Mapping[str, Payload]]) -> list[Row]:
+    names = ("calls", "failed", "unanswered", "outcome_unknown")
+    ran = [one for one in tools if one["calls"]]  # a tool that was only replayed has no figures
+    rows = [[one["name"], *(number(one[name]) for name in names), seconds(one.get("mean_seconds"))] for one in ran]
+    return [("tool", "calls", "failed", "no answer", "outcome unknown", "per call"), *rows]
+
+
+def _reward_rows(rewards: Iterable[Mapping[str, Payload]]) -> list[Row]:
+    names = ("mean", "least", "most")
+    rows = [[one["name"], number(one["runs"]), *(f"{one[name]:g}" for name in names)] for one in rewards]
+    return [("reward", "runs", *names), *rows]
+
+
+def _tokens(tokens: Mapping[str, Payload]) -> str:
+    words = {"prompt": "in", "completion": "out", "cache_read": "read from the cache"}
+    words |= {"cache_write": "written to the cache", "reasoning": "for reasoning"}
+    parts = [f"{number(tokens[name])} {word}" for name, word in words.items() if name in tokens]
+    if "cache_hit_rate" in tokens:
+        parts.append(f"{tokens['cache_hit_rate']:.0%} of the input cached")
+    if "calls_without" in tokens:
+        streams = tokens.get("streams_without_include_usage")
+        advice = f" ({pluralize(streams, 'stream')}: {USAGE_ADVICE})" if streams else ""
+        parts.append(f"not stated by {pluralize(tokens['calls_without'], 'call')}{advice}")
+    return ", ".join(parts) or "none"
+
+
+def _cost(cost: Mapping[str, Payload]) -> str:
+    parts = []
+    if "stated" in cost:
+        parts.append(f"{cost['stated']:.6f} USD as billed ({pluralize(cost['stated_calls'], 'call')})")
+    if "estimated" in cost:
+        by = cost.get("estimated_with", "a table")
+        parts.append(
+            f"about {cost['estimated']:.6f} USD by {by} ({pluralize(cost['estimated_calls'], 'call')}, an estimate)"
+        )
+    if cost["unknown_calls"]:
+        hint = "" if table_name() else "; pip install 'trace-recorder[prices]' for estimates"
+        parts.append(f"unknown for {pluralize(cost['unknown_calls'], 'call')}{hint}")
+    return ", ".join(parts) or "nothing"
+
+
+def _amount(cost: Mapping[str, Payload]) -> str:
+    """Return a cost as one cell. A tilde marks an estimate, a question mark calls of unknown cost."""
+    amounts = [cost[name] for name in ("stated", "estimated") if name in cost]
+    if not amounts:
+        return "?"
+    return f"{'~' if 'estimated' in cost else ''}{sum(amounts):.6f}{' + ?' if cost['unknown_calls'] else ''}"
+
+
+def _table(rows: Sequence[Row], width: int | None, *, side_by_side: bool = False) -> Iterator[str]:
+    """Yield an empty line and the aligned rows, or nothing if there are only titles."""
+    cells = [[in_one_line(cell) for cell in row] for row in rows]
+    if len(cells) == 1:
+        return
+    excess = 0 if width is None else max(0, _width(cells) - width)
+    if excess and side_by_side and width is not None:
+        for block in _blocks([*zip(*cells, strict=True)], width):
+            yield from ("", *_aligned(block))
+        return
+    names = max(MIN_NAME, max(len(row[0]) for row in cells) - excess)
+    yield from ("", *_aligned([[_cut(row[0], names), *row[1:]] for row in cells]))
+
+
+def _blocks(columns: Sequence[Row], width: int) -> Iterator[list[Row]]:
+    """Divide a table into tables that fit. Each has the titles and at least one column."""
+    titles = [row[0] for row in columns]
+    room = width - max(map(len, titles))
+    block: list[Row] = []
+    for column in [*zip(*columns, strict=True)][1:]:
+        whole = [_cut(cell, max(MIN_NAME, room - _GAP)) for cell in column]
+        if block and _width([*zip(titles, *block, whole, strict=True)]) > width:
+            yield [*zip(titles, *block, strict=True)]
+            block = []
+        block.append(whole)
+    yield [*zip(titles, *block, strict=True)]
+
+
+def _widths(rows: Sequence[Row]) -> list[int]:
+    return [max(map(len, column)) for column in zip(*rows, strict=True)]
+
+
+def _width(rows: Sequence[Row]) -> int:
+    return sum(size + _GAP for size in _widths(rows)) - _GAP
+
+
+def _aligned(rows: Sequence[Row]) -> Iterator[str]:
+    """Align the cells of rows: the first column on the left, the others on the right."""
+    widths = _widths(rows)
+    for first, *others in rows:
+        aligned = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
+        yield (" " * _GAP).join([first.ljust(widths[0]), *aligned]).rstrip()
+
+
+def _cut(cell: str, size: int) -> str:
+    return cell if len(cell) <= size else f"{cell[: size - 3]}..."
+
+
+def count_run(path: Path) -> Stats | UnreadableError:
+    """Return the figures of one run, or why it cannot be counted. A run is counted as a whole or not at all."""
+    return process_or_error(path, partial(_count, path), "counted")
+
+
+def _count(path: Path) -> Stats:
+    one = Stats()
+    one.add(read(path))
+    one.to_json()
+    return one

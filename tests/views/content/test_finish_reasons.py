@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from tests.cli.invoking import app
 from tests.data.written import Writing, asked, said
 from tests.views.made import assistant, call, run, use
 from trace_recorder import Trajectory, load
-from trace_recorder.cli.commands import app
 from trace_recorder.values.messages import LLMResponse
 from trace_recorder.views import preference_pairs, to_hierarchy, to_openai_finetuning, to_traces, to_trl
 from trace_recorder.views.content.finish_reasons import CUT_OFF, SILENT, ending_of, fault_of

@@ -185,4 +185,5 @@ def _parsed(thought: str | None, tool_code: str | None, final_answer: str | None
 
 
 PARSERS: Mapping[str, Parser] = {"calls": parse_tool_calls, "code": parse_code, "react": parse_react}
+DEFAULT_PARSER = "calls"
 """Our parsers by name, for the command line."""

@@ -1,4 +1,4 @@
-"""The findings of validation, for people and for machines. It is imported when its command is called."""
+"""The command `validate`: checks files, and prints the findings for people or for machines."""
 
 from __future__ import annotations
 
@@ -6,12 +6,43 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import typer
+
+from trace_recorder.cli.arguments import AsJson, DefaultRuns, paths_or_default
+from trace_recorder.cli.engines import DEFAULT_ENGINE, Address, Engine, EngineName
+from trace_recorder.cli.list_runs import runs_of
+from trace_recorder.cli.output import console, print_json, print_lines
+from trace_recorder.cli.progress import Progress
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.derive.validate import Finding, Report, validate
 from trace_recorder.guard import try_call
 from trace_recorder.imports.loader import foreign_format
 from trace_recorder.tables.remote_files import local_files, url_of
 from trace_recorder.values.messages import Payload
+
+
+def validate_(
+    files: DefaultRuns = None,
+    as_json: AsJson = False,
+    engine: EngineName = DEFAULT_ENGINE,
+    address: Address = None,
+) -> None:
+    """Check that files are complete and consistent.
+
+    Checks each record, each restored request and stream, and the document against the journal. Exits with 1 if there is
+    an error.
+    """
+    selected, runs = Engine(engine, address), runs_of(paths_or_default(files))
+    with Progress(len(runs)) as progress:
+        reports = [*progress.over(selected.in_order(report, runs))]
+    if as_json:
+        print_json([_report_as_json(report) for report in reports])
+    else:
+        out = console()
+        for line, style in _lines(reports):
+            print_lines(out, [line], style)
+    if not all(report.ok for report in reports):
+        raise typer.Exit(1)
 
 
 def report(file: Path) -> Report:
@@ -41,12 +72,12 @@ def _or_of_another_tool(report: Report) -> Report:
     return Report(report.path, (Finding("error", "file", what),))
 
 
-def as_json(report: Report) -> dict[str, Payload]:
+def _report_as_json(report: Report) -> dict[str, Payload]:
     """Make JSON of a report."""
     return {**asdict(report), "path": str(report.path), "ok": report.ok}
 
 
-def lines(reports: Sequence[Report]) -> Iterator[tuple[str, str]]:
+def _lines(reports: Sequence[Report]) -> Iterator[tuple[str, str]]:
     """Yield the findings of each file as lines with their styles."""
     for report in reports:
         errors = sum(finding.severity == "error" for finding in report.findings)
