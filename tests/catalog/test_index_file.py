@@ -20,8 +20,8 @@ from tests.catalog.many_runs import make_runs, record_run, settle
 from tests.cli.invoking import invoke, recorded
 from tests.faults.unlucky import UnavailableError, immutable_directory
 from trace_recorder import load_all, open_index
+from trace_recorder.catalog.index import KeptRun, NotKept, Task
 from trace_recorder.catalog.index_file import INDEX_NAME, reading
-from trace_recorder.catalog.kept_runs import KeptRun, NotKept, Task
 
 QUERIES = ("alpha", "tool:bash", "-success:yes", 'text~"code 1"')
 KILLS = int(os.environ.get("TRACE_RECORDER_INDEX_KILLS", "4"))

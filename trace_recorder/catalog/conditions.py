@@ -1,7 +1,7 @@
-"""When a run matches a query, as SQL over the tables of `tables_of_facts.py`.
+"""Conditions of a query as SQL over the tables of `fact_tables.py`.
 
-This is the only rule. The index asks it, and where there is no index, the facts of a run are put into tables in memory
-and asked in the same way. So words are cut by FTS5's `unicode61` in both cases.
+This SQL alone decides whether a run matches. It runs on the index. For a run that no index has, it runs on tables in
+memory with the facts of that run. So FTS5's `unicode61` cuts words in both cases.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ _SUCCESS = {"yes": "r.success IS 1", "no": "r.success IS 0", "unknown": "r.succe
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """SQL that is true for the runs `r` that match, and its parameters."""
+    """SQL that is true for each matching run `r`, and the parameters of the SQL."""
 
     sql: str
     parameters: tuple[Parameter, ...] = ()
     needs_texts: bool = False
     needs_calls: bool = False
-    """Whether the calls of a run have to be read; otherwise the ends of its document have what is needed."""
+    """Whether the calls of a run have to be read. If not, the ends of the document are enough."""
     is_wanted: Callable[[str], bool] | None = None
-    """The function `is_wanted` of the SQL, which takes a text."""
+    """The Python function that the SQL calls as `is_wanted` with a text."""
 
 
 EVERY_RUN = Condition("1")
-"""The condition that each run matches."""
+"""The condition that every run meets."""
 
 
 def condition_of(terms: Iterable[Term]) -> Condition:
@@ -55,7 +55,7 @@ def condition_of(terms: Iterable[Term]) -> Condition:
 
 
 def condition_of_texts(is_wanted: Callable[[str], bool], places: Collection[Place]) -> Condition:
-    """Return the condition that a run has a text in one of these places that a function accepts."""
+    """Return the condition that a function accepts a text of the run, in one of these places."""
     listed = ", ".join("?" * len(places))
     return Condition(
         _WITH_WANTED_TEXT.format(listed), tuple(places), needs_texts=True, needs_calls=True, is_wanted=is_wanted
@@ -63,7 +63,7 @@ def condition_of_texts(is_wanted: Callable[[str], bool], places: Collection[Plac
 
 
 def _negated(one: Condition) -> Condition:
-    """Return the opposite: a run for which the condition is unknown matches it."""
+    """Return the negation of a condition. A run matches the negation if the condition is false or unknown."""
     return replace(one, sql=f"NOT ifnull({one.sql}, 0)")
 
 
@@ -85,24 +85,24 @@ def _substring(term: Term) -> Condition:
 
 
 def _status(term: Term) -> Condition:
-    """Return the condition that a run ended in one of several ways; the caller's judgement is one of them too."""
+    """Return the condition that a run has one of several statuses. The caller's judgement counts as a status."""
     words = [*dict.fromkeys(_text(term).split(","))]
     sql = " OR ".join(_JUDGEMENTS.get(word, "r.status = ?") for word in words)
     return Condition(f"({sql})", tuple(word for word in words if word not in _JUDGEMENTS))
 
 
 def _in_column(column: str) -> Callable[[Term], Condition]:
-    """Return the condition that a column has a text in it; capital letters make no difference."""
+    """Return a function that makes the condition that a column contains a text. Case is ignored."""
     return lambda term: Condition(f"instr(folded(r.{column}), ?) > 0", (_text(term).casefold(),))
 
 
 def _in_name(kind: str) -> Callable[[Term], Condition]:
-    """Return the same for one of the names of a kind."""
+    """Return a function that makes the condition that a name of a kind contains a text. Case is ignored."""
     return lambda term: _has_name(kind, "instr(folded(n.name), ?) > 0", _text(term).casefold())
 
 
 def _named(kind: str, number: str = "number") -> Callable[[Term], Condition]:
-    """Return the condition that a run has a name of a kind, with the number or the text that the term asks for."""
+    """Return a function that makes the condition that a run has a name of a kind."""
 
     def condition(term: Term) -> Condition:
         if term.text is not None:

@@ -1,7 +1,7 @@
 """The facts of runs as tables of SQLite: in the file of an index, or in memory for a run that no index has.
 
-Each distinct text is there once, whichever runs have it, and `words` has its tokens. A text that no run has any more is
-deleted, with its tokens.
+The tables have each distinct text once, however many runs have it. The table `words` has the tokens of the texts. If no
+run has a text any more, the text and its tokens are deleted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CREATE TABLE kept (run INTEGER PRIMARY KEY, row TEXT NOT NULL, stats TEXT NOT NU
                    counted TEXT NOT NULL);
 """
 KnownFiles = tuple[bytes, int, int, int, int, int]
-"""The name of a run, its id, and the state of its files when they were read."""
+"""The name and the id of a run, and the state of its files when the indexer read them."""
 Kept = Literal["row", "stats", "summary", "counted"]
 """Parts of a run that are kept as JSON: the row of `list`, figures, the entry in the viewer's list, search counts."""
 _PLACES = ", ".join("?" for _ in ("id", *SINGLE))
@@ -48,7 +48,7 @@ class FactTables:
 
     @classmethod
     def in_memory(cls) -> FactTables:
-        """Return tables that are nowhere on file."""
+        """Return tables in memory."""
         tables = cls(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
         tables.create()
         return tables
@@ -66,7 +66,7 @@ class FactTables:
         return run
 
     def change(self, run: int, facts: Facts) -> bool:
-        """Replace the facts of a run. Return whether a text was deleted, which no run has any more."""
+        """Replace the facts of a run. Return whether a text was deleted, because no other run has the text."""
         execute = self.connection.execute
         before = {text for (text,) in execute("SELECT text FROM uses WHERE run = ?", (run,))}
         for table in ("names", "uses"):
@@ -91,12 +91,15 @@ class FactTables:
         return (run for (run,) in self._ask(sql, condition))
 
     def kept(self, condition: Condition, what: Kept) -> dict[int, str]:
-        """Return what is kept of the runs that match, by their ids."""
+        """Return the kept text (`what`) of each matching run, by the id of the run."""
         sql = f"SELECT r.id, k.{what} FROM runs r JOIN kept k ON k.run = r.id WHERE {condition.sql}"  # noqa: S608 - parameters are apart
         return dict(self._ask(sql, condition))
 
     def files(self, *, with_host: bool = True) -> list[KnownFiles]:
-        """Return the runs with the states of their files; without `with_host`, only those that are so on any host."""
+        """Return the runs with the states of their files.
+
+        Without `with_host`, leave out runs whose status depends on the host.
+        """
         sql = "SELECT path, run, document_changed, document_size, journal_changed, journal_size FROM files"
         return self.connection.execute(sql if with_host else f"{sql} WHERE NOT is_of_host").fetchall()
 
@@ -130,7 +133,7 @@ class FactTables:
         self.connection.executemany("INSERT INTO uses VALUES (?, ?, ?, ?, ?, ?)", uses)
 
     def _text(self, text: str) -> int:
-        """Return the id of a text, which is added if it is new."""
+        """Return the id of a text. Add the text if it is new."""
         execute = self.connection.execute
         digest = blake2b(text.encode(), digest_size=16).digest()
         found = execute("SELECT id FROM texts WHERE digest = ?", (digest,)).fetchone()
@@ -141,7 +144,7 @@ class FactTables:
         return number
 
     def _delete_unused(self, texts: Iterable[int]) -> bool:
-        """Delete those of some texts that no run has."""
+        """Delete each of these texts that no run has. Return whether a text was deleted."""
         execute, deleted = self.connection.execute, False
         for number in texts:
             if execute("SELECT 1 FROM uses WHERE text = ? LIMIT 1", (number,)).fetchone() is None:

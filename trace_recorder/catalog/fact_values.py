@@ -1,4 +1,4 @@
-"""The facts of a run as values, in the form in which SQLite holds them. `facts.py` makes them of a run."""
+"""The facts of a run, as values that SQLite can store. `facts.py` makes them from a run."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ Place = Literal["prompts", "answers", "tools"]
 PLACES: tuple[Place, ...] = get_args(Place)
 
 MAX_INTEGER = 2**62
-"""SQLite holds integers below this."""
+"""SQLite can store integers below this limit."""
 TextInRun = tuple[int | None, Place, str, str]
-"""The step, the place, what it is there, and the text."""
+"""The number of the step, the place, the kind of text in that place, and the text."""
 NUMBERS = (
     *("steps", "calls", "failed_calls", "tool_calls", "failed_tool_calls"),
     *("tokens", "input_tokens", "output_tokens", "cost", "seconds"),
 )
 """The numbers of a run: counts, tokens, US dollars, and the seconds that it took."""
 SINGLE = ("trajectory_id", "task", "status", "success", "began", "ended", "error", *NUMBERS)
-"""Single values: `began` and `ended` are seconds since 1970, `success` is 1, 0 or None."""
+"""Facts with one value for each run. `began` and `ended` are seconds since 1970; `success` is 1, 0 or None."""
 Single = str | int | float | None
 
 
@@ -26,7 +26,7 @@ Single = str | int | float | None
 class Named:
     """A name that a run has, such as a model, a tool or a key of its metadata.
 
-    `number` is the calls of a tool, or the value of a reward; `failed` the failures of a tool.
+    `number` is the number of calls of a tool, or the value of a reward. `failed` is the number of failures of a tool.
     """
 
     kind: str
@@ -38,9 +38,10 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The facts of one run; `single` has the values of `SINGLE`, in their order.
+    """The facts of one run.
 
-    `is_exact` says that no text was changed, and that the times are the same in every time zone.
+    `single` has the values of `SINGLE`, in that order. `is_exact` says that no text was changed, and that the times are
+    the same in every time zone.
     """
 
     single: tuple[Single, ...]
@@ -50,7 +51,7 @@ class Facts:
 
 
 def storable(text: str) -> str:
-    """Return a text as SQLite holds it: a lone surrogate becomes a question mark."""
+    """Return a text that SQLite can store: a lone surrogate becomes a question mark."""
     return text if is_storable(text) else text.encode("utf-8", "replace").decode()
 
 

@@ -1,6 +1,7 @@
-"""The facts of a run that queries ask for: single values, names with numbers, and texts.
+"""Read the facts of a run for queries and counts: single values, names with numbers, and texts.
 
-Values of files may be anything. A number that SQLite cannot hold is unknown. A text with a lone surrogate is changed.
+The values in a file may be anything. A number that SQLite cannot store becomes None. A lone surrogate in a text becomes
+a question mark.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from trace_recorder.catalog.fact_values import MAX_INTEGER, Facts, Named, is_storable, storable
 from trace_recorder.catalog.texts import texts_of
@@ -23,7 +25,7 @@ from trace_recorder.views.run_costs import costs_of_calls
 
 
 def facts_of(run: Trajectory, *, with_texts: bool = True) -> Facts:
-    """Return the facts of a run. Its calls and steps are read."""
+    """Return the facts of a run. This reads all calls and steps of the run."""
     metrics = run.metrics or metrics_of(run.llm_interactions, run.agent_steps)
     began, exact_time = seconds_of(run.start_time)
     ended, _ = seconds_of(run.end_time)
@@ -37,17 +39,14 @@ def facts_of(run: Trajectory, *, with_texts: bool = True) -> Facts:
     texts = tuple(texts_of(run)) if with_texts else ()
     written = (
         *(text for text in single if isinstance(text, str)),
-        *(text for one in named for text in (one.name, one.text or "")),
+        *(text for fact in named for text in (fact.name, fact.text or "")),
         *(text for _, _, where, text in texts for text in (where, text)),
     )
     if all(map(is_storable, written)):
         return Facts(single, named, texts, exact_time)
     return Facts(
-        tuple(storable(one) if isinstance(one, str) else one for one in single),
-        tuple(
-            Named(one.kind, storable(one.name), one.text and storable(one.text), one.number, one.failed)
-            for one in named
-        ),
+        tuple(storable(value) if isinstance(value, str) else value for value in single),
+        tuple(replace(fact, name=storable(fact.name), text=fact.text and storable(fact.text)) for fact in named),
         tuple((step, place, storable(where), storable(text)) for step, place, where, text in texts),
         is_exact=False,
     )
@@ -70,11 +69,11 @@ def _numbers_of(run: Trajectory, metrics: Mapping[str, Payload]) -> Iterator[flo
 def _named(run: Trajectory) -> Iterator[Named]:
     calls = run.llm_interactions
     served = {(text_of(run.provider), text_of(run.model))} | {
-        (text_of(one.provider), text_of(one.model or one.response.model)) for one in calls
+        (text_of(call.provider), text_of(call.model or call.response.model)) for call in calls
     }
     yield from (Named("model", f"{provider}/{model}") for provider, model in sorted(served - {("", "")}))
     yield from (Named("provider", provider) for provider in sorted({provider for provider, _ in served} - {""}))
-    agents = {text_of(name) for one in calls for name in (one.agent, one.agent_id)}
+    agents = {text_of(name) for call in calls for name in (call.agent, call.agent_id)}
     agents |= {text_of(name) for step in run.agent_steps for name in (step.agent, step.agent_id)}
     yield from (Named("agent", name) for name in sorted(agents - {""}))
     yield from _tools(run)
@@ -84,12 +83,12 @@ def _named(run: Trajectory) -> Iterator[Named]:
     for kind, members in (("meta", run.metadata), ("annotation", run.annotations)):
         if isinstance(members, dict):
             yield from (Named(kind, text_of(name), text_of(value)) for name, value in members.items())
-    errors = dict.fromkeys(_error_text(one.error) for one in calls if one.error is not None)
+    errors = dict.fromkeys(_error_text(call.error) for call in calls if call.error is not None)
     yield from (Named("error", text) for text in (*errors, *([_error_text(run.error)] if run.error else [])) if text)
 
 
 def _tools(run: Trajectory) -> Iterator[Named]:
-    """Yield the tools that were used, with the numbers of uses and of failures."""
+    """Yield the tools that the run used, with the numbers of uses and of failures."""
     uses: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     for _, use in tool_uses_of(run):
@@ -105,7 +104,7 @@ def _error_text(error: ErrorInfo | None) -> str | None:
 
 
 def number_of_value(value: Payload) -> float | None:
-    """Return a number that SQLite can hold, or None."""
+    """Return a number that SQLite can store, or None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return value if math.isfinite(value) and abs(value) < MAX_INTEGER else None
@@ -120,3 +119,22 @@ def seconds_of(timestamp: Payload) -> tuple[float | None, bool]:
         return time.astimezone().timestamp(), time.tzinfo is not None
     except (OverflowError, ValueError, OSError):
         return None, True
+
+
+COUNTED = ("status", "success", "model", "tool", "reward")
+Counted = list[list[str]]
+"""Pairs of a kind in `COUNTED` and a value that the run has."""
+
+
+def counted_of(run: Trajectory, facts: Facts | None = None) -> Counted:
+    """Return the values that a search counts by, of one run.
+
+    `facts` are the facts of the run, if the caller has them.
+    """
+    facts = facts or facts_of(run, with_texts=False)
+    judged = [["success", "yes" if run.success else "no"]] if isinstance(run.success, bool) else []
+    return [
+        ["status", str(run.status)],
+        *judged,
+        *([one.kind, one.name] for one in facts.named if one.kind in COUNTED),
+    ]

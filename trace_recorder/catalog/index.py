@@ -1,25 +1,152 @@
-"""The index of a directory of runs: brought up to date, and asked.
+"""The index of a directory of runs: how it is updated and searched.
 
-It is derived from the runs, and may be deleted at any time. Whoever asks it compares the state of each file with the
-one that the index states, and reads the runs that changed. So the answers are those of the runs themselves.
+The index is derived from the runs, so it may be deleted at any time. A reader compares the state of each file with the
+state in the index, and reads the runs that changed. So a search gives the same runs with an index and without one.
+
+The index keeps a run only if its answers cannot change while its files stay the same. Every search reads the others:
+runs that go on, files of other tools, which may consist of several files, and files that cannot be read.
 """
 
 from __future__ import annotations
 
+import json
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from enum import Enum
 from pathlib import Path
 
 from trace_recorder.catalog import index_file
 from trace_recorder.catalog.conditions import condition_of
-from trace_recorder.catalog.file_states import State, states_of
+from trace_recorder.catalog.fact_tables import FactTables
+from trace_recorder.catalog.fact_values import Facts
+from trace_recorder.catalog.facts import counted_of, facts_of
 from trace_recorder.catalog.index_file import IndexWriter
-from trace_recorder.catalog.kept_runs import KeptRun, NotKept, Task, keep, kept_run
-from trace_recorder.catalog.matching import Matcher
-from trace_recorder.catalog.planning import Plan
+from trace_recorder.catalog.loading import Matcher
+from trace_recorder.catalog.planning import Plan, State, states_of
 from trace_recorder.catalog.query import Term, parse_query
+from trace_recorder.catalog.rows import Row, ended_summary, row_of, row_with_costs
+from trace_recorder.catalog.run_summaries import Json, costs_json, summary_of
+from trace_recorder.guard import try_call
+from trace_recorder.imports.loader import load_each
 from trace_recorder.imports.many_runs import Runs
+from trace_recorder.storage.paths import journal_path_for
+from trace_recorder.values.metrics import metrics_of
+from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.run_costs import costs_of_calls, may_have_price
+from trace_recorder.views.stats import Stats
+
+Task = tuple[Path, bytes, State]
+"""A run to read: its path, its name in the index, and the state of its files."""
+_TICK_NS = 100_000_000
+"""If a file changed less than this before it was read, it may change again and keep the same time."""
+_OWN_BEGINNINGS = (b'{"seq":1,"time":"', b'{\n"task": ')
+
+
+class NotKept(Enum):
+    """The reason why a run is not in the index."""
+
+    RUNNING = "still running"
+    NEW = "changed just now"
+    FOREIGN = "of another tool"
+    UNREADABLE = "unreadable"
+    UNCLEAR = "with files that disagree"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRun:
+    """A run as the index keeps it.
+
+    `is_of_host` says that the status depends on the host, because the run has no end on file.
+    """
+
+    name: bytes
+    state: State
+    facts: Facts
+    kept: tuple[str, ...]
+    """The parts that `Kept` names, as JSON, in the order of `Kept`."""
+    is_of_host: bool
+
+
+def keep(tables: FactTables, kept: KeptRun, run: int | None) -> bool:
+    """Put a run into an index.
+
+    `run` is the id of the earlier entry, which is replaced. Return whether a text was deleted.
+    """
+    deleted = False
+    if run is None:
+        run = tables.add(kept.facts)
+    else:
+        deleted = tables.change(run, kept.facts)
+    values = run, kept.name, *kept.state, kept.is_of_host
+    tables.connection.execute("REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+    tables.connection.execute("REPLACE INTO kept VALUES (?, ?, ?, ?, ?)", (run, *kept.kept))
+    return deleted
+
+
+def kept_run(task: Task) -> KeptRun | NotKept:
+    """Read a run for the index. Return the entry, or the reason why the index does not keep the run."""
+    path, name, state = task
+    began = time.time_ns()
+
+    def read() -> KeptRun | NotKept:
+        runs = load_each(path)
+        run = next(runs)
+        if not _is_own(path):
+            return NotKept.FOREIGN
+        facts, row = facts_of(run), row_of_run(run, path)
+        if run.status in {"running", "unknown"}:
+            return NotKept.RUNNING
+        if max(state[0], state[2]) > began - _TICK_NS:
+            return NotKept.NEW
+        if not facts.is_exact or not _is_listed_so(path, run):
+            return NotKept.UNCLEAR
+        others = map(json.dumps, (_summary(path, run), counted_of(run, facts)))
+        kept = json.dumps(asdict(row)), _stats(run), *others
+        return KeptRun(name, state, facts, kept, run.end_time is None)
+
+    return try_call(read, lambda _: NotKept.UNREADABLE)
+
+
+def _stats(run: Trajectory) -> str:
+    stats = Stats()
+    stats.add(run)
+    stats.to_json()  # a run of which this fails is not counted
+    return stats.to_text()
+
+
+def _summary(path: Path, run: Trajectory) -> tuple[Json, Json | None]:
+    """Return the entry of a run in the list of the viewer, and its costs if a call may have a price."""
+    summary = summary_of(path, "")
+    may_cost = may_have_price(summary["status"], summary["total_input_tokens"], summary["output_tokens"])
+    return summary, costs_json(costs_of_calls(run.llm_interactions)) if may_cost else None
+
+
+def row_of_run(run: Trajectory, path: Path, file: str = "") -> Row:
+    """Return the row of a loaded run, with its costs."""
+    row = row_of(file, path, run, run.metrics or metrics_of(run.llm_interactions, run.agent_steps))
+    return row_with_costs(row, lambda: costs_of_calls(run.llm_interactions))
+
+
+def _is_own(path: Path) -> bool:
+    journal = journal_path_for(path)
+    for file in (journal, path) if journal.is_file() else (path,):
+        with file.open("rb") as opened:
+            if opened.read(32).startswith(_OWN_BEGINNINGS):
+                return True
+    return False
+
+
+def _is_listed_so(path: Path, run: Trajectory) -> bool:
+    """Whether the document, which `list` reads, agrees with the journal."""
+    summary = ended_summary(path)
+    if summary is None:
+        return True
+    metrics = run.metrics or metrics_of(run.llm_interactions, run.agent_steps)
+    facts = [row_of("", path, one, one.metrics or metrics) for one in (summary, run)]
+    return facts[0] == facts[1] and summary.metadata == run.metadata and summary.error == run.error
+
 
 ReadAll = Callable[[Callable[[Task], KeptRun | NotKept], Iterable[Task]], Iterator[KeptRun | NotKept]]
 _TRANSACTION_CHARACTERS = 16_000_000
@@ -30,7 +157,7 @@ _TRANSACTION_RUNS = 1000
 class Update:
     """The result of an update: how many runs the index has, and how many were read or removed.
 
-    `not_kept` counts the runs that are read each time, by the reason.
+    `not_kept` counts the runs that every search has to read, by the reason.
     """
 
     runs: int = 0
@@ -40,7 +167,7 @@ class Update:
 
 
 class RunIndex:
-    """The index of the runs in and below a directory, in a file in it or at another path."""
+    """The index of the runs in and below a directory. Its file is in that directory, or at another path."""
 
     def __init__(self, directory: str | Path, path: str | Path | None = None) -> None:
         self.directory = Path(directory)
@@ -50,11 +177,11 @@ class RunIndex:
         return f"RunIndex({str(self.directory)!r}, {str(self.path)!r})"
 
     def update(self, read_all: ReadAll = map, *, transaction_runs: int = _TRANSACTION_RUNS) -> Update:
-        """Read the runs that changed, and remove those that are gone, with their texts.
+        """Read the runs that changed, and remove the runs that are gone, with their texts.
 
-        The index is made if it is missing or damaged. Another process that does the same is waited for.
-        `read_all` calls a function for each of many tasks, as `map` does. After `transaction_runs` runs, or many
-        texts, what was read is on file. Raises OSError.
+        Make the index if it is missing or damaged. Wait for another process that updates the same index. `read_all`
+        calls a function for each of many tasks, as `map` does. A transaction ends after `transaction_runs` runs, or
+        earlier if the texts are long. Raises OSError.
         """
         with index_file.writing(self.path, self.directory) as writer:
             return _Updating(writer, transaction_runs).run(self.directory, read_all)
@@ -62,8 +189,8 @@ class RunIndex:
     def find(self, query: str) -> Iterator[Path]:
         """Yield the files of the runs that match a query, in the order of `load_all`.
 
-        The runs that are not in the index as they are now are read. A file that cannot be read is left out. Raises
-        QueryError at once.
+        Runs that changed since the last update are read. A file that cannot be read is left out. Raises QueryError at
+        once.
         """
         terms = parse_query(query)
         return self._find(terms)
@@ -77,15 +204,15 @@ class RunIndex:
 
 
 def open_index(directory: str | Path, path: str | Path | None = None) -> RunIndex:
-    """Return the index of the runs in and below a directory. Nothing is read or written until it is asked to.
+    """Return the index of the runs in and below a directory.
 
-    `path` is where its file is, if that is not in the directory.
+    This neither reads nor writes a file. `path` is the path of the index, if the index is not in the directory.
     """
     return RunIndex(directory, path)
 
 
 class _Updating:
-    """One pass over a directory."""
+    """Updates an index in one pass over a directory."""
 
     def __init__(self, writer: IndexWriter, transaction_runs: int) -> None:
         self._writer = writer
@@ -109,7 +236,7 @@ class _Updating:
         return self._update
 
     def _tasks(self, directory: Path) -> Iterator[Task]:
-        """Yield the runs that are not in the index as they are now."""
+        """Yield the runs that are new, or changed since they were indexed."""
         for name, files, state in states_of(directory):
             known = self._known.get(name)
             if known is None or state != known[1]:
@@ -128,7 +255,7 @@ class _Updating:
             self._characters = self._runs = 0
 
     def _remove_gone(self) -> None:
-        """Remove the runs whose files are gone, and those that are not kept any more."""
+        """Remove the runs whose files are gone, and the runs that the index no longer keeps."""
         for path in self._known.keys() - self._seen:
             self._writer.has_deleted_words |= self._writer.tables.remove(self._known[path][0])
             self._update.removed += 1

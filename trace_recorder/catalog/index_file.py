@@ -1,9 +1,9 @@
-"""The file of an index: when it may be believed, and how it is written.
+"""The file of an index: when readers trust it, and how it is written.
 
-SQLite notices damage in few places, so the modification time of the file says whether the index is intact. After each
-of its transactions, the indexer sets the time to a whole even second, which the file states too. Whoever else writes to
-the file, and an indexer that is killed while it does, leaves another time. Such a file is never read; the indexer makes
-it again.
+SQLite notices only some damage. So the modification time of the file says whether the index is intact. After each
+transaction, the indexer sets the time to a whole even second, and the file has the same time in a table. Another
+program that writes to the file leaves another time. So does an indexer that is killed while it writes. Such a file is
+never read; the indexer makes it again.
 
 Only the indexer writes. It holds a lock on the directory of the file, so a second one waits. Readers hold SQLite's own
 shared lock while they read, and a file that they cannot use is for them as if there was none.
@@ -28,9 +28,9 @@ from trace_recorder.version import __version__
 INDEX_NAME = ".trace-recorder.sqlite3"
 _SECOND = 1_000_000_000
 _FORM = 3
-"""The version of the tables, and of the facts in them."""
+"""The version of the tables and of the facts in the tables."""
 _SQLITE, _APPLICATION, _OURS = b"SQLite format 3\0", slice(68, 72), b"TRix"
-"""How the file of a database begins, where it states the application, and what an index states there."""
+"""The first bytes of a SQLite file, the place of its application id, and the application id of an index."""
 _NOT_WRITABLE = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}
 _WAIT_SECONDS = 0.05
 _ATTEMPTS = 10
@@ -43,7 +43,7 @@ def index_path(directory: Path) -> Path:
 
 @contextmanager
 def reading(path: Path, directory: Path) -> Iterator[FactTables | None]:
-    """Give the tables of an index, as they are at this moment; None if there is no index that can be believed."""
+    """Yield the tables of an index as they are at this moment. Yield None if there is no intact index."""
     connection = _opened_intact(path, directory)
     if connection is None:
         yield None
@@ -53,9 +53,10 @@ def reading(path: Path, directory: Path) -> Iterator[FactTables | None]:
 
 
 def _opened_intact(path: Path, directory: Path) -> sqlite3.Connection | None:
-    """Open an index, and begin to read it. While an indexer ends a transaction, its time is not set: try again.
+    """Open an index and begin to read it.
 
-    If no indexer is at work, the time stays as it is.
+    While an indexer ends a transaction, the time of the file is wrong for a moment: try again. Do not try again if no
+    indexer is at work.
     """
     for attempt in range(_ATTEMPTS):
         if not path.is_file() or (attempt and not _has_writer(path)):
@@ -90,9 +91,10 @@ def _has_writer(path: Path) -> bool:
 
 
 class IndexWriter:
-    """Writes an index. Hold it with `writing`.
+    """Writes an index.
 
-    `has_deleted_words` says that the tokens of deleted texts are still on file. Also a later indexer knows it.
+    Get one from `writing`. `has_deleted_words` says that the file still has the tokens of deleted texts. The file
+    states this too, for a later indexer.
     """
 
     def __init__(self, path: Path, directory: Path) -> None:
@@ -123,17 +125,20 @@ class IndexWriter:
         self._connection.execute("BEGIN IMMEDIATE")
 
     def forget_deleted_words(self) -> None:
-        """Write the tokens again, without those of deleted texts, which FTS5 would keep until later."""
+        """Write the tokens again without those of deleted texts. FTS5 alone would delete them at a later time."""
         if self.has_deleted_words:
             self._connection.execute("INSERT INTO words (words) VALUES ('optimize')")
             self.has_deleted_words = False
 
     def close(self) -> None:
-        """Leave out what was not committed."""
+        """Close the index. Changes since the last commit are lost."""
         self._connection.close()
 
     def _is_intact(self) -> bool:
-        """Whether nobody wrote to the file since the indexer set its time. SQLite's journal has nothing new then."""
+        """Whether the indexer was the last to write to the file.
+
+        If so, a journal of SQLite beside the file has no changes.
+        """
         try:
             state = self._path.stat()
         except OSError:
@@ -150,7 +155,10 @@ class IndexWriter:
         return False
 
     def _refuse_other_file(self) -> None:
-        """Raise OSError if the file is not an index. A file at the default path is one, if it is not a link."""
+        """Raise OSError if the file is not an index.
+
+        A file at the default path counts as an index, unless it is a link.
+        """
         if self._path.name == INDEX_NAME and not self._path.is_symlink():
             return
         with suppress(FileNotFoundError), self._path.open("rb") as file:
@@ -160,7 +168,7 @@ class IndexWriter:
                 raise OSError(errno.EEXIST, reason, str(self._path))
 
     def _begin_again(self) -> None:
-        """Empty the file. Readers that have it open notice."""
+        """Empty the file. Readers that have opened the file notice this."""
         self._journal().unlink(missing_ok=True)
         os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
         self._path.chmod(0o600)
@@ -179,7 +187,7 @@ class IndexWriter:
 
 @contextmanager
 def writing(path: Path, directory: Path) -> Iterator[IndexWriter]:
-    """Give the writer of an index. Another process that writes it is waited for. Raises OSError."""
+    """Yield the writer of an index. Wait for another process that writes the index. Raises OSError."""
     try:
         with directory_lock(path.parent, wait=True), closing(IndexWriter(path, directory)) as writer:
             yield writer
@@ -189,7 +197,7 @@ def writing(path: Path, directory: Path) -> Iterator[IndexWriter]:
 
 
 def is_of_this_host(tables: FactTables) -> bool:
-    """Whether an index was last written on this host. On another one, runs without an end may have another status."""
+    """Whether an index was last written on this host. On another host, a run without an end may have another status."""
     return _about(tables.connection).get("host") == socket.gethostname()
 
 
@@ -202,9 +210,10 @@ def _is_expected(about: dict[str, str], path: Path, directory: Path) -> bool:
 
 
 def _expected(path: Path, directory: Path) -> dict[str, str]:
-    """Return what an index has to state to be used: other code, prices or directories give other facts.
+    """Return the values that a usable index has in its table `about`.
 
-    An index in its own directory may be moved with it.
+    The facts depend on the code, the prices and the directory. An index inside its directory may be moved together with
+    the directory.
     """
     from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - a list without an index needs none
 

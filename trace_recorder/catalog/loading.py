@@ -1,4 +1,8 @@
-"""Loading many runs: all of a directory, or those that match a query."""
+"""Load many runs: all runs of a directory, or the runs that match a query.
+
+`Matcher` decides whether one loaded run matches. It puts the facts of the run into tables in memory, and runs the same
+SQL as an index.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +10,45 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from trace_recorder.catalog.conditions import condition_of
-from trace_recorder.catalog.matching import Matcher
+from trace_recorder.catalog.fact_tables import FactTables
+from trace_recorder.catalog.facts import facts_of
 from trace_recorder.catalog.planning import Plan, Planned
-from trace_recorder.catalog.query import parse_query
+from trace_recorder.catalog.query import Term, parse_query
 from trace_recorder.imports.many_runs import Runs
 from trace_recorder.storage.run_files import runs_in_directory
 from trace_recorder.values.trajectory import Trajectory
 
 
-def load_all(path: str | Path, *, where: str | None = None, strict: bool = True) -> Runs:
-    """Return an iterator over the runs in a directory and those below it; one run is in memory at a time.
+class Matcher:
+    """Compares runs with the terms of a query, one after another."""
 
-    The runs of each directory come in the order of their names, then those of the directories in it.
-    Of a file, such as a log or a database of another tool, it has all runs (docs/import.md). A file that is no run does
-    not stop the others. At the end, UnreadableRunsError names all such files; with `strict=False` they are in the
-    iterator's `failures` alone. `where` is a query (docs/many-runs.md): only runs that match it are returned. If the
-    directory has an index, runs that did not change since and do not match are not read.
-    Raises OSError if the directory cannot be read, and QueryError.
+    def __init__(self, terms: Iterable[Term]) -> None:
+        self._condition = condition_of(terms)
+        self._tables: FactTables | None = None
+        self.needs_calls = self._condition.needs_calls
+        """Whether the calls of a run are needed. If not, a run read from the ends of its document is enough."""
+
+    def __call__(self, run: Trajectory) -> bool:
+        """Return whether a run matches all terms. Only the needed parts of the run are read."""
+        if self._tables is None:
+            self._tables = FactTables.in_memory()
+        facts = facts_of(run, with_texts=self._condition.needs_texts)
+        try:
+            self._tables.add(facts)
+            return next(self._tables.matching(self._condition), None) is not None
+        finally:
+            self._tables.clear()
+
+
+def load_all(path: str | Path, *, where: str | None = None, strict: bool = True) -> Runs:
+    """Return an iterator over the runs in and below a directory. One run is in memory at a time.
+
+    The runs of each directory come in the order of their names, then those of the directories in it. Of a file, such as
+    a log or a database of another tool, it has all runs (docs/import.md). A file that is no run does not stop the
+    others. At the end, UnreadableRunsError names all such files; with `strict=False` they are in the iterator's
+    `failures` alone. `where` is a query (docs/many-runs.md): only runs that match it are returned. If the directory has
+    an index, runs that did not change since and do not match are not read. Raises OSError if the directory cannot be
+    read, and QueryError.
     """
     path = Path(path)
     paths = iter([path]) if path.is_file() else runs_in_directory(path)
@@ -34,7 +60,7 @@ def load_all(path: str | Path, *, where: str | None = None, strict: bool = True)
 
 
 class _Selection:
-    """Which runs match a query. A run that the index knows to match is not asked again."""
+    """Selects the runs that match a query. A run that matches by the index is not compared again."""
 
     def __init__(self, query: str) -> None:
         self.terms = parse_query(query)
@@ -42,7 +68,7 @@ class _Selection:
         self._is_known = False
 
     def candidates(self, planned: Iterable[Planned]) -> Iterator[Path]:
-        """Yield the files that may have a run that matches."""
+        """Yield the files that may have a matching run."""
         for one in planned:
             self._is_known = one.is_known
             yield one.path

@@ -1,7 +1,11 @@
-"""Which runs of a directory match a query as far as an index knows, and which have to be read for that."""
+"""Decide by an index which runs of a directory match a query, and which runs have to be read.
+
+A run has to be read if the state of its files differs from the state in the index.
+"""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,9 +15,34 @@ from typing import NamedTuple
 from trace_recorder.catalog import index_file
 from trace_recorder.catalog.conditions import Condition, condition_of
 from trace_recorder.catalog.fact_tables import Kept, KnownFiles
-from trace_recorder.catalog.file_states import State, states_of
 from trace_recorder.catalog.query import Term
-from trace_recorder.storage.run_files import runs_in_directory
+from trace_recorder.storage.run_files import NO_FILE, RunFiles, run_files, runs_in_directory
+
+State = tuple[int, int, int, int]
+"""The states of a run's two files: the time of the last change (ns) and the size (bytes) of document and journal."""
+
+
+def states_of(directory: Path) -> Iterator[tuple[bytes, RunFiles, State]]:
+    """Yield each run in and below a directory: its name in the index, its files, and their state.
+
+    The name is the path from the directory, as bytes.
+    """
+    start = len(os.fsencode(directory / "_")) - 1
+    place, prefix = None, b""
+    for run in run_files(directory):
+        if run.place is not place:
+            place, prefix = run.place, os.fsencode(run.place / "_")[start:-1]
+        document = journal = NO_FILE
+        try:
+            if run.entry is not None:
+                stat = run.entry.stat()
+                document = stat.st_mtime_ns, stat.st_size
+            if run.journal is not None:
+                stat = run.journal.stat()
+                journal = stat.st_mtime_ns, stat.st_size
+        except OSError:  # a file that is gone has no state, and is read to say why
+            pass
+        yield prefix + os.fsencode(run.name), run, (*document, *journal)
 
 
 class Planned(NamedTuple):
@@ -21,21 +50,21 @@ class Planned(NamedTuple):
 
     path: Path
     is_known: bool = False
-    """Whether an index knows that the run matches. Otherwise it has to be read for that."""
+    """Whether the run matches by the index. Otherwise the run has to be read."""
     kept: str = ""
-    """What the index keeps of it."""
+    """The kept text of the run in the index."""
 
 
 class Plan:
     """The runs in and below a directory that may match a query, in the order of `load_all`.
 
-    Of each file the state is compared with that in the index, which is in the directory, or at `index`. Iterating
-    raises OSError at the first run if the directory cannot be read.
+    The state of each file is compared with the state in the index. The index is in the directory, or at `index`.
+    Iterating raises OSError at the first run if the directory cannot be read.
     """
 
     def __init__(self, directory: Path, condition: Condition, index: Path | None = None, what: Kept = "row") -> None:
         self.others: Counter[Path] = Counter()
-        """How many runs of each directory were passed over so far, because the index knows that they do not match."""
+        """How many runs of each directory do not match by the index, among the runs iterated so far."""
         self._directory = directory
         self._condition = condition
         self._index = index or index_file.index_path(directory)
@@ -59,7 +88,7 @@ class Plan:
 def known_runs(
     directory: Path, terms: Sequence[Term] = (), index: Path | None = None, what: Kept = "row"
 ) -> dict[bytes, tuple[State, str | None]]:
-    """Return the state of the files of each run in an index, and the kept text (`what`) of each run that matches."""
+    """Return the file states of each run in an index, and the kept text (`what`) of each matching run."""
     known, kept = _known(directory, condition_of(terms), index or index_file.index_path(directory), what)
     return {name: (row[2:], kept.get(row[1])) for name, row in known.items()}
 
@@ -67,7 +96,7 @@ def known_runs(
 def _known(
     directory: Path, condition: Condition, index: Path, what: Kept
 ) -> tuple[dict[bytes, KnownFiles], dict[int, str]]:
-    """Return the runs of an index by their names, and what is kept of those that match, by their ids."""
+    """Return the runs of an index by name, and the kept text of each matching run by id."""
     with index_file.reading(index, directory) as tables:
         if tables is None:
             return {}, {}

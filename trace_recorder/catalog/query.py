@@ -1,7 +1,7 @@
-"""The language in which runs are searched, as text: `status:failed tool:bash>10 since:7d "exit code 1"`.
+"""The query language for runs:
 
-A query is a list of terms, and a run has to match all of them. docs/many-runs.md describes the terms. This file reads
-them; `conditions.py` says when a run matches one.
+`status:failed tool:bash>10 since:7d "exit code 1"`. A query is a list of terms, and a run has to match all terms.
+docs/many-runs.md describes the terms. This file parses a query; `conditions.py` makes SQL from its terms.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ MAX_TERMS = 100
 """SQLite refuses a condition of 1,000 terms."""
 JUDGEMENTS = ("success", "no-success")
 STATUSES: tuple[str, ...] = (*get_args(Status), *JUDGEMENTS)
-"""How a run ended, and what the caller said of it."""
+"""The statuses of a run, and the judgements of the caller."""
 CHOICES = {
     "success": ("yes", "no", "unknown"),
     "is": ("failed",),
     "has": ("error",),
 }
-"""Fields whose values are these words."""
+"""Fields that take only these values."""
 TEXTS = ("status", "task", "model", "provider", "agent", "error", "id", "text")
 """Fields whose values are texts."""
 NAMES = ("tool", "failed_tool", "reward", "meta", "annotation")
@@ -122,7 +122,7 @@ def _check_statuses(value: str) -> None:
 
 
 def _name_term(field: str, value: str, *, negated: bool) -> Term:
-    """Return a term for a name, with the number or the text that follows. A quoted name may have any character."""
+    """Return a term for a name, with the number or the text behind the name. A quoted name may have any character."""
     match = _NAME.fullmatch(value)
     if match is None:
         raise QueryError(f"{field}:{value}: after a name in quotation marks comes {' '.join(RELATIONS)} or nothing")
@@ -159,7 +159,7 @@ def number_of(text: str) -> float:
 
 
 def time_of(text: str) -> datetime:
-    """Return a date, a time, or how long ago; in the local time zone if it names none. Raises QueryError."""
+    """Parse a date, a time, or a duration before now. A time without a zone is local. Raises QueryError."""
     try:
         if ago := _AGO.fullmatch(text):
             return datetime.now().astimezone() - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
@@ -169,6 +169,6 @@ def time_of(text: str) -> datetime:
 
 
 def _unquoted(value: str) -> str:
-    """Return a value without its quotation marks; two of them inside are one."""
+    """Return a value without its quotation marks. Two quotation marks inside become one."""
     parts: Iterable[tuple[str, str]] = _PART.findall(value)
     return "".join(quoted[1:-1].replace('""', '"') or plain for quoted, plain in parts)

@@ -1,4 +1,4 @@
-"""One row a run: what the command `list` and the index say of a run as a whole."""
+"""One row for each run: the facts of a whole run for the command `list` and for the index."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from trace_recorder.views.run_costs import RunCosts, may_have_price
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One run. What is not known is None."""
+    """The row of one run. An unknown value is None."""
 
     file: str
-    """The path from the directory that was given; if several paths were given, as `path`."""
+    """The path from the directory that the command names. If the command names several paths, this equals `path`."""
     path: str
-    """The path that opens from where the command runs."""
+    """The path that can be opened from the working directory of the command."""
     start_time: str | None
     task: str | None
     status: str
@@ -37,19 +37,19 @@ class Row:
     execution_time: float | None
     agent_steps: int | None
     cost: float | None
-    """The sum that the providers stated. A listing with costs adds estimates for the other calls."""
+    """The sum of the costs that providers stated. A list with costs adds estimates for the other calls."""
     failed_llm_calls: int | None
     failed_tool_calls: int | None
     rewards: dict[str, float]
     forked_from: str | None
-    """The file of the run that this one continues, and the call from which it does."""
+    """The file of the run that this run continues, and the call where this run begins."""
     replay_of: str | None
-    """The file of the run that this one repeats."""
+    """The file of the run that this run repeats."""
     replayed_llm_calls: int | None
     cost_estimated: bool | None = None
-    """Whether the cost has an estimate in it."""
+    """Whether a part of the cost is an estimate."""
     calls_without_price: int | None = None
-    """How many calls the cost leaves out; None where the calls were not read."""
+    """How many calls the cost leaves out. None if the calls were not read."""
 
 
 def row_of(file: str, path: Path, run: Trajectory, metrics: Mapping[str, Payload]) -> Row:
@@ -80,12 +80,12 @@ def row_of(file: str, path: Path, run: Trajectory, metrics: Mapping[str, Payload
 
 
 def row_of_json(text: str, file: str, path: Path) -> Row:
-    """Return the row that was written as JSON by an index, of a run with this name and path."""
+    """Return the row that an index keeps as JSON, for a run with this name and path."""
     return Row(**{**json.loads(text), "file": file, "path": str(path)})
 
 
 def row_with_costs(row: Row, costs_of_run: Callable[[], RunCosts]) -> Row:
-    """Return a row with the costs of all calls. `costs_of_run` is called if a call may have a price."""
+    """Return a row with the costs of all calls. This calls `costs_of_run` only if a call may have a price."""
     if not may_have_price(row.status, row.input_tokens, row.output_tokens):
         return replace(row, cost_estimated=None if row.cost is None else False)
     costs = costs_of_run()
@@ -94,7 +94,10 @@ def row_with_costs(row: Row, costs_of_run: Callable[[], RunCosts]) -> Row:
 
 
 def ended_summary(path: Path) -> Trajectory | None:
-    """Read the document of an ended run without its calls, which is faster, and enough for a row."""
+    """Read the document of an ended run without its calls.
+
+    This is faster, and enough for a row. Return None otherwise.
+    """
     try:
         ends = document_ends(path)
         document = json.loads(path.read_bytes()) if ends is None else {**ends, "llm_interactions": []}

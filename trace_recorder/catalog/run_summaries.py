@@ -1,8 +1,8 @@
 """The entry of one run in the viewer's list, read from the beginning and the end of its files.
 
-Of a document, the members before its calls and after its steps are read (`imports/document_ends.py`). A journal has its
-start in the first line and its end in the last ones. Documents in another form, which other tools wrote, are loaded
-as a whole.
+Of a document, the members before its calls and after its steps are read (`imports/document_ends.py`). A journal has the
+start of the run in its first line, and the end in its last lines. Documents that other tools wrote are loaded as a
+whole.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Json = dict[str, Payload]
 NO_COSTS: Json = {"cost": None, "cost_estimated": None, "calls_without_price": None}
 
 TAIL_BYTES = 8192
-"""How much of the beginning and the end of a journal is read first."""
+"""How many bytes of the beginning and of the end of a journal are read first."""
 _FIGURES = (
     *("llm_calls", "failed_llm_calls", "replayed_llm_calls", "tool_calls", "failed_tool_calls"),
     *("total_input_tokens", "output_tokens", "cached_input_tokens"),
@@ -39,21 +39,21 @@ def summary_of(path: Path, name: str) -> Json:
     journal = journal_path_for(path)
     if path == journal:
         return _from_journal(path, name)
-    found = document_ends(path)
-    if found is None or are_of_older_version(_figures_of(found)):
+    ends = document_ends(path)
+    if ends is None or are_of_older_version(_figures_of(ends)):
         return _from_trajectory(load(path), name)
-    if found.get("status") == "running":
-        found = {**found, **_end_of_running(journal)}
-    return _row(found, name)
+    if ends.get("status") == "running":
+        ends = {**ends, **_end_of_running(journal)}
+    return _row(ends, name)
 
 
 def stated_costs(cost: float | None) -> Json:
-    """Return the costs of a run whose calls were not read: the sum that its providers stated."""
+    """Return the costs of a run whose calls were not read. `cost` is the sum that the providers stated."""
     return {**NO_COSTS, "cost": cost, "cost_estimated": None if cost is None else False}
 
 
 def costs_json(costs: RunCosts) -> Json:
-    """Return the costs of all calls of a run, as its row has them."""
+    """Return the costs of all calls of a run, as members of its row."""
     known = {"cost": costs.amount, "cost_estimated": costs.estimated}
     return {**known, "calls_without_price": costs.calls_without_price}
 
@@ -62,14 +62,14 @@ def costs_json(costs: RunCosts) -> Json:
 
 
 def _end_of_running(journal: Path) -> Json:
-    """Return what a journal says of the end of a run whose document is still that of a running one."""
+    """Return the end of a run from its journal, because the document still says that the run is running."""
     if not journal.is_file():
         return {"status": "unknown"}
     return _journal_ends(journal)[1]
 
 
 def _journal_ends(path: Path) -> tuple[Json, Json]:
-    """Return what the first record of a journal says, and what its last ones say of the end of the run."""
+    """Return the start of a run from the first record of its journal, and the end of the run from the last records."""
     with path.open("rb", buffering=0) as file:
         head = file.read(TAIL_BYTES)
         while b"\n" not in head and (more := file.read(len(head))):
@@ -98,7 +98,10 @@ def _ended(path: Path, start: Record | None, end: Record | None) -> Json:
 
 
 def _from_journal(path: Path, name: str) -> Json:
-    """Return the row of a journal without a document: what its ends say. A damaged first line needs all of it."""
+    """Return the row of a journal without a document, from the ends of the journal.
+
+    If the first line is damaged, read the whole journal.
+    """
     begun, ended = _journal_ends(path)
     return _row({**begun, **ended}, name) if begun else _from_trajectory(load(path), name)
 
@@ -112,35 +115,38 @@ def _from_trajectory(run: Trajectory, name: str) -> Json:
     return _row(document, name)
 
 
-def _row(found: Mapping[str, Payload], name: str) -> Json:
-    figures = _figures_of(found)
+def _row(document: Mapping[str, Payload], name: str) -> Json:
+    figures = _figures_of(document)
     return {
         "id": name,
-        "trajectory_id": found.get("trajectory_id"),
-        **{key: found.get(key) for key in ("task", "status", "success", "model", "provider", "start_time", "end_time")},
-        "execution_time_seconds": found.get("execution_time"),
+        "trajectory_id": document.get("trajectory_id"),
+        **{
+            key: document.get(key)
+            for key in ("task", "status", "success", "model", "provider", "start_time", "end_time")
+        },
+        "execution_time_seconds": document.get("execution_time"),
         "steps": figures.get("agent_steps"),
         **{key: figures.get(key) for key in _FIGURES},
         **stated_costs(figures.get("cost")),
-        "rewards": _rewards(found.get("rewards")),
-        "error": _error(found.get("error")),
-        **origin_members(found.get("metadata")),
+        "rewards": _rewards(document.get("rewards")),
+        "error": _error(document.get("error")),
+        **origin_members(document.get("metadata")),
     }
 
 
-def _figures_of(found: Mapping[str, Payload]) -> Mapping[str, Payload]:
-    metrics = found.get("metrics")
+def _figures_of(document: Mapping[str, Payload]) -> Mapping[str, Payload]:
+    metrics = document.get("metrics")
     return metrics if isinstance(metrics, dict) else {}
 
 
 def origin_members(metadata: Payload) -> Json:
-    """Return which run, and from which of its calls, a run with this metadata continues; and which run it repeats."""
+    """Return the origin of a run: the run and the call that it continues, or the run that it repeats."""
     origin = run_origin_of(metadata)
     return {"forked_from": None, "replay_of": None} | (origin.in_metadata() if origin else {})
 
 
 def _rewards(rewards: Payload) -> dict[str, Payload]:
-    """Return the rewards of the run as a whole, by name: of each the last."""
+    """Return the last value of each reward of the whole run, by name."""
     listed = rewards if isinstance(rewards, list) else []
     whole = [one for one in listed if isinstance(one, dict) and one.get("step_number") is None]
     return {str(one.get("name")): one.get("value") for one in whole}

@@ -1,8 +1,8 @@
-"""A search over runs that change: which runs match a query, and how many of them have each status, model and so on.
+"""A search over runs that change: the matching runs, and how many of them have each status, model, tool and reward.
 
-The caller lists the runs with the states of their files, again and again. Runs that an index has in that state are not
-read. The caller reads the others one at a time, so that it can stop at any moment and go on later.
-A file that cannot be read, or has several runs, does not match.
+The caller lists the runs with the states of their files, again and again. If an index has a run in that state, the run
+is not read. The caller reads the other runs one at a time, so that the search can stop at any moment and continue
+later. A file that cannot be read, or has several runs, does not match.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from trace_recorder.catalog.counted import COUNTED, counted_of
-from trace_recorder.catalog.file_states import State
-from trace_recorder.catalog.matching import Matcher
+from trace_recorder.catalog.facts import COUNTED, counted_of
+from trace_recorder.catalog.loading import Matcher
+from trace_recorder.catalog.planning import State
 from trace_recorder.catalog.query import Term
 from trace_recorder.imports.many_runs import Runs
 from trace_recorder.values.messages import Payload
 
 RunState = tuple[State, Payload]
-"""The state of a run's files and its status, which may change while the files stay."""
+"""The state of a run's files, and the status of the run. The status may change while the files stay the same."""
 KnownRuns = Mapping[str, tuple[State, str | None]]
 """The runs of an index by name: the state of the files, and the counted values of those that match, as JSON."""
 
 
 class Search:
-    """One query over some runs, which are named as the caller names them. Not safe for several threads at once.
+    """One query over some runs.
 
-    `known` has what an index knows of the runs.
+    The caller chooses the names of the runs. `known` has the runs of an index. Not safe for several threads at once.
     """
 
     def __init__(self, terms: tuple[Term, ...], known: KnownRuns) -> None:
@@ -42,7 +42,7 @@ class Search:
         self._searched: dict[str, RunState] = {}
 
     def follow(self, states: Mapping[str, RunState]) -> bool:
-        """Take the runs as they are now. Those that changed wait to be read. Return whether the result changed."""
+        """Take the current list of runs. Runs that changed wait to be read. Return whether the result changed."""
         is_changed = False
         for name in self._searched.keys() - states.keys():
             is_changed |= self._set(name, None)
@@ -65,7 +65,10 @@ class Search:
         return json.dumps(counted_of(runs[0])) if len(runs) == 1 else None
 
     def take(self, name: str, counted: str | None) -> bool:
-        """Take the counted values of a run that waited. Return whether the result changed."""
+        """Take the counted values of a run that was read, or None if it does not match.
+
+        Return whether the result changed.
+        """
         self._searched[name] = self.waiting.pop(name)
         return self._set(name, counted)
 

@@ -1,6 +1,7 @@
-"""The texts of a run: prompts, answers, calls of tools and their results, each distinct text once, where it was first.
+"""The texts of a run: prompts, answers, tool calls and their results.
 
-`grep` searches these texts, and the index holds them. They are masked, because the files of a run are.
+Each distinct text is listed once, at its first place. `grep` searches these texts, and the index has them. Their
+secrets are masked, as in the files.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from trace_recorder.cli.read_files import UnreadableError, process_or_error
 from trace_recorder.cli.text_layout import pluralize
 
 if TYPE_CHECKING:
-    from trace_recorder.catalog.matching import Matcher
+    from trace_recorder.catalog.loading import Matcher
 
 Query = Annotated[
     str, typer.Argument(metavar="QUERY", help="Such as 'status:failed tool:bash>10 since:7d \"exit code 1\"'.")
@@ -67,7 +67,7 @@ def _rows_in(path: Path, terms: tuple[Term, ...]) -> list[Row] | UnreadableError
 
 def _matching_rows(path: Path, terms: tuple[Term, ...]) -> list[Row]:
     """Return the rows of the runs in a file that match. Raises as `load` does. An index finds runs without it."""
-    from trace_recorder.catalog.kept_runs import row_of_run  # noqa: PLC0415
+    from trace_recorder.catalog.index import row_of_run  # noqa: PLC0415
     from trace_recorder.imports.loader import load_each  # noqa: PLC0415
     from trace_recorder.tables.remote_files import load_remote, url_of  # noqa: PLC0415
 
@@ -79,7 +79,7 @@ def _matching_rows(path: Path, terms: tuple[Term, ...]) -> list[Row]:
 
 @lru_cache(maxsize=1)
 def _matcher(terms: tuple[Term, ...]) -> Matcher:
-    from trace_recorder.catalog.matching import Matcher  # noqa: PLC0415
+    from trace_recorder.catalog.loading import Matcher  # noqa: PLC0415
 
     return Matcher(terms)
 

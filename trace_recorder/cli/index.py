@@ -11,8 +11,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from trace_recorder.catalog.index import Update, open_index
-from trace_recorder.catalog.kept_runs import Task
+from trace_recorder.catalog.index import Task, Update, open_index
 from trace_recorder.cli.arguments import DEFAULT, AsJson, IndexPath, Jobs, paths_or_default
 from trace_recorder.cli.engines import in_order, jobs_for
 from trace_recorder.cli.output import console, fail, print_json, print_lines

@@ -23,7 +23,7 @@ from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.run_costs import run_costs_or_unknown
 
 if TYPE_CHECKING:
-    from trace_recorder.catalog.matching import Matcher
+    from trace_recorder.catalog.loading import Matcher
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def runs_of(paths: Sequence[Path], *, recursive: bool = True) -> list[Path]:
 
 
 def _matcher(terms: Sequence[Term]) -> Matcher:
-    from trace_recorder.catalog.matching import Matcher  # noqa: PLC0415 - a list of all runs does without it
+    from trace_recorder.catalog.loading import Matcher  # noqa: PLC0415 - a list of all runs does without it
 
     return Matcher(terms)
 

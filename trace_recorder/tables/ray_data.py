@@ -95,14 +95,14 @@ def _unpickled(data: bytes) -> Any:
 def _rows(paths: Any, of: Of, directory: str, *, strict: bool) -> Any:
     """Return the rows of some runs, as a table of Arrow."""
     _change_directory(directory)
-    found = []
+    batches = []
     for name in paths["file"].to_pylist():
         if strict:
-            found.append(_batch(name, of))
+            batches.append(_batch(name, of))
         else:
             read = try_call(partial(_batch, name, of), partial(logger.warning, "%s"))
-            found += [] if read is None else [read]
-    return load_pyarrow().Table.from_batches(found, schema_of(of))
+            batches += [] if read is None else [read]
+    return load_pyarrow().Table.from_batches(batches, schema_of(of))
 
 
 def _batch(name: str, of: Of) -> Any:

@@ -31,11 +31,11 @@ _PARTS = "part-*.parquet"
 
 def url_of(path: str | Path) -> str | None:
     """Return the address that a path is; None for the path of a file system."""
-    found = _ADDRESS.fullmatch(path.as_posix() if isinstance(path, Path) else path)
-    if found is None or os.path.lexists(path):
+    match = _ADDRESS.fullmatch(path.as_posix() if isinstance(path, Path) else path)
+    if match is None or os.path.lexists(path):
         return None
-    slashes = ":///" if found[1] in {"file", "local"} else "://"
-    return f"{found[1]}{slashes}{found[2]}"
+    slashes = ":///" if match[1] in {"file", "local"} else "://"
+    return f"{match[1]}{slashes}{match[2]}"
 
 
 def remote_runs(url: str) -> list[Path]:

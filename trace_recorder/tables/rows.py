@@ -1,24 +1,127 @@
-"""The rows of each table, made of a run: dicts by the names of columns. `columns.py` says what each column means."""
+"""The rows of each table, made from a run: dicts by the names of columns. `columns.py` says what each column means.
+
+The table of messages has each distinct message of a run once, with the calls whose prompts have it. The calls are
+numbered by conversation, so that the calls of a message are a few ranges of numbers. In a conversation that only grows,
+a message has one range, which ends with the last call. The prompts of such a conversation share one array of message
+numbers, so only their ends are compared. The time grows with the arrays, not with calls times history.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import NamedTuple
 
 from trace_recorder.clocks import parse_time
 from trace_recorder.imports.foreign.layout import IMPORTED_FROM
 from trace_recorder.tables.columns import TABLES, TableName, cell, json_text
-from trace_recorder.tables.message_rows import NumberedCalls
-from trace_recorder.values.llm_interaction import ErrorInfo
-from trace_recorder.values.messages import Payload, ToolResult
+from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction
+from trace_recorder.values.message_equality import json_key
+from trace_recorder.values.message_table import EqualMessages, NumberedMessages
+from trace_recorder.values.messages import Message, Payload, ToolResult
 from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.values.tool_uses import tool_uses_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.comparison.figures import figures_of
 from trace_recorder.views.content.openai_functions import result_text
+from trace_recorder.views.content.parts import text_of
 from trace_recorder.views.conversations.side_calls import side_calls_of
 from trace_recorder.views.cost import cost_of
 from trace_recorder.views.inspect.log import last_conversation
 from trace_recorder.views.rewards import rewards_of
+
+
+class _Prompt(NamedTuple):
+    """A call with its prompt. `place` is where the prompt is in an array that it shares with others."""
+
+    call: LLMInteraction
+    messages: Sequence[Message]
+    place: tuple[int, int, int]
+
+
+class NumberedCalls:
+    """The calls of a run by conversation; `numbers` has the number of each, in the order of the calls."""
+
+    def __init__(self, calls: Sequence[LLMInteraction]) -> None:
+        prompts = [_prompt(one) for one in calls]
+        arrays: dict[int, int] = {}
+        for prompt in prompts:
+            arrays.setdefault(prompt.place[0], len(arrays))
+        order = sorted(range(len(prompts)), key=lambda index: arrays[prompts[index].place[0]])
+        self._prompts = [prompts[index] for index in order]
+        self.numbers = [0] * len(order)  # ids are no keys: a file that was written by hand may repeat one
+        for number, index in enumerate(order, 1):
+            self.numbers[index] = number
+
+    def rows(self) -> Iterator[dict[str, Payload]]:
+        """Yield a row for each distinct message."""
+        equal = EqualMessages(json_key)
+        ranges: list[list[list[int]]] = []
+        first = 1
+        for segment in _segments(self._prompts):
+            last = first + len(segment) - 1
+            numbers = equal.numbers_of(segment[-1].messages)
+            ranges += [[] for _ in range(len(equal.messages) - len(ranges))]
+            begin = 0
+            for call, prompt in enumerate(segment, first):
+                for number in numbers[begin : len(prompt.messages)]:
+                    _add_range(ranges[number], call, last)
+                begin = len(prompt.messages)
+            first = last + 1
+        for number, (message, held) in enumerate(zip(equal.messages, ranges, strict=True), 1):
+            yield {
+                "message_number": number,
+                **_message_cells(message),
+                "first_call": self._prompts[held[0][0] - 1].call.interaction_id,
+                "held_by": sum(end - begin + 1 for begin, end in held),
+                "call_ranges": [{"first": begin, "last": end} for begin, end in held],
+            }
+
+
+def _prompt(call: LLMInteraction) -> _Prompt:
+    messages = call.input_messages
+    if not isinstance(messages, NumberedMessages):
+        return _Prompt(call, messages, (id(messages), 0, len(messages)))
+    numbers, start, stop = messages.place()
+    return _Prompt(call, messages, (id(numbers), start, stop))
+
+
+def _segments(prompts: Sequence[_Prompt]) -> Iterator[list[_Prompt]]:
+    """Divide prompts into groups of neighbours, each of which continues the one before it in the same array."""
+    for _, shared in groupby(prompts, key=lambda prompt: prompt.place[:2]):
+        segment: list[_Prompt] = []
+        for prompt in shared:
+            if segment and prompt.place[2] < segment[-1].place[2]:
+                yield segment
+                segment = []
+            segment.append(prompt)
+        yield segment
+
+
+def _add_range(ranges: list[list[int]], first: int, last: int) -> None:
+    """Add the calls from `first` to `last`, unless they are there; ranges that touch become one."""
+    if ranges and ranges[-1][1] >= first - 1:
+        ranges[-1][1] = max(ranges[-1][1], last)
+    else:
+        ranges.append([first, last])
+
+
+def _message_cells(message: Message) -> dict[str, Payload]:
+    called = [
+        {"call_id": json_text(call.call_id), "name": json_text(call.name), "arguments": json_text(call.arguments)}
+        for call in message.tool_calls
+    ]
+    return {
+        "role": message.role,
+        "content": message.content if isinstance(message.content, str) else text_of(message) or None,
+        "parts": message.content if isinstance(message.content, list) else None,
+        "reasoning": message.reasoning,
+        "requested_calls": called or None,
+        "call_id": message.call_id,
+        "name": message.name,
+        "extra": message.extra or None,
+    }
+
 
 Row = dict[str, Payload]
 Runs = Trajectory | Iterable[Trajectory]
@@ -77,19 +180,19 @@ def _run_rows(run: Trajectory) -> Iterator[Row]:
 def _call_rows(run: Trajectory) -> Iterator[Row]:
     numbers = NumberedCalls(run.llm_interactions).numbers
     side_calls = side_calls_of(run)
-    for one, number in zip(run.llm_interactions, numbers, strict=True):
-        made = not one.is_replayed
-        counts, cost = (made and counts_of(one)) or Counts(), cost_of(one) if made else None
-        response = one.response
+    for call, number in zip(run.llm_interactions, numbers, strict=True):
+        made = not call.is_replayed
+        counts, cost = (made and counts_of(call)) or Counts(), cost_of(call) if made else None
+        response = call.response
         yield {
-            "interaction_id": one.interaction_id,
+            "interaction_id": call.interaction_id,
             "call_number": number,
-            "started_at": one.started_at,
-            "step_number": one.step_number,
-            "agent": one.agent,
-            "provider": one.provider,
-            "model": response.model or one.model,
-            "messages": len(one.input_messages),
+            "started_at": call.started_at,
+            "step_number": call.step_number,
+            "agent": call.agent,
+            "provider": call.provider,
+            "model": response.model or call.model,
+            "messages": len(call.input_messages),
             "content": response.content,
             "reasoning": response.reasoning,
             "tool_calls": len(response.tool_calls),
@@ -100,14 +203,14 @@ def _call_rows(run: Trajectory) -> Iterator[Row]:
             "reasoning_tokens": counts.reasoning,
             "cost": None if cost is None else cost.amount,
             "cost_estimated": None if cost is None else cost.estimated,
-            "duration_seconds": one.duration_seconds if made else None,
-            "time_to_first_token_seconds": one.time_to_first_token_seconds if made else None,
-            "attempts": len(one.attempts) if made else 0,
-            "complete": one.complete,
-            "error": _error(one.error),
-            "is_replayed": one.is_replayed,
-            "replayed_from": one.replayed_from and one.replayed_from.to_document(),
-            "is_side_call": one.interaction_id in side_calls,
+            "duration_seconds": call.duration_seconds if made else None,
+            "time_to_first_token_seconds": call.time_to_first_token_seconds if made else None,
+            "attempts": len(call.attempts) if made else 0,
+            "complete": call.complete,
+            "error": _error(call.error),
+            "is_replayed": call.is_replayed,
+            "replayed_from": call.replayed_from and call.replayed_from.to_document(),
+            "is_side_call": call.interaction_id in side_calls,
         }
 
 

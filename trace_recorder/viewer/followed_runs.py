@@ -17,8 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from trace_recorder.catalog.fact_tables import Kept
-from trace_recorder.catalog.file_states import State
-from trace_recorder.catalog.planning import known_runs
+from trace_recorder.catalog.planning import State, known_runs
 from trace_recorder.catalog.query import Term
 from trace_recorder.catalog.run_summaries import costs_json, summary_of
 from trace_recorder.catalog.searching import RunState

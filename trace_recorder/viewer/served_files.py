@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from trace_recorder.catalog.file_states import State
+from trace_recorder.catalog.planning import State
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.storage.run_files import NO_FILE, FileState, run_files
 
