@@ -52,9 +52,9 @@ class RecorderCommand(TyperCommand):
         takes_run = {"run", COMMAND_PARAMETER} <= {param.name for param in self.params}
         if not takes_run or "--" not in args or ctx.resilient_parsing:
             return super().parse_args(ctx, args)
-        at = args.index("--")
-        words = args[at + 1 :]
-        rest = super().parse_args(ctx, args[:at])
+        position = args.index("--")
+        words = args[position + 1 :]
+        rest = super().parse_args(ctx, args[:position])
         ctx.params[COMMAND_PARAMETER] = [*(ctx.params.get(COMMAND_PARAMETER) or ()), *words]
         return rest
 
@@ -133,8 +133,8 @@ def _failing(command: Callable[..., None], code: int) -> Callable[..., None]:
     return run
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_given: bool) -> None:
+    if is_given:
         typer.echo(version())
         raise typer.Exit
 

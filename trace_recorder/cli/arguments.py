@@ -39,11 +39,11 @@ IndexPath = Annotated[
 Full = Annotated[bool, typer.Option("--full", help="Shorten nothing.")]
 
 
-def check_names(given: Iterable[str], names: Collection[str], option: str) -> None:
+def check_names(values: Iterable[str], names: Collection[str], option: str) -> None:
     """Raise BadParameter for the first value that is not one of the names."""
-    for name in given:
-        if name not in names:
-            raise typer.BadParameter(f"{name!r} is none of {', '.join(names)}", param_hint=option)
+    for value in values:
+        if value not in names:
+            raise typer.BadParameter(f"{value!r} is none of {', '.join(names)}", param_hint=option)
 
 
 def completion_of(names: Iterable[str]) -> Callable[[str], list[str]]:

@@ -91,7 +91,9 @@ def lines(difference: TrajectoryDiff, a: str, b: str, *, every: bool) -> Iterato
     """Yield the lines of a comparison with their styles."""
     yield f"a {a}: {_run(difference.a)}", "red"
     yield f"b {b}: {_run(difference.b)}", "green"
-    yield from ((f"models: {one or 'unknown'} in a, {other or 'unknown'} in b", "") for one, other in difference.models)
+    yield from (
+        (f"models: {first or 'unknown'} in a, {second or 'unknown'} in b", "") for first, second in difference.models
+    )
     if difference.parts_at is None:
         yield f"no difference in {pluralize(len(difference.steps), 'step')}", ""
     else:
@@ -130,7 +132,7 @@ def _run(run: DiffRun) -> str:
 
 def _title(step: DiffStep) -> str:
     sides = [_side(name, side) for name, side in (("a", step.a), ("b", step.b)) if side]
-    kinds = ", ".join(one.kind.replace("_", " ") for one in step.differences)
+    kinds = ", ".join(difference.kind.replace("_", " ") for difference in step.differences)
     if step.a is None or step.b is None:
         return f"{sides[0]}: only in {sides[0][0]}"
     return f"{' | '.join(sides)}: {kinds}"

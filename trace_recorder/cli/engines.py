@@ -72,10 +72,10 @@ def in_order(work: Callable[[T], R], tasks: Iterable[T], jobs: int, batch: int =
         return
     pool = ProcessPoolExecutor(jobs, mp_context=_context(), initializer=_ignore_interrupts)
     waiting: deque[Future[_Done[R]]] = deque()
-    left = iter(tasks)
+    remaining = iter(tasks)
     try:
-        while together := [*islice(left, batch)]:
-            waiting.append(pool.submit(_work_on, work, together))
+        while group := [*islice(remaining, batch)]:
+            waiting.append(pool.submit(_work_on, work, group))
             if len(waiting) >= jobs * _AHEAD:
                 yield from _results(waiting.popleft())
         while waiting:
@@ -104,11 +104,11 @@ def _results(batch: Future[_Done[R]]) -> Iterator[R]:
         raise error
 
 
-def _have_bytes(runs: Iterable[Path], wanted: int) -> bool:
-    found = 0
+def _have_bytes(runs: Iterable[Path], min_bytes: int) -> bool:
+    total = 0
     for run in runs:
-        found += _size(journal_path_for(run)) or _size(run)
-        if found >= wanted:
+        total += _size(journal_path_for(run)) or _size(run)
+        if total >= min_bytes:
             return True
     return False
 
@@ -170,7 +170,7 @@ class Engine:
         return self.name == "ray"
 
     def in_order(self, work: Callable[[T], R], tasks: Sequence[T], jobs: int = 1, batch: int = 1) -> Iterator[R]:
-        """Yield what `work` returns for each task, in their order, as `jobs.in_order` does."""
+        """Yield what `work` returns for each task, in their order, as the function `in_order` does."""
         if self.name != "ray":
             return in_order(work, tasks, jobs, batch)
         results: Iterator[R] = import_module("trace_recorder.tables.ray_data").in_order(work, tasks, self.address)

@@ -130,7 +130,7 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
     Contents that the format has no place for are counted. A run that cannot be read is reported and skipped; the exit
     code is then 1.
     """
-    does = Engine(engine, address)
+    workers = Engine(engine, address)
     select = Selection(
         model=model,
         task=task,
@@ -160,7 +160,7 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
             target,
             dataset_metadata,
             jobs_for(runs, jobs),
-            does,
+            workers,
         )
         exported.conversion.view()  # misuse is reported before anything is read
         exported.run(runs)
@@ -174,10 +174,10 @@ def _selected(paths: list[Path], select: Selection) -> list[Path]:
     """Return the runs that match, in the order of their start. Without a condition no run is read for this."""
     if not select.terms:
         return runs_of(paths)
-    found = listing(paths, select=select, terms=select.terms)
-    for other in found.others:
+    listed = listing(paths, select=select, terms=select.terms)
+    for other in listed.others:
         warn(other.reason)
-    return [Path(row.path) for row in found.trajectories] or fail("no run matches")
+    return [Path(row.path) for row in listed.trajectories] or fail("no run matches")
 
 
 def _check_spans(name: str, *, of_spans: bool, of_sending: bool) -> None:
@@ -229,8 +229,8 @@ def _send_spans(  # noqa: PLR0913, PLR0917 - what the options are
         raise typer.BadParameter(f"{name} is not sent: {', '.join(send.SERVICES)} are", param_hint="--format")
     settings: dict[str, object] = {"content": spans["content"]}
     if name == "otlp":
-        given = {key: str(value) for key, value in parse_key_values(headers, "--header").items()}
-        settings |= {"headers": given, "conventions": form or "genai", **spans}
+        given_headers = {key: str(value) for key, value in parse_key_values(headers, "--header").items()}
+        settings |= {"headers": given_headers, "conventions": form or "genai", **spans}
     elif form or headers or spans["new_messages"]:
         raise typer.BadParameter("--form, --header and --new-messages are for otlp", param_hint="--format")
     try:

@@ -51,11 +51,11 @@ _MAX_NAME_BYTES = 200
 def unique_names(runs: Sequence[Path], reserved: Iterable[str] = ()) -> list[str]:
     """Name each run after its file. A name that is taken or reserved gets a number."""
     stems = [_stem(run) for run in runs]
-    wanted = {*map(_folded, stems)}
+    own_names = {*map(_folded, stems)}
     taken = {*map(_folded, reserved)}
     names = []
     for stem in stems:
-        name = next(one for one in _candidates(stem) if _is_free(one, stem, wanted, taken))
+        name = next(candidate for candidate in _candidates(stem) if _is_free(candidate, stem, own_names, taken))
         taken.add(_folded(name))
         names.append(name)
     return names
@@ -75,10 +75,10 @@ def _candidates(stem: str) -> Iterator[str]:
     yield from (f"{stem}.{number}" for number in itertools.count(1))
 
 
-def _is_free(name: str, stem: str, wanted: set[str], taken: set[str]) -> bool:
+def _is_free(name: str, stem: str, own_names: set[str], taken: set[str]) -> bool:
     """Whether a run may have a name: its own name, or its own name with a number that no other run has."""
     key = _folded(name)
-    others = wanted | taken
+    others = own_names | taken
     if key in taken or _is_of(key, others):
         return False
     return name == stem or not (key in others or any(_is_of(other, {key}) for other in others))
@@ -86,8 +86,8 @@ def _is_free(name: str, stem: str, wanted: set[str], taken: set[str]) -> bool:
 
 def _is_of(key: str, runs: set[str]) -> bool:
     """Whether a name is that of an additional file of one of these runs."""
-    found = _EXTRA_FILE.fullmatch(key)
-    return found is not None and found["run"] in runs
+    match = _EXTRA_FILE.fullmatch(key)
+    return match is not None and match["run"] in runs
 
 
 def _folded(name: str) -> str:
@@ -234,7 +234,8 @@ class Export:
         refused: dict[tuple[Path, str], str] = {}
         if self.engine.repeats_tasks and not conversion.resume:  # a repeated task finds the files that it wrote before
             conversion = replace(conversion, resume=True)
-            refused = {task: why for task in tasks if (why := self._refusal(directory, task))}
+            check = partial(check_target, conversion, directory)
+            refused = {task: why for task in tasks if (why := try_call(partial(check, task), str))}
         free = [task for task in tasks if task not in refused]
         outcomes = self._outcomes(partial(export_files, conversion, directory), free)
         for task in tasks:
@@ -244,10 +245,6 @@ class Export:
                 next(outcomes)  # the run is counted and written
         next(outcomes, None)
         self._write_metadata(directory / "metadata.json")
-
-    def _refusal(self, directory: Path, task: tuple[Path, str]) -> str | None:
-        """Return why the first file of a run may not be written, or None if it may."""
-        return try_call(partial(check_target, self.conversion, directory, task), str)
 
     def _tables(self, runs: Sequence[Path], directory: Path) -> None:
         """Write the rows of all runs, or of the runs that are missing, into the files of the tables."""

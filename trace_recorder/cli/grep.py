@@ -97,17 +97,17 @@ def grep(  # noqa: PLR0913, PLR0917 - one argument an option
     planned = planned_runs(paths, condition, index)
     if not planned.count:
         fail(no_runs_message(paths))
-    runs = PlannedRuns([Planned(one.path) for one in planned.candidates])  # lines are printed, so each one is read
+    runs = PlannedRuns([Planned(run.path) for run in planned.candidates])  # lines are printed, so each one is read
     each = EachRun(len(runs.candidates))
     search = partial(_search, expression=expression, places=searched)
-    found = each.over(results(runs, search, lambda _: [], jobs))
-    count = _print_json(found) if as_json else _print(found, each, files_only=files_only)
+    matches = each.over(results(runs, search, lambda _: [], jobs))
+    count = _print_json(matches) if as_json else _print(matches, each, files_only=files_only)
     if each.failed or not count:
         raise typer.Exit(2 if each.failed else 1)
 
 
-def _print_json(found: Iterable[list[Match]]) -> int:
-    matches = [match.to_dict() for of_run in found for match in of_run]
+def _print_json(matches_of_runs: Iterable[list[Match]]) -> int:
+    matches = [match.to_dict() for matches_of_run in matches_of_runs for match in matches_of_run]
     print_json(matches)
     return len(matches)
 

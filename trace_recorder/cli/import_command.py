@@ -75,14 +75,14 @@ def import_(  # noqa: PLR0913, PLR0917 - one argument an option
     services. Their own clients fetch the traces that are not here yet, and read keys and addresses from the
     environment.
     """
-    does, importing = Engine(engine, address), Importing(output or default_directory())
+    workers, importing = Engine(engine, address), Importing(output or default_directory())
     services = _services(sources, project)
-    if services and does != LOCAL:
+    if services and workers != LOCAL:
         raise typer.BadParameter("it reads files, not services", param_hint="--engine")
 
     def look() -> bool:
         if project is None:
-            importing.look(sources, does)
+            importing.look(sources, workers)
         complete = [importing.fetch(service) for service in services]
         return all(complete)
 
@@ -120,8 +120,8 @@ def _service(name: str, project: str) -> TraceService:
     if name not in SERVICES:
         raise typer.BadParameter(f"{name!r} is none of {', '.join(SERVICES)}", param_hint="--project")
     module, _, service = SERVICES[name].partition(":")
-    found: TraceService = getattr(import_module(f"trace_recorder.imports.services.{module}"), service)(project)
-    return found
+    trace_service: TraceService = getattr(import_module(f"trace_recorder.imports.services.{module}"), service)(project)
+    return trace_service
 
 
 class Importing:
@@ -272,8 +272,8 @@ def _files(sources: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
         if not source.is_dir():
             yield source, True
             continue
-        found = [path for path in source.rglob("*") if path.is_file() and not _is_temporary(path.name)]
-        for path in sorted(found, key=lambda path: (len(path.parts), path)):
+        files = [path for path in source.rglob("*") if path.is_file() and not _is_temporary(path.name)]
+        for path in sorted(files, key=lambda path: (len(path.parts), path)):
             yield path, False
 
 
@@ -288,8 +288,8 @@ def _is_foreign(source: Source) -> bool:
 
 
 def _state(path: Path) -> tuple[int, int]:
-    found = path.stat()
-    return found.st_size, found.st_mtime_ns
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
 
 
 def _raise_unreadable(path: Path, error: Exception) -> Imported:

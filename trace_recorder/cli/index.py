@@ -45,7 +45,7 @@ def index(directory: Directory = None, index: IndexPath = None, jobs: Jobs = Non
         hint = "" if is_elsewhere else ". --index FILE puts the index elsewhere"
         fail(error_message(Path(error.filename or place), error, "indexed") + hint)
     if as_json:
-        print_json({**asdict(done), "not_kept": {one.value: count for one, count in done.not_kept.items()}})
+        print_json({**asdict(done), "not_kept": {reason.value: count for reason, count in done.not_kept.items()}})
     else:
         print_lines(console(), [*_lines(done)])
 

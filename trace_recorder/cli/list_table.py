@@ -151,8 +151,10 @@ def _model(row: Row) -> str:
 
 
 def _rewards(row: Row) -> str:
-    given: Mapping[str, Payload] = row.rewards  # files may have any value here
-    texts = {name: f"{value:g}" if isinstance(value, int | float) else text_of(value) for name, value in given.items()}
+    rewards: Mapping[str, Payload] = row.rewards  # files may have any value here
+    texts = {
+        name: f"{value:g}" if isinstance(value, int | float) else text_of(value) for name, value in rewards.items()
+    }
     return ", ".join(f"{name} {text}" for name, text in texts.items())
 
 

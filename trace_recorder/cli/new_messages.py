@@ -40,7 +40,7 @@ class ShownPrompts:
 
     def add_shown_results(self, results: Iterable[ToolResult]) -> None:
         """Remember tool results that have been shown."""
-        self._results.update((one.call_id, text_of(one.error or one.result)) for one in results)
+        self._results.update((result.call_id, text_of(result.error or result.result)) for result in results)
 
     def find_prompt_with_answer(self, agent: str | None, answer: LLMResponse) -> str | None:
         """Return the name of the agent's recent prompt that has this answer."""
@@ -49,19 +49,19 @@ class ShownPrompts:
 
     def of_call(self, call: LLMInteraction, turn: Turn | None) -> NewMessages:
         """Return the new messages of a call. `turn` is its place in a conversation, if it has one."""
-        found = self._news(self._prompts.add_call(call, turn), call.input_messages, _continued_by(turn))
+        news = self._news(self._prompts.add_call(call, turn), call.input_messages, _continued_by(turn))
         if call.answered:
             self._remember(agent_key(call), call.interaction_id, call.response)
-        return found
+        return news
 
     def of_step(
         self, name: str, agent: str | None, messages: Sequence[Message], answer: LLMResponse | None
     ) -> NewMessages:
         """Return the new messages of a step without a call."""
-        found = self._news(self._prompts.add_step(name, agent, messages), messages)
+        news = self._news(self._prompts.add_step(name, agent, messages), messages)
         if answer is not None:
             self._remember(agent, name, answer)
-        return found
+        return news
 
     def _remember(self, agent: str | None, name: str, answer: LLMResponse) -> None:
         self._answers[name] = answer

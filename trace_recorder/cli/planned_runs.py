@@ -27,7 +27,7 @@ class PlannedRuns:
     @property
     def unread(self) -> list[Path]:
         """The runs that have to be read."""
-        return [one.path for one in self.candidates if not one.is_known]
+        return [run.path for run in self.candidates if not run.is_known]
 
 
 def planned_runs(
@@ -74,5 +74,5 @@ def results(
     unread = planned.unread
     processes = jobs_for(unread, jobs)
     read = engine.in_order(work, unread, processes, batch_for(unread, processes))
-    for one in planned.candidates:
-        yield known(one) if one.is_known else next(read)
+    for run in planned.candidates:
+        yield known(run) if run.is_known else next(read)

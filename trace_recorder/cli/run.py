@@ -209,8 +209,8 @@ def _reason(ended: CommandResult, command: Sequence[str]) -> str:
 
 def _isolating_option(command: Sequence[str]) -> str | None:
     """Return the option with which a Python of the command line does not load this package."""
-    at = next((at for at, word in enumerate(command) if _PYTHON.fullmatch(os.path.basename(word))), len(command))  # noqa: PTH119 - any word
-    for word in command[at + 1 :]:
+    is_python = [bool(_PYTHON.fullmatch(os.path.basename(word))) for word in command]  # noqa: PTH119 - any word
+    for word in command[is_python.index(True) + 1 :] if True in is_python else ():
         if not re.fullmatch("-[A-Za-z]+", word):
             return None
         for letter in word[1:]:

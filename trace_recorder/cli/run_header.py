@@ -45,10 +45,12 @@ def head(trajectory: Trajectory, name: str) -> Iterator[Entry]:
 
 def _models(trajectory: Trajectory) -> list[str]:
     """Name the model of a run. If its calls asked several models, name each with the number of calls."""
-    asked = Counter(_model(one.provider, one.model or one.response.model) for one in trajectory.llm_interactions)
-    if len(asked) > 1:
-        return [f"{model or 'unknown'} ({pluralize(times, 'call')})" for model, times in asked.items()]
-    return [_model(trajectory.provider, trajectory.model) or next(iter(asked), "")]
+    requested = Counter(
+        _model(call.provider, call.model or call.response.model) for call in trajectory.llm_interactions
+    )
+    if len(requested) > 1:
+        return [f"{model or 'unknown'} ({pluralize(times, 'call')})" for model, times in requested.items()]
+    return [_model(trajectory.provider, trajectory.model) or next(iter(requested), "")]
 
 
 def _model(provider: Payload, model: Payload) -> str:
@@ -128,8 +130,8 @@ def _failed(count: Payload) -> str:
 
 
 def _in_brackets(parts: Iterable[str]) -> str:
-    said = ", ".join(filter(None, parts))
-    return f" ({said})" if said else ""
+    text = ", ".join(filter(None, parts))
+    return f" ({text})" if text else ""
 
 
 def _reward(reward: Reward) -> str:

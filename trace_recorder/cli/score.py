@@ -76,19 +76,19 @@ def score(  # noqa: PLR0913, PLR0917 - one argument an option
     A function whose first parameter is called `traces` gets all runs at once, and can compare them. The runs must have
     ended. Recorded facts do not change; the documents are written again. Exits with 1 if a run could not be scored.
     """
-    does = Engine(engine, address)
+    workers = Engine(engine, address)
     check_names([parser], PARSERS, "--parser")
     try:
-        called = name or reward.rpartition(":")[2]
-        about = {"name": called, "weight": weight, "explanation": f"scored by {reward}"}
+        reward_name = name or reward.rpartition(":")[2]
+        fields = {"name": reward_name, "weight": weight, "explanation": f"scored by {reward}"}
         values = parse_key_values(variables or [], "--set")
         function = reward_function(reward)
-        scorer = Scorer(reward, None if does.repeats_tasks else function, parser, values, called, again=again)
-        scoring = _Scoring(function, PARSERS[parser], values, about, scorer, again=again, dry_run=dry_run)
+        scorer = Scorer(reward, None if workers.repeats_tasks else function, parser, values, reward_name, again=again)
+        scoring = _Scoring(function, PARSERS[parser], values, fields, scorer, again=again, dry_run=dry_run)
         runs = runs_of(paths_or_default(paths), recursive=recursive)
     except ValueError as error:
         fail(str(error))
-    failed = scoring.batch(runs) if is_batch(function) else scoring.each(runs, does)
+    failed = scoring.batch(runs) if is_batch(function) else scoring.each(runs, workers)
     print_lines(console(), [scoring.summary(len(runs), failed)])
     if failed:
         raise typer.Exit(1)
@@ -141,23 +141,23 @@ class _Scoring:
     function: Function
     parser: Parser
     values: dict[str, Payload]
-    about: dict[str, Payload]
+    fields: dict[str, Payload]
     scorer: Scorer
     again: bool
     dry_run: bool
-    given: Spread = field(default_factory=Spread)
+    spread: Spread = field(default_factory=Spread)
     without: Counter[str] = field(default_factory=Counter)
 
     def summary(self, runs: int, failed: int) -> str:
         """Return how many runs were scored, and the mean of the rewards."""
-        told = f"{'would score' if self.dry_run else 'scored'} {self.given.runs} of {pluralize(runs, 'run')}"
-        others = {**self.without, "could not be": failed}
-        counts = ", ".join([told, *(f"{number} {what}" for what, number in others.items() if number)])
-        if not self.given.runs:
+        scored = f"{'would score' if self.dry_run else 'scored'} {self.spread.runs} of {pluralize(runs, 'run')}"
+        not_scored = {**self.without, "could not be": failed}
+        counts = ", ".join([scored, *(f"{number} {why}" for why, number in not_scored.items() if number)])
+        if not self.spread.runs:
             return counts
-        figures = self.given.to_json()
-        between = f", from {figures['least']:g} to {figures['most']:g}" if self.given.least < self.given.most else ""
-        return f"{counts}: mean {self.about['name']} {figures['mean']:g}{between}"
+        figures = self.spread.to_json()
+        between = f", from {figures['least']:g} to {figures['most']:g}" if self.spread.least < self.spread.most else ""
+        return f"{counts}: mean {self.fields['name']} {figures['mean']:g}{between}"
 
     def each(self, paths: Sequence[Path], engine: Engine) -> int:
         """Score one run after another. Another process may compute a reward, but this process appends it, once."""
@@ -172,7 +172,12 @@ class _Scoring:
             failed = sum(
                 not _report(path, partial(self._collect, path, runs), progress) for path in progress.over(paths)
             )
-        values = try_call(partial(self._rewards, [*runs.values()]), self._fail_all)
+
+        def fail_all(error: Exception) -> NoReturn:
+            fail(f"the runs cannot be scored: {describe_error(error, self.function)}")
+
+        score_runs = partial(score_batch, [*runs.values()], self.function, self.parser, **self.values)
+        values = try_call(score_runs, fail_all) if runs else []
         return failed + sum(
             not _report(path, partial(self._store, path, value)) for path, value in zip(runs, values, strict=True)
         )
@@ -182,24 +187,14 @@ class _Scoring:
             raise result
         return self._scored_before() if result == "scored before" else self._store(path, result)
 
-    def _collect(self, path: Path, runs: dict[Path, Trajectory]) -> str | None:
+    def _collect(self, path: Path, runs: dict[Path, Trajectory]) -> str:
         trajectory = read(path)
         if trajectory.status == "running":
             raise UnreadableError(f"{path} is still being written: score the run when it has ended.")
-        standing = self._existing_reward(trajectory)
-        if standing is None:
-            runs[path] = trajectory
-        return standing or ""
-
-    def _rewards(self, runs: list[Trajectory]) -> list[float | None]:
-        return score_batch(runs, self.function, self.parser, **self.values) if runs else []
-
-    def _fail_all(self, error: Exception) -> NoReturn:
-        fail(f"the runs cannot be scored: {describe_error(error, self.function)}")
-
-    def _existing_reward(self, trajectory: Trajectory) -> str | None:
-        """Return the sentence that a run has this reward, or None if it must be scored."""
-        return self._scored_before() if self.scorer.is_scored(trajectory) else None
+        if self.scorer.is_scored(trajectory):
+            return self._scored_before()
+        runs[path] = trajectory
+        return ""
 
     def _scored_before(self) -> str:
         self.without["scored before"] += 1
@@ -210,9 +205,9 @@ class _Scoring:
             self.without["without a reward"] += 1
             return "no reward"
         if not self.dry_run:
-            append_rewards(path, [{**self.about, "value": value}])
-        self.given.merge(Spread(1, value, value, value))
-        return f"{self.about['name']} {value:g}"
+            append_rewards(path, [{**self.fields, "value": value}])
+        self.spread.merge(Spread(1, value, value, value))
+        return f"{self.fields['name']} {value:g}"
 
 
 def _report(path: Path, work: Callable[[], str | None], progress: Progress | None = None) -> bool:

@@ -54,10 +54,10 @@ def time_of(text: str | None, option: str) -> datetime | None:
 
 def metadata_of(pairs: list[str] | None) -> dict[str, str]:
     """Read KEY=VALUE. Raises BadParameter."""
-    found = dict(pair.partition("=")[::2] for pair in pairs or ())
+    metadata = dict(pair.partition("=")[::2] for pair in pairs or ())
     if bad := next((pair for pair in pairs or () if "=" not in pair), None):
         raise typer.BadParameter(f"{bad!r} is not KEY=VALUE", param_hint="--meta")
-    return found
+    return metadata
 
 
 SORTS = ("time", "duration", "cost", "tokens", "calls")
@@ -117,10 +117,10 @@ class Selection:
         runs.sort(key=start_of, reverse=self.reverse)
         if self.sort == "time":
             return runs
-        figures = [(_figure(one, self.sort), one) for one in runs]
-        known = [(figure, one) for figure, one in figures if figure is not None]
+        figures = [(_figure(run, self.sort), run) for run in runs]
+        known = [(figure, run) for figure, run in figures if figure is not None]
         known.sort(key=lambda pair: pair[0], reverse=self.reverse)
-        return [one for _, one in known] + [one for figure, one in figures if figure is None]
+        return [run for _, run in known] + [run for figure, run in figures if figure is None]
 
 
 def _figure(run: Run, sort: str) -> float | None:

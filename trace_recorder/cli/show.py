@@ -122,9 +122,9 @@ class Show:
             yield Entry("error", text_of(step.error), style="red")
         yield from (Entry(name, text_of(value, full=self._full)) for name, value in step.extra.items())
 
-    def _prompt(self, news: NewMessages) -> Iterator[Entry]:
-        yield Entry("prompt", news.summary)
-        for message in news.messages:
+    def _prompt(self, new_messages: NewMessages) -> Iterator[Entry]:
+        yield Entry("prompt", new_messages.summary)
+        for message in new_messages.messages:
             yield Entry("thought", message.reasoning or "", indent=4, style="italic")
             yield Entry(message.role, text_of(message.content, full=self._full), indent=4)
             for call in message.tool_calls:
@@ -144,12 +144,12 @@ class Show:
 
     def _beside(self, response: LLMResponse, number: int = 0) -> Iterator[Entry]:
         """Yield the contents of an answer besides its text: a refusal in full, the others by their kind."""
-        held = [content for content in contents_of_answer(response, number) if content.kind not in _SHOWN_ELSEWHERE]
-        for content in held:
+        contents = [content for content in contents_of_answer(response, number) if content.kind not in _SHOWN_ELSEWHERE]
+        for content in contents:
             if content.kind == REFUSALS:
                 text = content.raw.get("refusal") if isinstance(content.raw, dict) else content.raw
                 yield Entry("refusal", text_of(text, full=self._full), style="yellow")
-        kinds = Counter(content.kind for content in held if content.kind != REFUSALS)
+        kinds = Counter(content.kind for content in contents if content.kind != REFUSALS)
         yield Entry("beside", ", ".join(f"{count} x {kind}" for kind, count in kinds.items()))
 
     def _choice(self, response: LLMResponse, number: int) -> Iterator[Entry]:
@@ -188,8 +188,8 @@ class Show:
 def _shared_names(trajectory: Trajectory) -> frozenset[str | None]:
     """The names that several agents of a run have."""
     ids: dict[str | None, set[str | None]] = defaultdict(set)
-    named = [(one.agent, one.agent_id) for one in trajectory.llm_interactions]
-    for name, identity in [*named, *((step.agent, step.agent_id) for step in trajectory.agent_steps)]:
+    agents = [(call.agent, call.agent_id) for call in trajectory.llm_interactions]
+    for name, identity in [*agents, *((step.agent, step.agent_id) for step in trajectory.agent_steps)]:
         ids[name] |= {identity} - {None}
     return frozenset(name for name, known in ids.items() if len(known) > 1)
 

@@ -26,7 +26,7 @@ from trace_recorder.derive.call_records import CallRecords
 from trace_recorder.guard import try_call
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
 from trace_recorder.values.messages import Payload
-from trace_recorder.values.trajectory import AgentStep, Trajectory
+from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps_and_calls
 from trace_recorder.views.left_out import UNANSWERED
 from trace_recorder.views.shared_document import shared_document
@@ -189,17 +189,12 @@ def parts_with_errors(parts: Sequence[StepOrCall]) -> list[StepOrCall]:
 
 
 def _has_error(part: StepOrCall) -> bool:
-    return (part.step is not None and _step_has_error(part.step)) or (
-        part.call is not None and _call_has_error(part.call)
-    )
-
-
-def _step_has_error(step: AgentStep) -> bool:
-    return bool(step.error) or any(one.success is False or one.error for one in step.tool_results)
-
-
-def _call_has_error(call: LLMInteraction) -> bool:
-    return call.error is not None or any(map(_attempt_has_error, call.attempts))
+    step, call = part.step, part.call
+    if step is not None and (
+        step.error or any(result.success is False or result.error for result in step.tool_results)
+    ):
+        return True
+    return call is not None and (call.error is not None or any(map(_attempt_has_error, call.attempts)))
 
 
 def _attempt_has_error(attempt: Attempt) -> bool:
@@ -211,11 +206,11 @@ def raw_calls(trajectory: Trajectory, parts: Iterable[StepOrCall]) -> list[Paylo
 
     Raises UnreadableError if they are unknown.
     """
-    wanted = {part.call.interaction_id for part in parts if part.call is not None}
-    calls = [one for one in trajectory.llm_interactions if one.interaction_id in wanted]
+    ids = {part.call.interaction_id for part in parts if part.call is not None}
+    calls = [call for call in trajectory.llm_interactions if call.interaction_id in ids]
     if not calls:
         raise UnreadableError("the step has no LLM call, so nothing was sent")
-    return [_raw_call(one) for one in calls]
+    return [_raw_call(call) for call in calls]
 
 
 def _raw_call(call: LLMInteraction) -> Payload:

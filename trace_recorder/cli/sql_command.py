@@ -111,7 +111,7 @@ def _member_names(columns: Sequence[str]) -> list[str]:
 def _plain(value: Any) -> Payload:
     """Return a value of SQL as JSON: a time in ISO 8601, a decimal as a number, NaN as null, others as text."""
     if isinstance(value, dict):
-        return {_key(_plain(key)): _plain(one) for key, one in value.items()}
+        return {_key(_plain(key)): _plain(member) for key, member in value.items()}
     if isinstance(value, list | tuple):
         return [*map(_plain, value)]
     if isinstance(value, float):

@@ -39,14 +39,14 @@ def stats(
     Also the cache, retries and time, all of it in total and by model. A run that cannot be read is reported and
     skipped; the exit code is then 1.
     """
-    does = Engine(engine, address)
+    workers = Engine(engine, address)
     paths = paths_or_default(paths)
     figures, runs = Stats(), planned_runs(paths, index=index, what="stats")
     if not runs.count:
         fail(no_runs_message(paths))
     each = EachRun(runs.count)
-    for one in each.over(results(runs, count_run, lambda known: Stats.from_text(known.kept), jobs, does)):
-        figures.merge(one)
+    for run_figures in each.over(results(runs, count_run, lambda known: Stats.from_text(known.kept), jobs, workers)):
+        figures.merge(run_figures)
     if as_json:
         print_json(figures.to_json() | {"unreadable": each.failed})
     elif each.failed < runs.count:
@@ -94,7 +94,7 @@ def _summary(figures: Mapping[str, Payload]) -> Iterator[str]:
         spent = [f"{name} {seconds(value)}" for name, value in figures["seconds"].items()]
         unknown = llm.get("calls_without_time")
         spent += [f"not stated by {pluralize(unknown, 'call')}"] if unknown else []
-        untimed = sum(one.get("calls_without_time", 0) for one in figures["tools"])
+        untimed = sum(tool.get("calls_without_time", 0) for tool in figures["tools"])
         spent += [f"not known of {pluralize(untimed, 'tool call')}"] if untimed else []
         yield f"time    {', '.join(spent)}"
 
@@ -138,14 +138,14 @@ def _model(row: Mapping[str, Payload]) -> Row:
 
 def _tool_rows(tools: Iterable[Mapping[str, Payload]]) -> list[Row]:
     names = ("calls", "failed", "unanswered", "outcome_unknown")
-    ran = [one for one in tools if one["calls"]]  # a tool that was only replayed has no figures
-    rows = [[one["name"], *(number(one[name]) for name in names), seconds(one.get("mean_seconds"))] for one in ran]
+    ran = [tool for tool in tools if tool["calls"]]  # a tool that was only replayed has no figures
+    rows = [[tool["name"], *(number(tool[name]) for name in names), seconds(tool.get("mean_seconds"))] for tool in ran]
     return [("tool", "calls", "failed", "no answer", "outcome unknown", "per call"), *rows]
 
 
 def _reward_rows(rewards: Iterable[Mapping[str, Payload]]) -> list[Row]:
     names = ("mean", "least", "most")
-    rows = [[one["name"], number(one["runs"]), *(f"{one[name]:g}" for name in names)] for one in rewards]
+    rows = [[reward["name"], number(reward["runs"]), *(f"{reward[name]:g}" for name in names)] for reward in rewards]
     return [("reward", "runs", *names), *rows]
 
 
@@ -239,7 +239,7 @@ def count_run(path: Path) -> Stats | UnreadableError:
 
 
 def _count(path: Path) -> Stats:
-    one = Stats()
-    one.add(read(path))
-    one.to_json()
-    return one
+    figures = Stats()
+    figures.add(read(path))
+    figures.to_json()
+    return figures

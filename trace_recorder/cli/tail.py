@@ -148,10 +148,10 @@ def _journal(path: Path) -> Path:
         if not journal.is_file():
             raise UnreadableError(f"{path} has no journal ({journal.name}), so it cannot be followed")
         return journal
-    found = [one for one in map(journal_path_for, find_runs([path])) if one.is_file()]
-    if not found:
+    journals = [run for run in map(journal_path_for, find_runs([path])) if run.is_file()]
+    if not journals:
         raise UnreadableError(f"there are no journals in {path}")
-    return max(found, key=lambda one: one.stat().st_mtime)
+    return max(journals, key=lambda run: run.stat().st_mtime)
 
 
 def _follow(followers: Sequence[Follower], last: int, *, full: bool, wait: Callable[[], None]) -> list[Trajectory]:
@@ -184,10 +184,10 @@ class _Printer:
         self._area = WaitingArea(self._out)
         self.draw, self.clear = self._area.draw, self._area.clear
 
-    def line(self, path: Path, said: str) -> None:
+    def line(self, path: Path, text: str) -> None:
         """Print a line about a run."""
         self._name(path)
-        print_lines(self._out, [said], "bold")
+        print_lines(self._out, [text], "bold")
 
     def step(self, path: Path, entries: Sequence[Entry]) -> None:
         """Print a step of a run, and flush the output, so that a pipe gets the step at once too."""
@@ -228,16 +228,16 @@ class _FollowedRun:
             self.trajectory = self._follower.read()
             self._print([*self._shown.settled(self.trajectory)])
 
-    def waiting(self, at: str) -> list[Text]:
+    def waiting(self, timestamp: str) -> list[Text]:
         """Return the lines about the calls and tools that the run waits for."""
-        return [line for part in self._shown.open_parts(self.trajectory) for line in waiting_for(part, at)]
+        return [line for part in self._shown.open_parts(self.trajectory) for line in waiting_for(part, timestamp)]
 
     def _print(self, steps: Sequence[list[Entry]]) -> None:
         for step in steps:
             self._printer.step(self._follower.path, step)
         if not self.goes_on:
-            said = f"the run has ended: {status_of(self.trajectory)} {error_of(self.trajectory.error)}"
-            self._printer.line(self._follower.path, said.rstrip())
+            text = f"the run has ended: {status_of(self.trajectory)} {error_of(self.trajectory.error)}"
+            self._printer.line(self._follower.path, text.rstrip())
 
 
 class Follower:

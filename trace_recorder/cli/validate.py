@@ -32,9 +32,9 @@ def validate_(
     Checks each record, each restored request and stream, and the document against the journal. Exits with 1 if there is
     an error.
     """
-    selected, runs = Engine(engine, address), runs_of(paths_or_default(files))
+    workers, runs = Engine(engine, address), runs_of(paths_or_default(files))
     with Progress(len(runs)) as progress:
-        reports = [*progress.over(selected.in_order(report, runs))]
+        reports = [*progress.over(workers.in_order(report, runs))]
     if as_json:
         print_json([_report_as_json(report) for report in reports])
     else:
@@ -68,8 +68,8 @@ def _or_of_another_tool(report: Report) -> Report:
     format_name = None if report.ok or report.records else foreign_format(report.path)
     if format_name is None:
         return report
-    what = f"it is not a run of this package: it looks like {format_name}, which `trace-recorder import` reads"
-    return Report(report.path, (Finding("error", "file", what),))
+    why = f"it is not a run of this package: it looks like {format_name}, which `trace-recorder import` reads"
+    return Report(report.path, (Finding("error", "file", why),))
 
 
 def _report_as_json(report: Report) -> dict[str, Payload]:
