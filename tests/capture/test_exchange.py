@@ -9,7 +9,9 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import anthropic
@@ -22,6 +24,7 @@ import respx
 import zstandard
 
 from tests.capture.recorded_clients import ASK, create, interactions, recorded_client
+from tests.counting import alive
 from tests.provider import (
     CHAT,
     CHAT_STREAM,
@@ -61,23 +64,69 @@ def test_calls_that_cannot_be_written_leave_nothing_in_memory(tmp_path: Path, mo
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "no space left on device")
 
-    def exchanges() -> int:
-        return sum(type(value) is Exchange for value in gc.get_objects())
-
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         client = recorder.wrap(httpx.Client(transport=httpx.MockTransport(answer)))
-        before = exchanges()
+        before = alive(Exchange)
         with monkeypatch.context() as patch:
             patch.setattr(os, "write", full)
             for number in range(20):
                 messages = [{"role": "user", "content": f"{number}"}]
                 client.post("https://api.openai.com/v1/chat/completions", json={"model": "m", "messages": messages})
-        gc.collect()
-        left_over = exchanges() - before
+        left_over = alive(Exchange) - before
         client.post("https://api.openai.com/v1/chat/completions", json={"model": "m", "messages": []})
 
     assert left_over <= 1
     assert len(load(tmp_path / "run.json").llm_interactions) == 1
+
+
+def test_responses_that_cannot_be_written_leave_nothing_in_memory(tmp_path: Path) -> None:
+    """A redactor that fails on each answer: the request and a bare end are on file, and the answer is forgotten."""
+
+    def fail_on_answers(text: str) -> str:
+        if text.startswith("the answer"):
+            raise RuntimeError(text)
+        return text
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, json={"choices": [], "text": "the answer" + "!" * 10_000})
+
+    with TrajectoryRecorder(tmp_path / "run.json", redact=fail_on_answers) as recorder:
+        client = recorder.wrap(httpx.Client(transport=httpx.MockTransport(answer)))
+        before = alive(Exchange)
+        for number in range(20):
+            messages = [{"role": "user", "content": f"{number}"}]
+            client.post("https://api.openai.com/v1/chat/completions", json={"model": "m", "messages": messages})
+        left_over = alive(Exchange) - before
+
+    assert left_over <= 1
+    assert [one.complete for one in load(tmp_path / "run.json").llm_interactions] == [False] * 20
+
+
+def test_a_stream_that_rests_is_written_when_the_disk_has_room_again(tmp_path: Path) -> None:
+    """The first write of a stream's text fails. The flusher tries again, although no further chunk has come."""
+    attempts: list[str] = []
+    is_written = threading.Event()
+
+    def refuse_once(text: str) -> str:
+        if text == "Grü":
+            attempts.append(text)
+            if len(attempts) == 1:
+                raise OSError(errno.ENOSPC, "no space left on device")
+            is_written.set()
+        return text
+
+    def body() -> Iterator[bytes]:
+        yield chat_chunk("Grü")
+        assert is_written.wait(60)
+
+    server = httpx.MockTransport(
+        lambda _: httpx.Response(200, headers={"content-type": "text/event-stream"}, content=body())
+    )
+    with TrajectoryRecorder(tmp_path / "run.json", redact=refuse_once) as recorder:
+        client = recorder.wrap(httpx.Client(transport=server))
+        client.post("https://api.openai.com/v1/chat/completions", json={"model": "m", "stream": True})
+
+    assert len(attempts) > 1
 
 
 def test_a_stream_closed_early_says_so(tmp_path: Path) -> None:

@@ -258,5 +258,6 @@ class Exchange:
                     self._records.write_response(self._ended_at or time.perf_counter(), why, error)
                 except ours(Exception) as failure:
                     self._records.write_bare_response(failure)
-                response.buffer, response.written = [], []  # a caller may keep the exchange, or it may be in a cycle
-                self.run.unfinished.release(self)  # last: a run that ends meanwhile waits for it
+                finally:
+                    response.buffer, response.written = [], []  # a caller may keep the exchange, or a cycle may
+                    self.run.unfinished.release(self)  # last: a run that ends meanwhile waits for it

@@ -162,8 +162,10 @@ class ReceivedResponse:
             self.run.unfinished.end_abandoned()
             with self.held() as is_held:
                 if is_held and not self.done:
-                    self.flush(last=last)
-                    stream_flusher.watch(self)
+                    try:
+                        self.flush(last=last)
+                    finally:  # what could not be written is tried again, even if no further chunk comes
+                        stream_flusher.watch(self)
 
     @contextmanager
     def held(self) -> Iterator[bool]:
