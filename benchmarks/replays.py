@@ -75,7 +75,7 @@ class Answering:
     """Makes clients of the real SDK whose transport answers each request alike, without a network."""
 
     def __init__(self, workload: Workload) -> None:
-        self._library = import_module("trace_recorder.capture.http_clients").newest_library()
+        self._library = import_module("trace_recorder.capture.sdk_clients").newest_library()
         self._httpx = import_module(self._library)
         events = [b"data: " + json.dumps(CHUNK).encode() + b"\n\n"] * workload.chunks + [b"data: [DONE]\n\n"]
         self._pieces = events if workload.chunks else [json.dumps(ANSWER).encode()]

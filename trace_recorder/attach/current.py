@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from trace_recorder.attach.lifecycle import RecorderTarget
 from trace_recorder.attach.recorder import TrajectoryRecorder, active, running
 from trace_recorder.capture import sdk_clients as clients
-from trace_recorder.capture.http_clients import Library, newest_library
+from trace_recorder.capture.sdk_clients import Library, newest_library
 from trace_recorder.capture.seam import Target, guard
 from trace_recorder.guard import logger
 from trace_recorder.recording import context as steps

@@ -1,8 +1,8 @@
 """The seam of aiohttp: each request of a client session, and the body of its response.
 
 `ClientSession._request` sends a request, with its redirects. It is replaced in a session that is wrapped, or for the
-whole process. The response becomes an object of a subclass of its class, and its `content` a reader that records
-what is read, decoded as aiohttp gives it. aiohttp 3 is supported.
+whole process. The response becomes an object of a subclass of its class, and its `content` becomes a reader that
+records each piece as aiohttp decodes it. aiohttp 3 is supported.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _body(session: Any, named: dict[str, Any]) -> tuple[bytes, ...]:
 
 
 def _record_refusal(error: Any, exchange: Exchange) -> None:
-    """Record an answer that became an exception before anything of its body was read."""
+    """Record a response that became an exception before any byte of its body was read."""
     with exchange.run.guard.protect("record a refused call"):
         exchange.answered(error.status, _raw(error.headers or {}), ReplayedFrom.of_error(error))
         exchange.ended("its body was not read", error)
@@ -118,7 +118,7 @@ class _Recorded:
 
 
 class Content:
-    """The reader of a response's body. Each piece is recorded before the caller gets it."""
+    """Reads a response's body, and records each piece before the caller gets it."""
 
     def __init__(self, inner: Any, exchange: Exchange) -> None:
         self._inner = inner

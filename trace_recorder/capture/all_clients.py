@@ -1,9 +1,9 @@
 """Patches the HTTP libraries so that all clients of the process, new and existing ones, are recorded.
 
 httpx and httpx2 choose the transport of a request in one method, custom transports and proxies included. That method is
-replaced in their two client classes, and returns a recording transport around the chosen one; a wrapped client keeps
-its own. A library that is imported later is patched then, and none is imported for this. `remove` restores the method.
-The other libraries are patched by `method_seams.py`. The target of the calls is up to the caller.
+replaced in their two client classes, and returns a recording transport around the chosen one. A wrapped client keeps
+its own recording transport. A library is patched when the program imports it; this module imports none. `remove`
+restores the method. The other libraries are patched by `method_seams.py`. The target of the calls is up to the caller.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Protocol
 
-from trace_recorder.capture.http_clients import LIBRARIES
 from trace_recorder.capture.method_seams import ImportHook, method_patch
+from trace_recorder.capture.sdk_clients import LIBRARIES
 from trace_recorder.capture.seam import Binding, Target, guard, prepare
 from trace_recorder.capture.transport import RecordingTransport, recording_class
 from trace_recorder.capture.unseen_clients import unseen_clients
@@ -60,7 +60,7 @@ class TransportPatch:
 
     def install(self) -> None:
         """Patch the libraries. Raises UnsupportedClientError, with nothing changed, if a library lacks the method."""
-        # Before the lock: this waits for a thread that imports one of them, and that thread needs the lock in the end.
+        # Before the lock is taken: this waits for a thread that imports the library, and that thread needs the lock.
         modules = [import_module(library) for library in LIBRARIES if library in sys.modules]
         with self._lock:
             kinds = [kind for module in modules for kind in _clients_of(module)]

@@ -1,7 +1,7 @@
 """The records of one attempt of a call: its request, and the response or the error that ended it.
 
-`Exchange` says when each is written, and holds the response's lock meanwhile. The parts of a response are written by
-`received_response.py`, before the record of its end. A stream is assembled here, by the reader of its dialect.
+`Exchange` calls the methods, and holds the response's lock meanwhile. `received_response.py` writes the parts of a
+response before this module writes the record of its end. A stream is assembled here, by the reader of its dialect.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class AttemptRecords:
         self._members: dict[str, Payload] = {"interaction_id": self._id, "attempt": self._attempt}
         self._in_background = answers_in_background(sent.endpoint.api)
         self._polled_id = ""
-        """The id of its response, if that was polled before its stream had ended."""
+        """The id of the call's response, if the program polled it before the stream had ended."""
         self.response = ReceivedResponse(run, self._members, self._began)
         self.response.keeps_parts = self._in_background
 
@@ -123,7 +123,7 @@ class AttemptRecords:
         raise failure
 
     def _members_in_parts(self, why: str | None) -> dict[str, Payload]:
-        """Write the last parts of a plain body. Return what the record of the end says of the body."""
+        """Write the last parts of a plain body. Return the members of the record of the end that describe the body."""
         self.response.flush(last=True)
         why = why or self.response.missing
         return {"complete": why is None, "parts": self.response.parts, "ended_by": why}
@@ -151,7 +151,7 @@ class AttemptRecords:
         return None
 
     def _why_incomplete(self, joined: JoinedStream | None, why: str | None) -> str | None:
-        """Return why a stream is incomplete. After the protocol's own end, nothing is missing of what was decoded."""
+        """Return why a stream is incomplete. After the protocol's own last event, the decoded text is complete."""
         missing = self.response.missing
         if joined is not None and joined.ended and missing is None:
             return None
@@ -170,7 +170,7 @@ class AttemptRecords:
         background_responses.streams.discard(self)
 
     def polled_early(self, api: str, response_id: str) -> BackgroundCall | None:
-        """Return what a poll is to know of this call, if it polls the response before the call's stream has ended."""
+        """Return this call if the response that is polled came with its stream, which has not ended yet; else None."""
         if api != self.sent.endpoint.api:
             return None
         received = b"".join((*self.response.written, joined_bytes(self.response.buffer[:])))
@@ -191,7 +191,7 @@ _advice_given: list[str] = []
 def advise_usage(api: str, request: bytes, assembled: Payload) -> None:
     """Log at INFO, once in each process, that a streamed call has no token counts, and which option to set.
 
-    A request that states the option, with either value, is not logged. After the message, nothing is examined.
+    A request that sets the option, to either value, is not logged. After the message, no further call is examined.
     """
     if _advice_given or as_dict(assembled).get("usage") or not may_omit_usage(api, b'"include_usage"' in request):
         return

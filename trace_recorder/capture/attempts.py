@@ -1,7 +1,8 @@
 """Attempts: a request is the next attempt of the last one in its context if both are equal and that one failed.
 
 A redirected request counts as failed. The failure is kept in a context variable, so that requests of other tasks and
-threads are not taken for the next attempt. It has only a digest of the request, because contexts may live long.
+threads are not taken for the next attempt. The variable has only a digest of the request, because contexts may live
+long.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class SentRequest:
 
 @dataclass(frozen=True, slots=True)
 class _FailedAttempt:
-    """The last exchange in this context, which failed or was redirected: an equal request is its next attempt."""
+    """The last exchange in this context, if it failed or was redirected. An equal request is its next attempt."""
 
     run: Run
     interaction_id: str
@@ -38,7 +39,10 @@ class _FailedAttempt:
     digest: bytes
     redirected: bool = False
     claims: Iterator[int] = field(default_factory=itertools.count)
-    """Contexts are copied: of all with this failure, the first that sends an equal request has the next attempt."""
+    """Counts the requests that claim to be the next attempt.
+
+    Contexts are copied, so several may know this failure; only the first request gets it.
+    """
 
 
 _failed: ContextVar[_FailedAttempt | None] = ContextVar("trace_recorder_failed_attempt", default=None)

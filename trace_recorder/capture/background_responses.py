@@ -1,10 +1,11 @@
-"""Responses that a provider makes in the background: which of this process's runs were not final, and their polls.
+"""Responses that a provider makes in the background: those that are not final yet, and the polls for them.
 
-A program fetches such a response later, by requests of its own. They may come from another client, thread or recorder
-than the call; they belong to the call's run. No lock is taken: each change is one operation of a dict.
+All responses of this process's runs are known here. A program fetches such a response later, by requests of its own.
+These requests may come from another client, thread or recorder than the call. They belong to the call's run. No lock is
+taken: each change is one operation of a dict.
 
-The final response is written as another `llm_response` of the call that it answers. Nothing is written of a poll that
-came too early, or failed: the next poll gets the whole answer.
+The final response is written as another `llm_response` of the call that it answers. A poll that comes too early, or
+fails, is not written: the next poll gets the whole answer.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.origins import ReplayedFrom
 
 MAX_REMEMBERED = 1000
-"""How many responses are remembered. Of those that are never polled, the oldest are forgotten."""
+"""How many responses are remembered. If there are more, the oldest are forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackgroundCall:
     """A response that is not final: how it is polled, and the call that it answers.
 
-    `began` is when the call's request was sent, on the clock of `perf_counter`.
+    `began` is the time at which the call's request was sent, on the clock of `perf_counter`.
     """
 
     api: str
@@ -62,12 +63,12 @@ class Streaming(Protocol):
         """The run that it is recorded to."""
 
     def polled_early(self, api: str, response_id: str) -> BackgroundCall | None:
-        """Return what a poll is to know of the call, if it began that response."""
+        """Return the call if its stream began that response; else None."""
 
 
 _calls: dict[tuple[str, str, str, str], BackgroundCall] = {}
 streams: WeakRegistry[Streaming] = WeakRegistry()
-"""Calls with a stream that is open: they are not remembered yet."""
+"""Calls with an open stream. Their responses are not remembered yet."""
 
 
 def remember(call: BackgroundCall) -> None:

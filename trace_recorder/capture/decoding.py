@@ -1,4 +1,4 @@
-"""Content encodings, undone chunk by chunk: gzip, deflate, br and zstd, as far as their libraries are installed.
+"""Decodes content encodings chunk by chunk: gzip, deflate, br and zstd, if their libraries are installed.
 
 An HTTP library offers the server only the encodings that it can decode itself, with these same libraries. Programs of
 other languages offer others to the proxy, whose extra therefore has the libraries for br and zstd.
@@ -14,11 +14,11 @@ from trace_recorder.dialects.event_stream import MEDIA_TYPE, FrameDecoder
 from trace_recorder.guard import try_call
 
 Decoder = Callable[[bytes], bytes]
-"""Takes the next received bytes; returns what they decode to, which may be empty."""
+"""Takes the next received bytes. Returns the decoded bytes, which may be empty."""
 
 
 def decoder_of(content_encoding: str, content_type: str = "") -> Decoder | None:
-    """Return a decoder for the two headers; None if there is no encoding, or one that is unknown here.
+    """Return a decoder for the two headers, or None if there is no encoding or an unknown one.
 
     The frames of Bedrock's streams are decoded to lines of text.
     """
@@ -37,7 +37,7 @@ def decoder_of(content_encoding: str, content_type: str = "") -> Decoder | None:
 
 
 def plain_request(headers: list[tuple[bytes, bytes]], body: bytes) -> bytes:
-    """Return the body of a request without its encoding. What is not encoded, or cannot be decoded, stays as it is."""
+    """Return the decoded body of a request. A body that is not encoded, or cannot be decoded, is returned unchanged."""
     if not body or body[:1] in b"{[":  # JSON, as nearly always
         return body
     encoding = next((value for name, value in headers if name.lower() == b"content-encoding"), b"")

@@ -1,7 +1,7 @@
-"""Waiting in the caller's event loop, asyncio's or trio's, so that it runs other tasks meanwhile.
+"""Runs work in a thread while the caller's event loop, asyncio's or trio's, runs other tasks.
 
-Neither library is imported here: the one that runs the caller is already imported. If no event loop is known, as when
-a coroutine is run with `send`, nothing is awaited: work is done in the calling thread.
+Neither library is imported here: the library that runs the caller is already imported. If no event loop is known, as
+when a coroutine is run with `send`, the calling thread does the work.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ async def run_in_thread(
 
 
 def start_or_run(work: Callable[[], None], name: str, is_awaited: Callable[[], bool]) -> None:
-    """Start a thread that does the work, and do not wait for it. If none can be started, do the work here."""
+    """Start a thread that does the work, and do not wait for it. If no thread can be started, do the work here."""
     if not _start(work, name, _nothing, is_awaited, _nothing):
         work()
 

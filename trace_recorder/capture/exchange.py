@@ -1,12 +1,12 @@
 """The life of one HTTP exchange with a model, from the request to the last byte of the response.
 
-The seams call it and do not know the journal; this module does not know the HTTP libraries. The request is on file
-before it is sent, the response before the caller has its last byte. `received_response.py` has the bytes and writes
-parts of them. The records of the request and of the end are written by `attempt_records.py`, or, for a poll, by
+The seams call `Exchange` and do not know the journal. This module does not know the HTTP libraries. The request is on
+file before it is sent, the response before the caller has its last byte. `received_response.py` has the bytes and
+writes parts of them. The records of the request and of the end are written by `attempt_records.py`, or, for a poll, by
 `background_responses.py`. The run's guard protects every method: no failure here changes the call.
 
 The response's lock is held while the end is written. The garbage collector may call `closed` in a thread that holds any
-lock: then the end is recorded later.
+lock. Then the end is recorded later.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ASSEMBLY_TIMEOUT_SECONDS = 10.0
 
 
 class Exchange:
-    """One request and its response: one attempt of a call, or a poll. `records` says what is written of it.
+    """One request and its response: one attempt of a call, or a poll. `records` writes its records.
 
     Call `answered` or `failed`. Give each chunk to `response.chunk`. If a part is due then, have it written
     (`response.write_due`) before the caller gets the chunk. The last call is `ended`, `closed` or `broken`.
@@ -99,9 +99,10 @@ class Exchange:
         *,
         is_decoded: bool = False,
     ) -> None:
-        """Take the status and the headers of the response, and the recorded call that gave it, if a replay did.
+        """Take the status and the headers of the response.
 
-        If `is_decoded`, the library undoes its compression.
+        `origin` is the recorded call that gave it, if a replay did. With `is_decoded`, the library decodes the body
+        before it is recorded.
         """
         response, records = self.response, self._records
         with self.run.guard.protect("record a response's headers"):
@@ -126,7 +127,10 @@ class Exchange:
                 records.note_answer(status, raw)
 
     def watch_body(self, body: object) -> None:
-        """Watch the object through which the caller reads the response: if it is dropped, the response ends."""
+        """Watch the object through which the caller reads the response.
+
+        The response ends when that object is dropped.
+        """
         self._watched_body = self.run.unfinished.watch(self, body)
 
     def abandoned_by_caller(self) -> None:
@@ -164,9 +168,9 @@ class Exchange:
             await run_in_thread(self.response.write_due, "response", self.is_awaited)
 
     async def ended_in_event_loop(self) -> None:
-        """Do the same as `ended` in an event loop: in a thread if the response is long.
+        """Do the same as `ended` in an event loop, in a thread if the response is long.
 
-        A long stream is assembled after this has returned; its text is on file before.
+        A long stream is assembled after this has returned. Its text is on file before.
         """
         size = self.response.size()
         if self.response.done or self.run.abandoned or size <= SHORT or self.run.guard.strict:
@@ -179,7 +183,10 @@ class Exchange:
             await run_in_thread(end, "response", self.is_awaited)
 
     def ended_without_waiting(self) -> None:
-        """Do the same where nothing may be awaited: a thread assembles a long stream. Its text is on file before."""
+        """Do the same where nothing may be awaited.
+
+        A thread assembles a long stream; its text is on file before this returns.
+        """
         response = self.response
         is_long = response.is_live_stream and response.size() >= LONG_STREAM
         if response.done or self.run.abandoned or not is_long or self.run.guard.strict:
@@ -207,9 +214,10 @@ class Exchange:
             self.response.flush(last=True)
 
     def wait(self) -> None:
-        """Wait for background threads, with a time limit: a signal handler may have interrupted what they wait for.
+        """Wait for background threads, with a time limit.
 
-        They do not yield to others from now on.
+        A signal handler may have interrupted the thread for which they wait. From now on these threads do not yield to
+        others.
         """
         self._is_awaited = True
         for event in (self._request_written, self._assembly_done):
@@ -227,7 +235,7 @@ class Exchange:
         if self._watched_body is not None and self._watched_body() is None:  # closed by a generator, not by the caller
             why = "it was abandoned"
         end = partial(self.ended, why, what="record a response that was closed early")
-        if holds_lock():  # the garbage collector closes it, in the middle of something else
+        if holds_lock():  # the garbage collector closes the response, in the middle of another record
             self.run.unfinished.defer(end)
         else:
             end()
@@ -244,7 +252,10 @@ class Exchange:
     def ended(
         self, why: str | None = None, error: BaseException | None = None, *, what: str = "record a response"
     ) -> None:
-        """Record that the response was received to its end, or `why` it ended earlier, and by which `error`, if any."""
+        """Record the end of the response.
+
+        If it ended early, `why` is the reason, and `error` the exception, if there was one.
+        """
         response = self.response
         if response.done or self.run.abandoned or sys.is_finalizing():  # asked before the lock: see `Run.append`
             return

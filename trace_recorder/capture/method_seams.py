@@ -1,9 +1,9 @@
 """Installs the seams that replace one method of a class: those of aiohttp and urllib3.
 
-The method asks at each call where it records to: to the recorder of its wrapped client, or else to that of the
-instrumented process. A replay stands between the recording and the library, and may answer instead. `unwrap`,
-`uninstrument()` and the end of a replay restore the method when nothing needs it any more. Until then a call that
-is neither recorded nor answered passes through.
+At each call, the method looks up its recorder: that of its wrapped client, or else that of the instrumented process. A
+replay stands between the recording and the library, and may answer instead. `unwrap`, `uninstrument()` and the end of a
+replay restore the method when nothing needs it any more. Until then a call that is neither recorded nor answered passes
+through.
 """
 
 from __future__ import annotations
@@ -25,12 +25,15 @@ from trace_recorder.capture import aiohttp_sessions, urllib3_pools
 from trace_recorder.capture.seam import Binding, guard
 
 Around = Callable[[str, Any], Any]
-"""Takes a library's name and its method that sends; returns the method to call instead, which may answer."""
+"""Takes a library's name and its method that sends.
+
+Returns the method to call instead, which may answer the request itself.
+"""
 
 
 @dataclass(slots=True)
 class Bound:
-    """To what the requests of a client, or of a process, are bound: a recorder, and what may answer them.
+    """The recorder of the requests of a client or of a process, and the functions that may answer these requests.
 
     The last of `arounds` is the outermost. The recorder is around all of them.
     """
@@ -43,7 +46,7 @@ class Bound:
 
 
 bound_here: ContextVar[Bound | None] = ContextVar("trace_recorder_bound", default=None)
-"""To what the client is bound that is sending a request in this context."""
+"""The recorder and the answers of the client that is sending a request in this context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ class Seam:
     send: Callable[..., Any]
 
     def original(self, module: ModuleType) -> Any:
-        """Return the method as the library has it now; None for a version that is not supported."""
+        """Return the library's current method, or None if this version of the library is not supported."""
         method = vars(getattr(module, self.class_name, object)).get(self.method)
         return method if callable(method) and hasattr(module, self.needs) else None
 
@@ -76,7 +79,7 @@ LIBRARIES = tuple(SEAMS)
 
 
 def recording(binding: Binding) -> Around:
-    """Return what records to one more target, around the library or an answer."""
+    """Return a function that makes a method record to one more target."""
     return lambda library, method: partial(SEAMS[library].send, method, binding)
 
 
@@ -91,12 +94,12 @@ class MethodPatch:
         self._import_hook = ImportHook(LIBRARIES, self._patch_imported)
 
     def install(self, binding: Binding) -> None:
-        """Record what passes the libraries, also those that are imported later."""
+        """Record the requests of the libraries, including those that are imported later."""
         self._patch_all()
         self._process.binding = binding
 
     def remove(self) -> None:
-        """Record the process no more; restore the methods if nothing else needs them."""
+        """Stop recording the process. Restore the methods if nothing else needs them."""
         self._process.binding = None
         self._restore_unneeded()
 
@@ -112,12 +115,12 @@ class MethodPatch:
         return undo
 
     def is_supported(self, module: ModuleType) -> bool:
-        """Whether the method of this version of a library can be replaced, or is."""
+        """Whether the method of this version of a library is replaced or can be replaced."""
         seam = SEAMS[module.__name__]
         return seam.library in self._restore or seam.original(module) is not None
 
     def patch(self, module: ModuleType) -> None:
-        """Replace the method of a library; leave a version that is not supported as it is."""
+        """Replace the method of a library, if this version of it is supported."""
         seam = SEAMS[module.__name__]
         with self._lock:
             original = seam.original(module)
@@ -195,7 +198,8 @@ class ImportHook:
         if name not in self._libraries:
             return None
         finders = list(sys.meta_path)
-        behind = finders[finders.index(self) + 1 :] if self in finders else finders  # another hook asks those behind it
+        # Another hook asks the finders behind it.
+        behind = finders[finders.index(self) + 1 :] if self in finders else finders
         others = (getattr(finder, "find_spec", None) for finder in behind)
         spec = next((spec for find in others if find and (spec := find(name, path, target))), None)
         with guard.protect("be told when a library is imported"):
@@ -204,7 +208,7 @@ class ImportHook:
         return spec
 
     def _call_after_import(self, loader: Any) -> None:
-        """Call back for the next module that a loader executes, and restore the loader then."""
+        """Call back for the next module that a loader executes, and restore the loader before that."""
         execute = loader.exec_module
 
         def executed(module: ModuleType) -> None:

@@ -1,7 +1,7 @@
 """Clients that are wrapped by a method: those of aiohttp, urllib3, requests, boto3, aiobotocore and google-genai.
 
-All requests of such a client pass one method. While the client is bound to a recorder or a replay, that method tells
-the seam of the library below (`method_seams.py`) to what it is bound. `http_clients.py` binds transports of httpx.
+All requests of such a client pass one method. While the client is bound to a recorder or a replay, that method passes
+its `Bound` to the seam of the library below (`method_seams.py`). `sdk_clients.py` binds transports of httpx.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ def _always(_: object) -> bool:
 
 
 def uses_aiohttp(google: object) -> bool:
-    """Whether a client of google-genai sends its async calls by aiohttp: before 1.24, wherever that is installed."""
+    """Whether a client of google-genai sends its async calls by aiohttp.
+
+    Versions before 1.24 do so if aiohttp is installed.
+    """
     ask = getattr(google, "_use_aiohttp", None)
     if ask is None:
         return bool(getattr(sys.modules.get(type(google).__module__), "has_aiohttp", False))
@@ -40,7 +43,10 @@ def uses_google_auth(google: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Funnel:
-    """A method that all requests of a client pass, the library whose seam they reach, and when they do."""
+    """A method that all requests of a client pass, and the library whose seam they reach.
+
+    `is_used` says whether a client uses the method.
+    """
 
     library: str
     method: str
@@ -59,7 +65,7 @@ FUNNELS = {
         Funnel("urllib3", "_request", uses_google_auth),
     ),
 }
-"""By the library and the name of a client's class: the methods that its requests pass."""
+"""The methods that the requests of a client pass, by the library and the name of the client's class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +80,11 @@ class MethodSlot:
     library: str
 
     def binding(self) -> Binding | None:
-        """Return to which recorder the client is bound."""
+        """Return the binding of the client, or None if it is not recorded."""
         return bound.binding if (bound := self.bound()) else None
 
     def bound(self) -> Bound | None:
-        """Return to what the client is bound."""
+        """Return the recorder and the answers of the client, or None if it has neither."""
         bound: Bound | None = getattr(vars(self.client).get(self.method), "trace_recorder_bound", None)
         return bound
 
@@ -95,7 +101,7 @@ class MethodSlot:
         self._bind().binding = binding
 
     def restore(self) -> None:
-        """Record them no more, and restore the method of the client if nothing answers it."""
+        """Stop recording the client. Restore its method unless a replay answers its calls."""
         bound = self.bound()
         if bound is not None:
             bound.binding = None
@@ -131,7 +137,7 @@ class MethodSlot:
 
 
 def method_slots(client: object) -> Iterator[MethodSlot]:
-    """Yield the methods of a client, and of what it sends by, that its requests pass."""
+    """Yield the methods that the requests of a client pass: its own, or those of a client inside."""
     aws = type(client).__module__.partition(".")[0] in ("botocore", "aiobotocore")
     for owner in (
         client,
@@ -150,11 +156,11 @@ def _funnels(owner: object) -> tuple[Funnel, ...]:
 
 
 def _bound_method(client: object, method: str, here: Bound, original: Any) -> Any:
-    """Return a function that calls a client's method while it is known in the context to what the client is bound.
+    """Return a function that calls a client's method while `bound_here` is set to the client's `Bound`.
 
-    `original` is what the client itself had under that name, if anything.
+    `original` is the client's own attribute of that name, or None.
     """
-    owner = ref(client)  # the client holds the function, and is to be freed when its last user drops it
+    owner = ref(client)  # the client holds the function, and must be freed when its last user drops the client
 
     def call(*arguments: Any, **named: Any) -> Any:
         if original is not None:
@@ -164,7 +170,7 @@ def _bound_method(client: object, method: str, here: Bound, original: Any) -> An
     def send(*arguments: Any, **named: Any) -> Any:
         before = bound_here.get()
         try:
-            bound_here.set(here)  # inside: an exception of a signal's handler that comes with it must undo it
+            bound_here.set(here)  # inside the `try`, so that it is reset if a signal handler raises right after it
             return call(*arguments, **named)
         finally:
             bound_here.set(before)
@@ -172,7 +178,7 @@ def _bound_method(client: object, method: str, here: Bound, original: Any) -> An
     async def send_async(*arguments: Any, **named: Any) -> Any:
         before = bound_here.get()
         try:
-            bound_here.set(here)  # inside: an exception of a signal's handler that comes with it must undo it
+            bound_here.set(here)  # inside the `try`, so that it is reset if a signal handler raises right after it
             return await call(*arguments, **named)
         finally:
             bound_here.set(before)  # no reset: a coroutine may be closed in another context

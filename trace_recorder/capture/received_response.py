@@ -1,6 +1,6 @@
 """The bytes of one response: received chunk by chunk, and written to the journal in parts while the rest is coming.
 
-A stream is cut at the ends of its lines, a large plain body anywhere; each part is one `llm_stream` record. A part that
+A stream is cut at the ends of its lines, a large plain body anywhere. Each part is one `llm_stream` record. A part that
 cannot be written stays in the buffer, and is tried again.
 
 The thread that reads the response adds chunks to the buffer without a lock. Parts are taken from its beginning while
@@ -28,15 +28,18 @@ from trace_recorder.values.jsonable import dump_members
 from trace_recorder.values.messages import Payload, without_none
 
 MOST_PARTS = 64
-"""Into how many parts, at most, the buffered text of a stream is cut at once."""
+"""The largest number of parts into which the buffered text of a stream is cut at once."""
 LARGE_BODY = 48 * 1024
-"""A plain body of more bytes is written in parts, a request of more bytes in a thread: one write would take long."""
+"""A larger plain body is written in parts, and a larger request in a thread, because one write would take long."""
 SHORT = 8 * 1024
-"""What an event loop writes itself has up to this many bytes; more is written in a thread, for which the call waits."""
+"""An event loop itself writes up to this many bytes. A thread writes more, and the call waits for that thread."""
 LONGEST_LINE = 4 * 1024 * 1024
-"""A stream is cut at the ends of lines, where no secret is cut in two; a line of more bytes is cut anywhere."""
+"""A stream is cut at the ends of lines, so that no secret is cut in two. A longer line is cut anywhere."""
 MOST_KEPT_PARTS = 32
-"""How many parts of a plain body are kept in memory if it may say that it is not final. A longer body is final."""
+"""How many parts of a plain body are kept in memory until it is known whether the response is final.
+
+A longer body is final.
+"""
 PACKED_LEVEL = 3
 """The level of zlib for parts. Level 6 makes recorded streams 6 % smaller, and takes 1.7 times as long."""
 
@@ -48,24 +51,24 @@ UNDECODED = "a part of it could not be decoded"
 class ReceivedResponse:
     """The status, the headers and the bytes of a response, and which of the bytes are on file.
 
-    It is a plain body, not encoded, until `set_form` says otherwise. `members` are those that each record of the
-    attempt has, and `began` is when its request was sent. With `in_parts=False`, no part is written: the whole response
-    stays in `buffer` until its end.
+    The response is a plain body, not encoded, unless `set_form` is called. `members` are the members that each record
+    of the attempt has, and `began` is the time at which its request was sent. With `in_parts=False`, no part is
+    written: the whole response stays in `buffer` until its end.
     """
 
     done = False
-    """Whether the end is on file, or is being written: nothing is taken any more."""
+    """Whether the end is on file or is being written. No more chunks are taken then."""
     status = 0
     is_stream = False
     is_live_stream = False
-    """Whether it is a stream with parts that are written while it comes."""
+    """Whether the response is a stream, with parts that are written while it comes."""
     keeps_parts = False
     """Whether parts of a plain body are kept in `written` too."""
     parts = 0
     """How many parts of a plain body are on file."""
     chunks = 0
     first: float | None = None
-    """When the first chunk came, on the clock of `perf_counter`, and when the `last` one."""
+    """When the first chunk came, on the clock of `perf_counter`. `last` is the time of the last chunk."""
     last: float | None = None
     missing: str | None = None
     """Why a part of the response is missing, if it is."""
@@ -96,9 +99,10 @@ class ReceivedResponse:
             self._due, self._flush_seconds = self.run.limits.flush_bytes, self.run.limits.flush_seconds
 
     def chunk(self, data: bytes) -> bool:
-        """Take the next bytes, as they came over the wire. Return whether a part is due: then call `write_due`.
+        """Take the next bytes, as they came over the wire.
 
-        The caller waits for each chunk. Unless it has to be decoded, or to be watched, nothing here can fail or lock.
+        Return whether a part is due: then call `write_due`. The caller waits for each chunk. A chunk that needs no
+        decoding takes no lock and cannot fail, unless the flusher must watch the stream again.
         """
         if self.done or self.run.abandoned:
             return False
@@ -121,13 +125,13 @@ class ReceivedResponse:
         return self._buffered > 0 and (self._buffered >= self._due or now - self._flushed >= self._flush_seconds)
 
     def _is_due(self) -> bool:
-        """Whether a part is to be written before the caller gets more: a chunk may contain several."""
+        """Whether a part must be written before the caller gets more. One chunk may contain several parts."""
         if self.done or not self.buffer:
             return False
         return self._buffered >= self._due or time.perf_counter() - self._flushed >= self._flush_seconds
 
     def is_short(self) -> bool:
-        """Whether what waits to be written is so short that an event loop may wait for it."""
+        """Whether the unwritten text is so short that an event loop may write it."""
         return self._buffered <= SHORT or self.run.guard.strict  # a strict run raises at once
 
     def size(self) -> int:
@@ -146,7 +150,7 @@ class ReceivedResponse:
         return b""
 
     def write_due(self) -> None:
-        """Write all parts that are due. What cannot be written is tried again when more has come."""
+        """Write all parts that are due. A part that cannot be written is tried again when more has come."""
         before = math.inf
         while self._buffered < before and self._is_due():
             before = self._buffered
@@ -164,12 +168,12 @@ class ReceivedResponse:
                 if is_held and not self.done:
                     try:
                         self.flush(last=last)
-                    finally:  # what could not be written is tried again, even if no further chunk comes
+                    finally:  # a part that could not be written is tried again, even if no further chunk comes
                         stream_flusher.watch(self)
 
     @contextmanager
     def held(self) -> Iterator[bool]:
-        """Take the lock, with a time limit: its holder may be waiting for what a signal handler has interrupted."""
+        """Take the lock, with a time limit: its holder may be waiting for an interrupted thread."""
         is_held = self.lock.acquire(timeout=self.run.limits.lock_timeout_seconds)
         try:
             yield is_held
@@ -178,14 +182,17 @@ class ReceivedResponse:
                 self.lock.release()
 
     def finish(self) -> bool:
-        """Take nothing any more. Return whether the response had not ended before."""
+        """Take no more chunks. Return True for the first call, and False if the response had ended before."""
         is_first, self.done = not self.done and not self.run.abandoned, True
         if self.is_live_stream:
             stream_flusher.forget(self)
         return is_first
 
     def flush(self, *, last: bool = False) -> None:
-        """Write all received bytes that are not on file yet; of a stream, up to the end of its last whole line."""
+        """Write all received bytes that are not on file yet.
+
+        A stream is written up to the end of its last whole line.
+        """
         while self._flush_part(last=last):
             yield_to_others()
 
@@ -235,7 +242,7 @@ class ReceivedResponse:
         self._append(members, remove_written)
 
     def _flush_stream(self, size: int, *, last: bool) -> None:
-        """Write a part of a stream, up to the end of a line; of a very long line, all that can be written."""
+        """Write a part of a stream, up to the end of a line. Of a very long line, write as much as possible."""
         before = self._buffered
         if before > size:
             parts = first_pieces(self.buffer, size)
@@ -249,7 +256,10 @@ class ReceivedResponse:
         self._write_lines(parts, data if is_whole else data[: data.rfind(b"\n") + 1], last=is_whole)
 
     def _write_lines(self, parts: list[stream_chunks.TimedBytes], data: bytes, *, last: bool) -> None:
-        """Write `data`, the text of the first chunks of the buffer, up to text that may be part of a secret."""
+        """Write `data`, the text of the first chunks of the buffer.
+
+        Text at its end that may be part of a secret is left out.
+        """
         if not data:
             return
         masked, redacted, end = self.run.mask_stream(data, last=last)

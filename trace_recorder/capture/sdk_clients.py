@@ -2,35 +2,163 @@
 
 The client stays the user's own object, of its own type. A client with an unknown structure, or with calls that do not
 use its HTTP clients, is refused and never half wrapped: all of its transports are found before the first is replaced.
-`unwrap` restores what was there.
+The original transport, the library's or the user's, stays unchanged inside the recording one. `unwrap` restores it.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 from weakref import ref
 
-from trace_recorder.capture.http_clients import (
-    MakerSlot,
-    TransportSlot,
-    library_of,
-    maker_slots,
-    restore_transports,
-    slots_of,
-)
 from trace_recorder.capture.method_slots import MethodSlot, method_slots
 from trace_recorder.capture.seam import Binding, Target, prepare
+from trace_recorder.capture.transport import RecordingTransport, recording_class
 from trace_recorder.errors import BoundClientError, UnsupportedClientError
 from trace_recorder.recording.weak_registry import WeakRegistry
+from trace_recorder.signal_handlers import suppress
+
+Library = Literal["httpx", "httpx2"]
+
+LIBRARIES = ("httpx", "httpx2")
+"""The HTTP libraries with clients that are known."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransportSlot:
+    """A place that holds a transport: how to read it, how to replace it, and its library."""
+
+    library: str
+    asynchronous: bool
+    get: Callable[[], Any]
+    put: Callable[[Any], None]
+
+    def binding(self) -> Binding | None:
+        """Return the binding of the transport in this place, or None if the transport does not record."""
+        transport = self.get()
+        return transport.binding if isinstance(transport, RecordingTransport) else None
+
+    def bind(self, binding: Binding) -> None:
+        """Record the requests that pass this place: wrap its transport, or bind it again if it records already."""
+        transport = self.get()
+        if isinstance(transport, RecordingTransport):
+            transport.binding = binding
+        else:
+            self.put(recording_class(self.library, asynchronous=self.asynchronous)(transport, binding))
+
+    def restore(self) -> None:
+        """Put back the transport that was here."""
+        transport = self.get()
+        if isinstance(transport, RecordingTransport):
+            self.put(transport.inner)
+
+
+def newest_library() -> Library:
+    """The newest HTTP library that is installed."""
+    if find_spec("httpx2"):
+        return "httpx2"
+    if find_spec("httpx"):
+        return "httpx"
+    raise ImportError("An HTTP client needs httpx2 or httpx: pip install httpx2")
+
+
+def library_of(http_client: object) -> str | None:
+    """Return the HTTP library whose client an object is: "httpx", "httpx2", or None."""
+    for kind in type(http_client).__mro__:
+        library = kind.__module__.partition(".")[0]
+        if library in LIBRARIES and kind.__name__ in ("Client", "AsyncClient"):
+            return library
+    return None
+
+
+def slots_of(http_client: Any) -> Iterator[TransportSlot]:
+    """Yield each place where an HTTP client keeps a transport: its own, its proxies', and those of its inner clients.
+
+    Raises UnsupportedClientError for a client that keeps them elsewhere.
+    """
+    library = library_of(http_client)
+    mounts = getattr(http_client, "_mounts", None)
+    if library is None or not hasattr(http_client, "_transport") or not isinstance(mounts, dict):
+        raise UnsupportedClientError(
+            f"this {type(http_client).__qualname__} keeps its transport where this version of trace_recorder does not "
+            "look for it. Build the client with http_client=trace_recorder.http_client() instead."
+        )
+    asynchronous = hasattr(http_client, "aclose")
+    yield TransportSlot(library, asynchronous, *_attribute_access(http_client, "_transport"))
+    for pattern, transport in mounts.items():
+        if transport is not None:
+            yield TransportSlot(library, asynchronous, *_item_access(mounts, pattern))
+    for inner in list(getattr(http_client, "_loop_clients", {}).values()):
+        yield from slots_of(inner)
+
+
+def _attribute_access(owner: Any, name: str) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+    return lambda: getattr(owner, name), lambda value: setattr(owner, name, value)
+
+
+def _item_access(owner: MutableMapping[Any, Any], key: Any) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+    return lambda: owner[key], lambda value: owner.__setitem__(key, value)
+
+
+MAKERS = ("_inner_client_cls", "_make_async_client")
+"""Attributes that make HTTP clients later: google-genai's for each event loop, aiobotocore's at its first request."""
+
+
+@dataclass(frozen=True, slots=True)
+class MakerSlot:
+    """A place that holds a function which makes HTTP clients. While it is bound, the new clients record."""
+
+    owner: Any
+    name: str
+
+    def binding(self) -> Binding | None:
+        """Return the binding of the clients that this function makes, or None if they do not record."""
+        make = vars(self.owner).get(self.name)
+        return make.args[1] if isinstance(make, partial) and make.func is _recorded else None
+
+    def bind(self, binding: Binding) -> None:
+        """Record the clients that are made from now on."""
+        make = getattr(self.owner, self.name)
+        original = make if self.binding() is None else make.args[0]
+        setattr(self.owner, self.name, partial(_recorded, original, binding))
+
+    def restore(self) -> None:
+        """Put back what made the clients."""
+        if self.binding() is not None:
+            original = vars(self.owner).pop(self.name).args[0]
+            if getattr(self.owner, self.name, None) != original:
+                setattr(self.owner, self.name, original)
+
+
+def maker_slots(owner: object) -> Iterator[MakerSlot]:
+    """Yield the places in an object that make HTTP clients later."""
+    yield from (MakerSlot(owner, name) for name in MAKERS if getattr(owner, name, None) is not None)
+
+
+def _recorded(make: Callable[..., Any], binding: Binding, **arguments: Any) -> Any:
+    made = make(**arguments)
+    for slot in slots_of(made):
+        slot.bind(binding)
+    return made
+
+
+def restore_transports(http_client: Any) -> None:
+    """Restore the transports of an HTTP client. A client that does not record is not changed."""
+    with suppress(UnsupportedClientError):
+        for slot in slots_of(http_client):
+            slot.restore()
+
 
 Client = TypeVar("Client")
 Slot = TransportSlot | MakerSlot | MethodSlot
 
 _made: WeakRegistry[Any] = WeakRegistry()
-"""The HTTP clients that were made here for a module that had none yet."""
+"""The HTTP clients that were made here for a module that had no HTTP client yet."""
 
 
 def wrap(client: Client, target: Target, provider: str | None = None) -> Client:
@@ -55,7 +183,7 @@ def wrap(client: Client, target: Target, provider: str | None = None) -> Client:
 def unwrap(client: Client) -> Client:
     """Restore the transports that a client had; return the same client. A client that is not wrapped is not changed.
 
-    Raises UnsupportedClientError for what is no client.
+    Raises UnsupportedClientError if the object is not a client.
     """
     methods = [*method_slots(client)]
     candidates = [*_candidates(client)]
@@ -104,9 +232,9 @@ def _shared(client: object, other: object) -> BoundClientError:
 
 
 def ways_out(client: object) -> tuple[list[MethodSlot], list[Any], list[Any]]:
-    """Return by what the calls of a client leave it: methods, HTTP clients, and objects that make HTTP clients later.
+    """Return the methods, the HTTP clients and the makers of HTTP clients by which the calls of a client leave it.
 
-    Raises UnsupportedClientError if there is nothing of them.
+    Raises UnsupportedClientError if there are none.
     """
     methods = [*method_slots(client)]
     for method in methods:
@@ -129,7 +257,7 @@ def _unknown(client: object) -> UnsupportedClientError:
 
 
 def _candidates(client: object) -> Iterator[Any]:
-    """Yield what may be an HTTP client: the object itself, and the attributes in which the SDKs keep theirs."""
+    """Yield the candidates for an HTTP client: the object itself, and attributes in which the SDKs keep one."""
     yield client
     inside = _attribute(client, "_client")  # openai, anthropic, ollama
     yield inside

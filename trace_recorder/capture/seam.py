@@ -4,7 +4,8 @@ A seam is one file for one HTTP library. It hands the method, the address, the h
 `begin`, gets an `Exchange` for a call, and passes it the status, the headers and the chunks of the response.
 
 Libraries lie on top of each other: httpx may send by aiohttp, requests always sends by urllib3. The outermost seam that
-knows the call records it. It marks the request in the context, and a seam further down leaves a marked request alone.
+knows the call records it. That seam marks the request in the context, and a seam further down does not record a marked
+request.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ request_in_progress: ContextVar[tuple[Run, Any] | None] = ContextVar("trace_reco
 """The request that a seam is sending, and its run; a seam inside it must not record the request again."""
 
 hosts_in_use: dict[int, bytes] = {}
-"""The hosts to which seams are sending, by the ids of the requests. Single operations need no lock.
+"""The hosts to which seams are sending, by the ids of the requests.
 
-So a connection to such a host is known as one of ours (`unseen_clients.py`). A context variable could not tell this:
-event loops look names up in threads that have no context, and connect in tasks of their own.
+Single operations need no lock. `unseen_clients.py` asks whether a connection is to such a host. A context variable
+would not do: event loops look names up in threads that have no context, and connect in tasks of their own.
 """
 
 
@@ -52,7 +53,7 @@ _unread_hosts: WeakKeyDictionary[Run, set[str]] = WeakKeyDictionary()
 
 
 class Target(Protocol):
-    """What calls are recorded to: one recorder, or the recorder that is current where a call is made."""
+    """Where calls are recorded: in one recorder, or in the recorder that is current where a call is made."""
 
     def open_run(self) -> Run | None:
         """Return the run of a call made now; None if it is not recorded. Raises only if the recorder is strict."""
@@ -66,7 +67,7 @@ class Target(Protocol):
 
 @dataclass(slots=True)
 class Binding:
-    """What a seam is bound to: its target, the provider if it was stated, and the wrapped client."""
+    """The target of a seam, the provider if the user named it, and the wrapped client."""
 
     target: Target
     provider: str | None
@@ -75,7 +76,7 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """An address as text, and the parts of it that tell whether it is that of a model."""
+    """An address as text, and the parts of it that show whether a model is served there."""
 
     text: str
     host: str = field(init=False)
@@ -109,7 +110,7 @@ class LibraryRequest:
     url: Url
     headers: Headers
     stream: tuple[bytes, ...]
-    """The body, whole; nothing if it is only generated while it is sent."""
+    """The whole body. It is empty if the body is only generated while it is sent."""
 
 
 ORIGIN_ATTRIBUTE = "trace_recorder_origin"
@@ -117,13 +118,16 @@ ORIGIN_ATTRIBUTE = "trace_recorder_origin"
 
 
 def prepare() -> None:
-    """Import the dialects and compile the search for secrets, once: 40 ms that no event loop waits for in a call."""
+    """Import the dialects and compile the search for secrets, once.
+
+    This takes 40 ms, which would delay the event loop at the first call.
+    """
     DIALECTS.import_all()
     key_finder.prepare()
 
 
 def body_in_memory(content: object) -> tuple[bytes, ...]:
-    """Return a body as the stream of a request; nothing if it is only generated while it is sent."""
+    """Return a body as the stream of a request. It is empty if the body is only generated while it is sent."""
     if isinstance(content, str):
         return (content.encode(),)
     return (bytes(content),) if isinstance(content, bytes | bytearray | memoryview) else ()
@@ -203,7 +207,7 @@ def _run_and_endpoint(binding: Binding, request: Any) -> tuple[Run | None, Endpo
 
 
 def _other(binding: Binding, request: Any) -> Exchange | None:
-    """Return the exchange of a poll. Note other traffic that may be a call which no reader knows."""
+    """Return the exchange of a poll. Note a request that may be a call in an unknown dialect."""
     exchange = _poll(binding, request)
     if exchange is None:
         with guard.protect("note a request that is not recorded"):
@@ -212,9 +216,9 @@ def _other(binding: Binding, request: Any) -> Exchange | None:
 
 
 def _note_unread(binding: Binding, request: Any) -> None:
-    """Note a request to a model at an address that no reader knows: its host is a gap of the open run, once.
+    """Note a request to a model at an unknown address: its host becomes a gap of the open run, once.
 
-    Only the host is on file, as an address may hold more than a user wants to show. No run is begun for it.
+    Only the host is on file, because an address may contain private data. No run is begun for such a request.
     """
     url = request.url
     if request.method != "POST" or not may_be_call(url.host, url.port, url.path, os.environ):
@@ -260,7 +264,7 @@ def _sent_request(
 
 
 def _content(request: Any, run: Run) -> bytes:
-    """Return the body of a request that is not in memory; empty if it is only generated while it is sent."""
+    """Return the body of a request that is not in memory. It is empty if it is only generated while it is sent."""
     with run.guard.protect("record the body of a request"):
         content: bytes = request.content
         return content
@@ -268,7 +272,10 @@ def _content(request: Any, run: Run) -> bytes:
 
 
 def _is_same(outer: Any, inner: Any) -> bool:
-    """Whether a request is the one that a seam further out is sending. Two libraries have two objects for it."""
+    """Whether a request is the same as the request of a seam further out.
+
+    Two libraries have two objects for one request.
+    """
     if outer is inner:
         return True
     if type(outer) is type(inner):

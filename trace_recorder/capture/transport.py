@@ -1,20 +1,20 @@
 """The recording transports, sync and async, for httpx and httpx2. Both libraries share the same classes.
 
-A recording transport passes each request to the transport inside it, and wraps the stream of the response
-(`recorded_bodies.py`). Types, chunks, timing and exceptions are those of the transport inside. A library is imported
+A recording transport passes each request to the transport inside it, and wraps the stream of the response. The caller
+gets the same types, chunks and exceptions as from the transport inside, at the same time. Each chunk, and each way in
+which a body ends, is passed to the call's `Exchange`, which decides what is written and when. A library is imported
 only to wrap a client of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from functools import cache
 from importlib import import_module
 from types import TracebackType
 from typing import Any, Self
 
 from trace_recorder.capture.exchange import Exchange
-from trace_recorder.capture.recorded_bodies import AsyncBody, SyncBody
 from trace_recorder.capture.seam import (
     Binding,
     begin,
@@ -22,6 +22,112 @@ from trace_recorder.capture.seam import (
     hosts_in_use,
     request_in_progress,
 )
+
+
+class SyncChunks:
+    """The chunks of a sync response, each recorded before the caller gets it."""
+
+    def __init__(self, chunks: Any, exchange: Exchange) -> None:
+        self._chunks = chunks
+        self._exchange = exchange
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> bytes:
+        try:
+            chunk: bytes = next(self._chunks)
+            if self._exchange.response.chunk(chunk):
+                self._exchange.response.write_due()
+        except StopIteration:
+            self._exchange.ended()
+            raise
+        except BaseException as error:
+            self._exchange.broken(error)
+            raise
+        return chunk
+
+    def close(self) -> None:
+        """Close the iterator inside, if it can be closed."""
+        if hasattr(self._chunks, "close"):
+            self._chunks.close()
+
+
+class AsyncChunks:
+    """The chunks of an async response, each recorded before the caller gets it.
+
+    The HTTP library closes this like an async generator.
+    """
+
+    def __init__(self, chunks: Any, exchange: Exchange) -> None:
+        self._chunks = chunks
+        self._exchange = exchange
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            chunk: bytes = await anext(self._chunks)
+            if self._exchange.response.chunk(chunk):
+                await self._exchange.write_due_in_event_loop()
+        except StopAsyncIteration:
+            await self._exchange.ended_in_event_loop()
+            raise
+        except BaseException as error:
+            self._exchange.broken(error)
+            raise
+        return chunk
+
+    async def asend(self, _: None) -> bytes:
+        """Give the next chunk."""
+        return await anext(self)
+
+    async def athrow(self, *error: Any) -> Any:
+        """Throw into the iterator inside."""
+        return await self._chunks.athrow(*error)
+
+    async def aclose(self) -> None:
+        """Close the iterator inside, if it can be closed."""
+        if isinstance(self._chunks, AsyncGenerator):
+            await self._chunks.aclose()
+
+
+class SyncBody:
+    """The body of a sync response, recorded while it is read."""
+
+    def __init__(self, stream: Any, exchange: Exchange) -> None:
+        self._stream = stream
+        self._exchange = exchange
+
+    def __iter__(self) -> Iterator[bytes]:
+        return SyncChunks(iter(self._stream), self._exchange)
+
+    def close(self) -> None:
+        """Close the stream inside, and record what has been received."""
+        try:
+            self._stream.close()
+        finally:
+            self._exchange.closed("the caller closed it")
+
+
+class AsyncBody:
+    """The body of an async response, recorded while it is read."""
+
+    def __init__(self, stream: Any, exchange: Exchange) -> None:
+        self._stream = stream
+        self._exchange = exchange
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return AsyncChunks(aiter(self._stream), self._exchange)
+
+    async def aclose(self) -> None:
+        """Close the stream inside, and record what has been received."""
+        try:
+            await self._stream.aclose()
+        finally:
+            self._exchange.closed("the caller closed it")
+
 
 ORIGIN_EXTENSION = "trace_recorder_origin"
 """The extension of a response in which a replay says where the answer came from."""
@@ -60,7 +166,10 @@ def record_response(response: Any, exchange: Exchange, body: type) -> None:
 
 
 class RecordingTransport:
-    """A transport that records the LLM calls that it passes to `inner`. All other attributes are those of `inner`."""
+    """A transport that records the LLM calls that pass it.
+
+    All other attributes are those of `inner`, the transport inside.
+    """
 
     body: type
     plain_body: type[Iterable[bytes]]

@@ -1,11 +1,11 @@
-"""Connections to models by a client that nobody recorded: requests, aiohttp, urllib, or one that was not wrapped.
+"""Finds connections to models by a client that is not recorded: an unknown library, or a client that was not wrapped.
 
-Such a connection is recognised by its host, and because none of our seams is sending to that host (`seam.py`).
+Such a connection goes to a known host of models while no seam of ours is sending to that host (`seam.py`).
 
 Two hooks ask. `UnseenClients` replaces `socket.getaddrinfo` while something is recorded; it costs nothing until a name
 is looked up. `audit_connections` adds an audit hook, which reaches every library and every address. It costs each
-audited operation of the process, such as `id()`, and cannot be removed, so it is for replayed processes only
-(decision 30). Neither sees what connects in C: uvloop, gRPC, pycurl.
+audited operation of the process, such as `id()`, and cannot be removed, so it is for replayed processes only (decision
+30). Neither sees connections that are made in C: by uvloop, gRPC or pycurl.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ WHAT_IS_ANSWERED = (
 
 @dataclass(frozen=True, slots=True)
 class UnseenConnection:
-    """A connection to a model's server by a library, which is not recorded."""
+    """A connection to a model's server that is not recorded, and the library that made it."""
 
     library: str
     host: str
@@ -112,10 +112,10 @@ class UnseenClients:
             restore()
 
     def report(self, document: Path, has_calls_since: str | None = None) -> None:
-        """Warn that a run has no call, or not all, although models were reached; once in a process.
+        """Warn, once in a process, that models were reached but a run has no call, or may lack some.
 
-        A run with calls names itself as it watches: connections that were made before it are not its own. If a
-        listener was told of the connections, it is the one to say it.
+        A run with calls passes the name with which it watches: connections that were made before it began are not its
+        own. If there are listeners, they report the connections of a run with calls.
         """
         if self._is_reported or (has_calls_since is not None and self.listeners):
             return
@@ -158,7 +158,10 @@ unseen_clients = UnseenClients()
 
 
 def audit_connections(on_connection: Callable[[UnseenConnection], None]) -> None:
-    """Call a function before each such connection of this process, for good. What it raises, the connection raises."""
+    """Call a function before each such connection of this process, until the process ends.
+
+    An exception of the function is raised by the connection.
+    """
     names, addresses = "socket.getaddrinfo", "socket.connect"
 
     def audit(event: str, arguments: tuple[Any, ...]) -> None:

@@ -1,8 +1,8 @@
 """The seam of urllib3, and so of requests: each request that a connection pool sends, and the body of its response.
 
 `HTTPConnectionPool._make_request` sends one attempt; retries and redirects call it again. It is replaced for the whole
-process when the first pool is bound, and asks for each call to what its pool, or the process, is bound. The response
-becomes an object of a subclass of its class, which records what is read. urllib3 2 is supported.
+process when the first pool is bound, and looks up at each call where its pool, or the process, is recorded. The
+response becomes an object of a subclass of its class, which records what is read. urllib3 2 is supported.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ def _recorded_class(kind: Any) -> type:
 class _Recorded:
     """The part of a response that records.
 
-    urllib3 reads in two methods: of a chunked body that is iterated over one chunk, of any other body some bytes.
+    urllib3 reads in two methods: `_handle_chunk` for a chunked body over which the caller
+    iterates, and `_raw_read` for any other body.
     """
 
     _trace_recorder_exchange: Exchange

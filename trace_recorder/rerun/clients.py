@@ -8,9 +8,16 @@ from importlib import import_module
 from typing import Any
 
 from trace_recorder.capture.all_clients import TransportPatch
-from trace_recorder.capture.http_clients import MAKERS, TransportSlot, library_of, newest_library, slots_of
 from trace_recorder.capture.method_seams import method_patch
-from trace_recorder.capture.sdk_clients import drop_http_client, ways_out
+from trace_recorder.capture.sdk_clients import (
+    MAKERS,
+    TransportSlot,
+    drop_http_client,
+    library_of,
+    newest_library,
+    slots_of,
+    ways_out,
+)
 from trace_recorder.capture.transport import RecordingTransport
 from trace_recorder.rerun import aiohttp_answers, urllib3_answers
 from trace_recorder.rerun.answers import Answers

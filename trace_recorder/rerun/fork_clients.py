@@ -12,8 +12,8 @@ from functools import cache, partial
 from importlib import import_module
 from typing import Any, Protocol
 
-from trace_recorder.capture.http_clients import TransportSlot, newest_library, slots_of
 from trace_recorder.capture.method_seams import recording
+from trace_recorder.capture.sdk_clients import TransportSlot, newest_library, slots_of
 from trace_recorder.capture.seam import Binding
 from trace_recorder.capture.transport import RecordingTransport, recording_class, send, send_async
 from trace_recorder.dialects.endpoints import Endpoint, with_model
