@@ -84,6 +84,24 @@ def test_a_side_call_does_not_take_the_place_of_the_conversation(tmp_path: Path)
     assert [one["base"] for one in prompts_of(answers)] == [None, None, 1]
 
 
+def test_a_side_call_of_a_program_is_marked(tmp_path: Path) -> None:
+    """A call that offers no tools, such as for a title, of a run of the proxy; also while the run goes on."""
+    title, first, second = [{"role": "user", "content": "A title?"}], *growing(2)
+    tools = [{"type": "function", "function": {"name": "bash"}}]
+    recorder = TrajectoryRecorder(tmp_path / "run.json")
+    recorder.start(metadata={"session_from": "program"})
+    call(recorder, asked(*first, tools=tools), said("try 1"))
+    answers = RunAnswers(load(recorder.trajectory_path))
+    call(recorder, asked(*title), said("Fix"))
+    call(recorder, asked(*title), said("Fix it"))
+    call(recorder, asked(*second, tools=tools), said("done"))
+    answers.update(load(recorder.trajectory_path))
+    recorder.finalize()
+
+    assert [one["side_call"] for one in answers.outline()["interactions"]] == [False, True, True, False]
+    assert answers.outline()["interactions"] == RunAnswers(load(recorder.trajectory_path)).outline()["interactions"]
+
+
 def test_answers_are_the_same_however_a_run_is_read(tmp_path: Path) -> None:
     """A run that was given in parts has the outline that it has at once; `since` has only what changed."""
     path = record(tmp_path / "run.json", growing(6))

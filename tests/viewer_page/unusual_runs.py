@@ -7,10 +7,15 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from openai import OpenAI
+
 from tests.chat_calls import CHAT, asked, call, said
 from tests.journals import line, records_of
+from tests.proxy.running import proxying
+from tests.viewer_page.agents import Messages, tool_list
 from tests.viewer_page.hard_to_draw import hard_to_draw
 from tests.viewer_page.killed_run import killed_run
+from tests.viewer_page.provider import Reply, provider
 from trace_recorder import TrajectoryRecorder, fork, load, replay
 
 HOSTILE_URL = "-o\x1a\x1c\ntouch 'X'\n\x1b[201~ü"
@@ -104,6 +109,28 @@ def coloured(directory: Path) -> Path:
     return recorder.trajectory_path
 
 
+def proxied(directory: Path) -> Path:
+    """Record a session of a program through the proxy: a call for a title, and two calls of its conversation."""
+    replies = (
+        Reply("Listing files"),
+        Reply("I list them.", [("bash", {"command": "ls"})]),
+        Reply("There is one file."),
+    )
+    question: Messages = [{"role": "user", "content": "Which files are there?"}]
+    with (
+        provider(replies) as url,
+        proxying(directory, {"local": url}, command=["agent"]) as proxy,
+        OpenAI(base_url=f"{proxy.url}/local", api_key="sk-none") as client,
+    ):
+        title = [{"role": "system", "content": "Write a title."}, {"role": "user", "content": "Which files are there?"}]
+        client.chat.completions.create(model="small-1", messages=title)
+        for _ in range(2):
+            reply = client.chat.completions.create(model="large-1", messages=question, tools=tool_list("bash"))
+            question += [reply.choices[0].message.model_dump(exclude_none=True)]
+            question += [{"role": "tool", "tool_call_id": "call_1_0", "content": "a.txt"}]
+    return proxy.sessions.documents[0]
+
+
 def main(directory: Path) -> None:
     """Record the runs, and print their names."""
     runs = {"hardToDraw": hard_to_draw(directory), "hostileAddress": hostile_address(directory)}
@@ -112,6 +139,7 @@ def main(directory: Path) -> None:
     runs |= {"subAgent": sub_agent(directory)}
     runs |= {"fork": forked(runs["subAgent"])}
     runs |= {"cool": at_temperature(directory, 0.5), "warm": at_temperature(directory, 1.5)}
+    runs |= {"proxied": proxied(directory)}
     runs |= {"replay": replayed(runs["warm"])}
     print(json.dumps({name: path.name for name, path in runs.items()}))
 

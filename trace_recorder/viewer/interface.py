@@ -81,9 +81,10 @@ class RunAnswers:
 
     def _update_interactions(self, trajectory: Trajectory, clock: Clock) -> None:
         steps = step_of_interaction(trajectory.agent_steps)
+        side_calls = self._prompts.side_calls(trajectory)
         entries, made_of = [], []
         for number, one in enumerate(trajectory.llm_interactions, start=1):
-            refers = self._references(number, one, steps.get(one.interaction_id))
+            refers = self._references(number, one, steps.get(one.interaction_id), side_calls)
             before = self._made_of[number - 1] if number <= len(self._made_of) else None
             is_same = before is not None and before[0] is one and before[1] == refers
             entries.append(
@@ -95,7 +96,7 @@ class RunAnswers:
         self._made_of = made_of
         self._interactions.replace(entries, self.version)
 
-    def _references(self, number: int, one: LLMInteraction, step: int | None) -> References:
+    def _references(self, number: int, one: LLMInteraction, step: int | None, side_calls: frozenset[str]) -> References:
         reading = one.source.request_without_messages() if one.source.has_request() else None
         return References(
             number,
@@ -103,6 +104,7 @@ class RunAnswers:
             self._prompts.made[number - 1],
             None if reading is None else self._tool_lists.number(reading.tools, _tool_list, self.version),
             None if reading is None else self._parameters.number(reading.parameters, _unchanged, self.version),
+            one.interaction_id in side_calls,
             self.trajectory.status == "running",
         )
 

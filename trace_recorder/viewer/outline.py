@@ -67,13 +67,14 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """What an interaction's entry has from around it: the numbers that it refers to, and whether its run goes on."""
+    """The context of an interaction's entry: the numbers that the entry refers to, and what other calls say of it."""
 
     number: int
     step: int | None
     prompt: Prompt
     tool_list: int | None
     parameters: int | None
+    is_side_call: bool
     is_running: bool
 
 
@@ -86,6 +87,7 @@ def interaction_entry(one: LLMInteraction, refers: References, clock: Clock, pri
         "agent": agent_key(one),
         "step": refers.step,
         "timestamp": one.timestamp,
+        "side_call": refers.is_side_call,
         "start_seconds": clock.seconds(one.timestamp),
         "duration_seconds": one.duration_seconds,
         "time_to_first_token_seconds": one.time_to_first_token_seconds,

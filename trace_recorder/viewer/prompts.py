@@ -15,9 +15,11 @@ from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload
 from trace_recorder.values.prompt_changes import Change, Numbers, applied, ranges_of
 from trace_recorder.values.prompt_relation import Relation
+from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.parts import characters_of
 from trace_recorder.views.conversations.call_chains import CallChains, Turn
 from trace_recorder.views.conversations.compared_prompts import ComparedPrompt, ComparedPrompts, said_by
+from trace_recorder.views.conversations.side_calls import side_calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,7 @@ class Prompts:
         self._numbers_by_id: dict[str, int] = {}
         self._answers: set[str] = set()
         self._chains = CallChains()
+        self._turns: dict[int, Turn] = {}
         self._unanswered: set[int] = set()
 
     @property
@@ -100,7 +103,7 @@ class Prompts:
             self._answers.update([said_by(one.response), *map(said_by, one.response.choices)])
         if one.answered and number in self._unanswered:
             self._unanswered.discard(number)
-            self._chains.add(one)
+            self._turns[number] = self._chains.add(one)
 
     def _turn(self, one: LLMInteraction, number: int) -> Turn | None:
         """Return what the call continues. One that is not answered yet is added again when it is."""
@@ -108,7 +111,13 @@ class Prompts:
             return None
         if not one.answered:
             self._unanswered.add(number)
-        return self._chains.add(one)
+        self._turns[number] = self._chains.add(one)
+        return self._turns[number]
+
+    def side_calls(self, trajectory: Trajectory) -> frozenset[str]:
+        """Return the ids of the run's side calls among the calls that were added."""
+        turns = [*self._turns.values()]
+        return frozenset(turn.interaction.interaction_id for turn in side_calls(trajectory, turns))
 
     def _prompt(self, one: LLMInteraction, prompt: ComparedPrompt) -> Prompt:
         reading = one.source.request()

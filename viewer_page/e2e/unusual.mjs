@@ -146,6 +146,19 @@ export function unusualTests(test, setup) {
       await closed(page);
     });
 
+    test(`a side call is marked in the list of steps, in its step and in the timeline: ${kind}`, async () => {
+      const page = await opened(setup().unusual.proxied, "step/1");
+      await page.locator(".row.selected .step-head .figures", { hasText: /small-1.*side call/ }).waitFor();
+      const titles = await page.locator(".outline-row").allInnerTexts();
+      assert.deepEqual(titles.map((title) => title.includes("side call")), [true, false, false]);
+      await page.keyboard.press("1");
+      await page.locator("rect.llm").first().hover();
+      await page.locator(".tip", { hasText: "side call" }).waitFor();
+      assert.deepEqual(await page.locator("rect.llm").evaluateAll((all) => all.map((one) => one.classList.contains("side"))), [true, false, false]);
+      assert.equal(await page.locator(".figures", { hasText: "side call" }).count(), 1);
+      await closed(page);
+    });
+
     test(`a fork names the run that it continues: ${kind}`, async () => {
       const page = await opened(setup().unusual.fork, "");
       const origin = page.locator(".relations", { hasText: /^forked from sub_agent\.jsonl? at step 1$/ });

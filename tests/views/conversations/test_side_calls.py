@@ -38,6 +38,12 @@ def test_questions_beside_the_conversation_are_side_calls() -> None:
     assert side_calls_of(run(FIRST, TITLE, SECOND)) == {"llm_2"}
 
 
+def test_the_same_question_may_be_asked_twice() -> None:
+    """A second request for a title has the instructions of the first one. Neither continues the other."""
+    other_title = call([system("Write a title."), "<session>r</session>"], "Another")
+    assert side_calls_of(run(QUOTA, TITLE, FIRST, QUOTA, other_title, SECOND)) == {"llm_1", "llm_2", "llm_4", "llm_5"}
+
+
 @pytest.mark.parametrize(
     "calls",
     [

@@ -2,8 +2,9 @@
 
 No program states them on the wire (Claude Code 2.1, Codex 0.169, Gemini CLI 0.61 and opencode 1.18 do not), so they are
 derived. Only runs of the proxy have side calls: the author of an agent knows its calls, and a call that plans without
-tools is a part of the work. A call is a side call if three things hold. Its agent offers tools in other calls, and none
-in this call. No answer of a model is in its prompt. No other call continues it.
+tools is a part of the work. A side call meets three conditions. Its agent offers tools in other calls, and none in this
+call. No answer of a model is in its prompt. No other call continues it. Another side call with the same instructions,
+such as a second request for a title, does not continue it.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ def side_calls(trajectory: Trajectory, turns: Sequence[Turn]) -> frozenset[Turn]
     if not _is_of_proxy(trajectory):
         return frozenset()
     with_tools = {agent_key(turn.interaction) for turn in turns if turn.tools}
-    continued = {before for turn in turns for before in (turn.previous, turn.in_chain_of)}
-    return frozenset(
+    alone = {
         turn
         for turn in turns
         if not turn.tools
         and agent_key(turn.interaction) in with_tools
         and turn.previous is None
-        and turn not in continued
         and _asks_once(turn.interaction)
-    )
+    }
+    continued = {turn.previous for turn in turns} | {turn.in_chain_of for turn in turns if turn not in alone}
+    return frozenset(alone - continued)
 
 
 def side_calls_of(trajectory: Trajectory) -> frozenset[str]:

@@ -195,6 +195,8 @@ export interface Call {
   agent: string | null;
   step: number | null;
   timestamp: string | null;
+  /** Whether a program asked this beside its conversation, such as for a title. */
+  side_call: boolean;
   start_seconds: number | null;
   duration_seconds: number | null;
   time_to_first_token_seconds: number | null;

@@ -1,7 +1,7 @@
 /** All steps on one line each: where the reader is, what failed, how long it took. */
 import { useEffect, useRef } from "preact/hooks";
 import { visible } from "../content/visible";
-import { agentName, agentsInside, rowNumber, rowSeconds, rowTitle, rowTools, type Row, type StepRow } from "../data/rows";
+import { agentName, agentsInside, ownCall, rowNumber, rowSeconds, rowTitle, rowTools, type Row, type StepRow } from "../data/rows";
 import { duration } from "../ui/format";
 import { useVirtualizer } from "../ui/use_virtualizer";
 import { useRun } from "./context";
@@ -80,6 +80,7 @@ export function OutlineList({ rows, picked }: { rows: Row[]; picked: () => void 
                       {visible(agentName(outline, agent) ?? "")}
                     </span>
                   ))}
+                  {ownCall(row)?.side_call && <span class="muted">side call</span>}
                   {row.failed && (
                     <span class="bad-text" role="img" aria-label="failed">
                       ✕

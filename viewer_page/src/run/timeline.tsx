@@ -153,7 +153,7 @@ function LaneBars({ lane, y, x, drawn, first }: LaneProps) {
         const left = Math.min(x(bar.start), drawn - width);
         const attempts = bar.call && bar.call.attempts.length > 1 ? bar.call.attempts : [];
         const isFaint = bar.open || attempts.length > 0;
-        const look = `${bar.kind} ${bar.failed ? "bad" : ""} ${isFaint ? "open" : ""}`;
+        const look = `${bar.kind} ${bar.failed ? "bad" : ""} ${isFaint ? "open" : ""} ${bar.call?.side_call ? "side" : ""}`;
         return (
           <g key={at} class="bar">
             <rect class={look} x={left} y={top} width={width} height={BAR} rx={1.5} data-bar={first + at} />
@@ -186,6 +186,7 @@ function Tip({ bar, x, y }: { bar: Bar; x: number; y: number }) {
         Step {rowNumber(bar.row)}, {bar.open ? "" : `${duration(bar.end - bar.start)}, `}from {duration(bar.start)}
       </div>
       {call?.time_to_first_token_seconds != null && <div>first token after {duration(call.time_to_first_token_seconds)}</div>}
+      {call?.side_call && <div>side call</div>}
       {call?.incomplete && <div>{visible(call.incomplete)}</div>}
       {failed > 0 && <div class="bad-text">{failed} failed of {call?.attempts.length} attempts</div>}
       {bar.failed && <div class="bad-text">{visible((tool?.error ?? call?.error?.message ?? "failed").slice(0, 160))}</div>}
