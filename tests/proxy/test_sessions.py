@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import pytest
 
 from tests.provider import Server
 from tests.proxy.running import RunningProxy, proxying
+from trace_recorder.proxy import sessions
 from trace_recorder.values.trajectory import Trajectory
 
 CHAT_PATH = "openai/v1/chat/completions"
@@ -146,6 +148,35 @@ def test_a_session_that_comes_back_after_its_end_names_the_earlier_run(server: S
         None,
         {"ended_by_proxy": "after 0.01 s without a request; whether it succeeded is unknown"},
     )
+
+
+def test_a_program_may_be_idle_for_long(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its exit ends its run, because a build of an agent may take longer than an hour. Other runs end when idle."""
+    monkeypatch.setattr(sessions, "IDLE_SECONDS", 0.01)
+    for command, runs in (["agent"], [["one", "one"]]), ([], [["one"], ["one"]]):
+        with proxying(tmp_path, {"openai": server.url}, command=command) as proxy:
+            ask(proxy, "one", session_id="s")
+            time.sleep(0.02)
+            proxy.sessions.end_idle()
+            ask(proxy, "one", session_id="s")
+        assert [prompts(run) for run in proxy.runs()] == runs
+
+
+def test_a_long_conversation_goes_on(proxy: RunningProxy) -> None:
+    """A thread reads its prompt, compressed or not."""
+    texts = [f"{number} " + "word " * 200 for number in range(101)]
+    ask(proxy, *texts[:99])
+    ask(proxy, *texts)
+    body = json.dumps(
+        {
+            "messages": [
+                {"role": ("user", "assistant")[at % 2], "content": text}
+                for at, text in enumerate([*texts, "hi", "go on"])
+            ]
+        }
+    )
+    httpx.post(f"{proxy.url}/{CHAT_PATH}", content=gzip.compress(body.encode()), headers={"content-encoding": "gzip"})
+    assert [[len(call.input_messages) for call in run.llm_interactions] for run in proxy.runs()] == [[99, 101, 103]]
 
 
 def test_idle_runs_are_ended_before_descriptors_run_out(server: Server, tmp_path: Path) -> None:

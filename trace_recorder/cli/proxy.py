@@ -22,7 +22,7 @@ from trace_recorder.cli.interrupts import until_stopped
 from trace_recorder.cli.output import fail
 from trace_recorder.cli.run import Command, InDirectory, Quiet, Task, exit_as, recorded, report, starting
 from trace_recorder.loopback import HOST, LOOPBACK_NAMES
-from trace_recorder.proxy.sessions import IDLE_SECONDS, Sessions
+from trace_recorder.proxy.sessions import Sessions
 from trace_recorder.proxy.upstreams import Upstream, UpstreamError, upstreams
 
 TOKEN_VARIABLE = "TRACE_RECORDER_PROXY_TOKEN"  # noqa: S105 - the name of a variable
@@ -40,7 +40,13 @@ SessionHeader = Annotated[
     typer.Option("--session-header", metavar="NAME", help="A header whose value is the id of a session."),
 ]
 Idle = Annotated[
-    float, typer.Option("--idle", metavar="SECONDS", min=1, help="A run ends after this time without a request.")
+    float | None,
+    typer.Option(
+        "--idle",
+        metavar="SECONDS",
+        min=1,
+        help="A run ends after this time without a request. Default: 3600; never with a command, which ends its runs.",
+    ),
 ]
 Join = Annotated[
     bool,
@@ -57,7 +63,7 @@ def proxy(  # noqa: PLR0913, PLR0917 - one argument an option
     host: Host = HOST,
     upstream: Upstreams = None,
     session_header: SessionHeader = None,
-    idle: Idle = IDLE_SECONDS,
+    idle: Idle = None,
     join: Join = False,
     task: Task = None,
     directory: InDirectory = None,

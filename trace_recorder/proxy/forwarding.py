@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mappi
 from contextlib import suppress
 from contextvars import Context
 from dataclasses import dataclass
+from functools import partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -155,9 +156,9 @@ class Proxy:
             return
         body = b"".join([chunk async for chunk in incoming.body()])
         request = incoming.request_to(route.url, body)
-        plain_body = plain_request(request.headers.raw, body)
-        asked = SessionRequest(route.url, route.chosen, incoming.header, endpoint.api, plain_body)
-        if (session_and_context := self._sessions.of(asked)) is None:
+        plain_body = partial(plain_request, request.headers.raw, body)
+        asked = SessionRequest(route.url, route.chosen, incoming.header, endpoint.api, body, plain_body)
+        if (session_and_context := await self._sessions.of(asked)) is None:
             # The recording client would record it to the run of another session.
             await _until_client_is_gone(incoming, _exchange(self._unrecorded, request, send), Context())
         else:

@@ -4,21 +4,22 @@ A session is known by a header that the program sends, by a path that the caller
 started. Otherwise each conversation is a session: a request that begins with all messages of an earlier request
 continues its conversation.
 
-The event loop of the proxy calls all methods but `end`. With `join`, a thread reads the session files of programs, one
-after another, and ends the runs of their sessions. Each session has a context in which its recorder is the current
-one. Each agent of the session has a copy of that context. A request is sent in such a context, so the recording of the
-HTTP client does not know sessions.
+The event loop of the proxy calls all methods but `end`. A thread compares a long prompt with the earlier conversations.
+With `join`, another thread reads the session files of programs, one after another, and ends the runs of their sessions.
+Each session has a context in which its recorder is the current one. Each agent of the session has a copy of that
+context. A request is sent in such a context, so the recording of the HTTP client does not know sessions.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shlex
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context
 from dataclasses import dataclass, field
@@ -29,6 +30,8 @@ from typing import Any, Literal
 
 from trace_recorder.attach.recorder import TrajectoryRecorder
 from trace_recorder.attach.subprocess.supervisor import record_exit
+from trace_recorder.background_work import yield_to_others
+from trace_recorder.capture.event_loops import run_in_thread
 from trace_recorder.dialects.dialect import dialect_of
 from trace_recorder.guard import Guard
 from trace_recorder.proxy.joining import join
@@ -36,6 +39,7 @@ from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.journal_reader import Record, read
 from trace_recorder.storage.paths import default_name, journal_path_for, numbered_paths
 from trace_recorder.values.message_equality import says_key
+from trace_recorder.values.messages import Message
 
 SessionSource = Literal["header", "path", "program", "conversation (inferred)"]
 SESSION_HEADERS = ("x-claude-code-session-id", "session-id", "thread-id")
@@ -45,7 +49,9 @@ _CLAUDE_AGENT, _CLAUDE_PARENT = "x-claude-code-agent-id", "x-claude-code-parent-
 _CODEX_TURN, _CODEX_MAIN = "x-codex-turn-metadata", "/root"
 """A header of Codex: a JSON object. Its `agent_name` is a path: `/root` is the main agent, `/root/a` its sub-agent."""
 IDLE_SECONDS = 3600.0
-"""A session ends after this time without a request."""
+"""A session of a proxy without a program ends after this time without a request."""
+_LONG_PROMPT_BYTES = 64 * 1024
+"""A thread reads longer prompts. On a slow machine, the event loop would stop for 2 ms for each of these."""
 _MAX_AGENTS = 256
 """The number of agents of a session whose contexts are kept. A forgotten agent gets a new id with its next request."""
 _MAX_FAILED = 16
@@ -118,7 +124,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class SessionRequest:
-    """The parts of a request by which its session and its earlier attempts are found. `body` is not compressed."""
+    """The parts of a request by which its session and its earlier attempts are found."""
 
     url: str
     chosen: Sequence[str]
@@ -126,6 +132,8 @@ class SessionRequest:
     header: Callable[[str], str | None]
     api: str
     body: bytes
+    plain_body: Callable[[], bytes]
+    """Returns the body without its encoding."""
 
     def sub_agent(self) -> SubAgent | None:
         """Return the sub-agent that sends the request, if the headers name it; None for the main agent."""
@@ -150,9 +158,11 @@ class SessionRequest:
 class Sessions:
     """The open sessions of a proxy. Their runs are written to a directory.
 
-    `command` is the program that the proxy runs, if any. `header` is one more header with the id of a session. `join`
-    adds the contents of the programs' session files to their runs. If `max_open` runs are open, a new run ends the one
-    that was idle for longest. The default is as many as the descriptors of this process allow.
+    `command` is the program that the proxy runs, if any. `header` is one more header with the id of a session. A
+    session ends after `idle_seconds` without a request. By default that is an hour, or never if there is a program,
+    whose exit ends its runs. `join` adds the contents of the programs' session files to their runs. If `max_open` runs
+    are open, a new run ends the one that was idle for longest. The default is as many as the descriptors of this
+    process allow.
     """
 
     def __init__(
@@ -162,7 +172,7 @@ class Sessions:
         command: Sequence[str] = (),
         task: str | None = None,
         header: str | None = None,
-        idle_seconds: float = IDLE_SECONDS,
+        idle_seconds: float | None = None,
         max_open: int | None = None,
         join: bool = False,
     ) -> None:
@@ -170,7 +180,7 @@ class Sessions:
         self._command = command
         self._task = task
         self._headers = (*([header.lower()] if header else []), *SESSION_HEADERS)
-        self._idle_seconds = idle_seconds
+        self._idle_seconds = idle_seconds or (math.inf if command else IDLE_SECONDS)
         self._open: dict[tuple[SessionSource, str], Session] = {}
         self._conversations = _Conversations()
         self._max_open = max_open or _max_open_runs()
@@ -178,16 +188,16 @@ class Sessions:
         self.documents: list[Path] = []
         """The document of each run, in the order of their starts."""
 
-    def of(self, request: SessionRequest) -> tuple[Session, Context] | None:
+    async def of(self, request: SessionRequest) -> tuple[Session, Context] | None:
         """Return the session of a request, and the context in which to send it; None if recording failed."""
         with _guard.protect("find the session of a request"):
-            key = self._key(request)
+            key = await self._key(request)
             session = self._open.get((key.source, key.identity)) or self._begin(key)
             session.last_used = time.monotonic()
             return session, session.context_for(request)
         return None
 
-    def _key(self, request: SessionRequest) -> SessionKey:
+    async def _key(self, request: SessionRequest) -> SessionKey:
         if request.chosen:
             task, group, attempt = request.chosen
             metadata = (("group", group), ("attempt", attempt))
@@ -197,7 +207,7 @@ class Sessions:
                 return SessionKey("header", identity, self._task, (("session_header", name), ("session_id", identity)))
         if self._command:
             return SessionKey("program", "", self._task or shlex.join(self._command))
-        return SessionKey("conversation (inferred)", self._conversations.of(request.api, request.body), self._task)
+        return SessionKey("conversation (inferred)", self._conversations.of(await _prefix_digests(request)), self._task)
 
     def _begin(self, key: SessionKey) -> Session:
         self._make_room()
@@ -274,9 +284,11 @@ class _Conversations:
         self._of_prompt: dict[bytes, str] = {}
         self._prompt_of: dict[str, bytes] = {}
 
-    def of(self, api: str, body: bytes) -> str:
-        """Return the identity of the conversation of a request, and remember its messages for the next request."""
-        digests = [*_prefix_digests(api, body)]
+    def of(self, digests: Sequence[bytes]) -> str:
+        """Return the identity of the conversation that a prompt continues, and remember the prompt.
+
+        `digests` are those of the prompt's first message, of its first two messages, and so on to all of them.
+        """
         known = (self._of_prompt[digest] for digest in reversed(digests) if digest in self._of_prompt)
         identity = next(known, "") or os.urandom(8).hex()
         self.forget(identity)
@@ -292,17 +304,31 @@ class _Conversations:
             del self._of_prompt[prompt]
 
 
-def _prefix_digests(api: str, body: bytes) -> Iterator[bytes]:
-    """Yield a digest of the first message of a request, of its first two messages, and so on to all of them."""
+async def _prefix_digests(request: SessionRequest) -> list[bytes]:
+    """Return a digest of the first message of a request, of its first two messages, and so on to all of them."""
+    digests: list[bytes] = []
+
+    def read() -> None:
+        with _guard.protect("find the conversation of a request"):
+            digest = b""
+            for message in _messages(request.api, request.plain_body()):
+                yield_to_others()
+                digest = blake2b(digest + says_key(message), digest_size=16).digest()
+                digests.append(digest)
+
+    if len(request.body) > _LONG_PROMPT_BYTES:
+        await run_in_thread(read, "conversation")
+    else:
+        read()
+    return digests
+
+
+def _messages(api: str, body: bytes) -> Sequence[Message]:
     dialect = dialect_of(api)
     try:
-        request = json.loads(body)
+        return dialect.read_request(json.loads(body)).messages if dialect else ()
     except ours(ValueError, RecursionError):
-        return
-    digest = b""
-    for message in dialect.read_request(request).messages if dialect else ():
-        digest = blake2b(digest + says_key(message), digest_size=16).digest()
-        yield digest
+        return ()
 
 
 def _file_name(key: SessionKey) -> str:
