@@ -14,7 +14,6 @@ import pytest
 
 from tests.provider import Server
 from tests.proxy.running import RunningProxy, proxying
-from trace_recorder.proxy import sessions
 from trace_recorder.values.trajectory import Trajectory
 
 CHAT_PATH = "openai/v1/chat/completions"
@@ -128,8 +127,7 @@ def test_a_session_that_comes_back_after_its_end_names_the_earlier_run(server: S
     """Whether it had been idle for too long, or the proxy was started again."""
     with proxying(tmp_path, {"openai": server.url}, idle_seconds=0.01) as proxy:
         ask(proxy, "one", session_id="s/1")
-        time.sleep(0.02)
-        proxy.sessions.end_idle()
+        proxy.sessions.end_idle(time.monotonic() + 1)
         time.sleep(1.1)  # files are named by the second
         ask(proxy, "two", session_id="s/1")
     time.sleep(1.1)
@@ -150,14 +148,12 @@ def test_a_session_that_comes_back_after_its_end_names_the_earlier_run(server: S
     )
 
 
-def test_a_program_may_be_idle_for_long(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_may_be_idle_for_long(server: Server, tmp_path: Path) -> None:
     """Its exit ends its run, because a build of an agent may take longer than an hour. Other runs end when idle."""
-    monkeypatch.setattr(sessions, "IDLE_SECONDS", 0.01)
     for command, runs in (["agent"], [["one", "one"]]), ([], [["one"], ["one"]]):
         with proxying(tmp_path, {"openai": server.url}, command=command) as proxy:
             ask(proxy, "one", session_id="s")
-            time.sleep(0.02)
-            proxy.sessions.end_idle()
+            proxy.sessions.end_idle(time.monotonic() + 100_000)
             ask(proxy, "one", session_id="s")
         assert [prompts(run) for run in proxy.runs()] == runs
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from contextvars import Context
@@ -108,7 +109,7 @@ class Proxy:
     async def _end_idle_sessions(self) -> None:
         while True:
             await asyncio.sleep(_IDLE_CHECK_SECONDS)
-            self._sessions.end_idle()
+            self._sessions.end_idle(time.monotonic())
 
     async def _answer(self, incoming: _Incoming, send: Send) -> None:
         refused = self._why_refused(incoming)

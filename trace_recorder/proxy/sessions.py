@@ -234,9 +234,9 @@ class Sessions:
         if len(self._open) >= self._max_open and idle:
             self._end(min(idle, key=lambda session: session.last_used), "to make room for another run")
 
-    def end_idle(self) -> None:
-        """End the sessions that have been idle for too long."""
-        before = time.monotonic() - self._idle_seconds
+    def end_idle(self, now: float) -> None:
+        """End the sessions that have been idle for too long. `now` is the time by `time.monotonic`."""
+        before = now - self._idle_seconds
         for session in [*self._open.values()]:
             if not session.requests and session.last_used < before:
                 self._end(session, f"after {self._idle_seconds:g} s without a request")
