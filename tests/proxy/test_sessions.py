@@ -127,7 +127,8 @@ def test_a_session_that_comes_back_after_its_end_names_the_earlier_run(server: S
     """Whether it had been idle for too long, or the proxy was started again."""
     with proxying(tmp_path, {"openai": server.url}, idle_seconds=0.01) as proxy:
         ask(proxy, "one", session_id="s/1")
-        proxy.sessions.end_idle(time.monotonic() + 1)
+        time.sleep(0.1)
+        proxy.sessions.end_idle(time.monotonic())
         time.sleep(1.1)  # files are named by the second
         ask(proxy, "two", session_id="s/1")
     time.sleep(1.1)
@@ -150,12 +151,15 @@ def test_a_session_that_comes_back_after_its_end_names_the_earlier_run(server: S
 
 def test_a_program_may_be_idle_for_long(server: Server, tmp_path: Path) -> None:
     """Its exit ends its run, because a build of an agent may take longer than an hour. Other runs end when idle."""
-    for command, runs in (["agent"], [["one", "one"]]), ([], [["one"], ["one"]]):
+    for command, count in (["agent"], 1), ([], 2):
         with proxying(tmp_path, {"openai": server.url}, command=command) as proxy:
             ask(proxy, "one", session_id="s")
-            proxy.sessions.end_idle(time.monotonic() + 100_000)
-            ask(proxy, "one", session_id="s")
-        assert [prompts(run) for run in proxy.runs()] == runs
+            for _ in range(20):  # a program may have its answer before the proxy has ended the request
+                proxy.sessions.end_idle(time.monotonic() + 100_000)
+                ask(proxy, "two", session_id="s")
+                if len(proxy.sessions.documents) == 2:
+                    break
+        assert len(proxy.runs()) == count
 
 
 def test_a_long_conversation_goes_on(proxy: RunningProxy) -> None:
