@@ -29,8 +29,7 @@ from trace_recorder.catalog.query import Term, parse_query
 from trace_recorder.catalog.rows import Row, ended_summary, row_of, row_with_costs
 from trace_recorder.catalog.run_summaries import Json, costs_json, summary_of
 from trace_recorder.guard import try_call
-from trace_recorder.imports.loader import load_each
-from trace_recorder.imports.many_runs import Runs
+from trace_recorder.imports.loader import Runs, load_each
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import Trajectory

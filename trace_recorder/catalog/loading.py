@@ -14,7 +14,7 @@ from trace_recorder.catalog.fact_tables import FactTables
 from trace_recorder.catalog.facts import facts_of
 from trace_recorder.catalog.planning import Plan, Planned
 from trace_recorder.catalog.query import Term, parse_query
-from trace_recorder.imports.many_runs import Runs
+from trace_recorder.imports.loader import Runs
 from trace_recorder.storage.run_files import runs_in_directory
 from trace_recorder.values.trajectory import Trajectory
 

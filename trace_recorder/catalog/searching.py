@@ -16,7 +16,7 @@ from trace_recorder.catalog.facts import COUNTED, counted_of
 from trace_recorder.catalog.loading import Matcher
 from trace_recorder.catalog.planning import State
 from trace_recorder.catalog.query import Term
-from trace_recorder.imports.many_runs import Runs
+from trace_recorder.imports.loader import Runs
 from trace_recorder.values.messages import Payload
 
 RunState = tuple[State, Payload]

@@ -1,7 +1,8 @@
-"""Loading a trajectory: from its journal, or from its document if there is no journal.
+"""Loading trajectories: one file, a file with several runs, or files one after another.
 
-The journal is the truth: a `.json` with its `.jsonl` next to it is read from the `.jsonl`. The run may still be going
-on, or its journal may end at any byte. Files of other tools are read by `foreign/`, ATIF by `atif/`.
+The journal is the truth: a `.json` with its `.jsonl` beside it is read from the `.jsonl`. The run may still be going
+on, and its journal may end at any byte. A document is read if there is no journal. Files of other tools are read by
+`foreign/`, ATIF by `atif/`.
 
 The module is not named `load`, so that no import can mistake it for the function.
 """
@@ -11,8 +12,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from itertools import islice
@@ -22,12 +23,13 @@ from typing import NoReturn, Protocol
 from trace_recorder.derive.document import from_document
 from trace_recorder.derive.fold import Fold
 from trace_recorder.derive.run_facts import MISSING_LINES
-from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.errors import TrajectoryFormatError, UnreadableRunsError
 from trace_recorder.guard import try_call
 from trace_recorder.storage import journal_lock, journal_reader
 from trace_recorder.storage.paths import document_path_for, journal_path_for
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import metrics_of
+from trace_recorder.values.short_forms import call_repr
 from trace_recorder.values.trajectory import Gap, Status, Trajectory
 
 _BEGIN = b'{"seq":1,"time":"'
@@ -262,3 +264,48 @@ def refuse_others(fold: Fold, data: bytes, path: Path) -> None:
 def _settled(trajectory: Trajectory) -> Trajectory:
     """Replace the status "running": a document alone does not show whether its run still goes on."""
     return replace(trajectory, status="unknown") if trajectory.status == "running" else trajectory
+
+
+@dataclass(slots=True)
+class Runs(Iterator[Trajectory]):
+    """The runs of files, each read when it is asked for. `failures` has the files that could not be read so far."""
+
+    paths: Iterator[Path]
+    strict: bool = True
+    select: Callable[[Trajectory], bool] | None = None
+    """Whether a run is one of them. A run for which this fails cannot be read."""
+    failures: dict[Path, Exception] = field(default_factory=dict)
+    _file: Iterator[Trajectory] = field(default_factory=lambda: iter(()))
+    _path: Path | None = None
+    _read: int = 0
+
+    def __repr__(self) -> str:
+        """Say what was read so far, without reading on."""
+        counts = {"read": self._read, **({"failed": len(self.failures)} if self.failures else {})}
+        return call_repr("Runs", {"path": str(self._path), "strict": self.strict, **counts})
+
+    def __next__(self) -> Trajectory:
+        run = self._next()
+        self._read += 1
+        return run
+
+    def _next(self) -> Trajectory:
+        for run in self._file:
+            return run
+        for path in self.paths:
+            self._file = self._readable(path)
+            for run in self._file:
+                return run
+        if self.failures and self.strict:
+            self.strict = False
+            raise UnreadableRunsError(self.failures)
+        raise StopIteration
+
+    def _readable(self, path: Path) -> Iterator[Trajectory]:
+        """Yield the runs of a file until one cannot be read."""
+        runs = self._selected(path)
+        while (found := try_call(partial(next, runs, None), partial(self.failures.__setitem__, path))) is not None:
+            yield found
+
+    def _selected(self, path: Path) -> Iterator[Trajectory]:
+        return (run for run in load_each(path) if self.select is None or self.select(run))

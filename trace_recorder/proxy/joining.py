@@ -18,10 +18,10 @@ from pathlib import Path
 from trace_recorder.attach.recorder import TrajectoryRecorder
 from trace_recorder.clocks import now, parse_time
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
-from trace_recorder.imports.foreign.clocks import seconds_between
 from trace_recorder.imports.foreign.formats import format_of, read_runs
 from trace_recorder.imports.foreign.run import Call, ForeignRun, Members, ToolRun
 from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.foreign.stated_values import seconds_between
 from trace_recorder.imports.loader import load
 from trace_recorder.proxy.session_files import session_files
 from trace_recorder.recording.run import Run

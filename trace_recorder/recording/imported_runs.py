@@ -24,9 +24,14 @@ from trace_recorder.imports.foreign.formats import masked_name
 from trace_recorder.imports.foreign.layout import IMPORTED_FROM, journal_lines
 from trace_recorder.imports.foreign.run import ForeignRun, Members
 from trace_recorder.imports.foreign.source import Source
-from trace_recorder.imports.services.failures import FetchError, TraceFetchError, refuse
-from trace_recorder.imports.services.paging import Progress
-from trace_recorder.imports.services.traces import ListedTrace, TraceService
+from trace_recorder.imports.services.traces import (
+    FetchError,
+    ListedTrace,
+    Progress,
+    TraceFetchError,
+    TraceService,
+    refuse,
+)
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.atomic_write import replace_file
 from trace_recorder.storage.journal_reader import Record, read

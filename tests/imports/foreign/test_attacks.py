@@ -16,9 +16,8 @@ from tests.imports.foreign.test_llm import _OLD, _OLD_ROWS, _database
 from trace_recorder import load, load_all
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign.source import Source
-from trace_recorder.imports.services.failures import FetchError
 from trace_recorder.imports.services.langfuse import Langfuse
-from trace_recorder.imports.services.paging import MAX_STALE
+from trace_recorder.imports.services.traces import MAX_STALE, FetchError
 from trace_recorder.recording.imported_runs import import_file, import_traces
 
 

@@ -13,10 +13,10 @@ from tests.imports.foreign.files import runs_of
 from tests.imports.foreign.memory import measured
 from tests.imports.foreign.zip_files import DEFLATED, STORED, ZSTD, zip_of
 from trace_recorder import TrajectoryFormatError, TrajectoryRecorder, load
-from trace_recorder.imports.foreign import span_console
 from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.formats import Source, read_runs
-from trace_recorder.imports.foreign.inspect_ai.archive import Archive, MemberError
+from trace_recorder.imports.foreign.inspect_ai.log import Archive, MemberError
+from trace_recorder.imports.foreign.otlp import read_console
 from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Missing
 from trace_recorder.imports.foreign.source import MAX_VALUES
 from trace_recorder.imports.foreign.sqlite_file import opened
@@ -144,7 +144,7 @@ def test_objects_after_one_another_are_read_in_linear_time(tmp_path: Path) -> No
     path = tmp_path / "spans.txt"
     path.write_text(json.dumps(span, indent=1) + "{}" * 300_000)
 
-    assert len(list(span_console.read(Source(path)))) == 1
+    assert len(list(read_console(Source(path)))) == 1
 
 
 def test_prompts_that_nobody_answered_are_read_in_linear_time() -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.imports.foreign.damage import check_damaged
 from tests.imports.foreign.files import check_run, real_files, runs_of
 from trace_recorder import load
-from trace_recorder.imports.foreign.claude_code.requests import Requests
+from trace_recorder.imports.foreign.claude_code.lines import Requests
 from trace_recorder.imports.foreign.formats import Source, read_runs
 from trace_recorder.imports.foreign.run import Call, Kept
 

@@ -9,7 +9,7 @@ import pytest
 from tests.cli.invoking import invoke
 from tests.imports.foreign.files import PRODUCED, results_in, said_in
 from trace_recorder import load
-from trace_recorder.imports.foreign.cline.text_results import tools_run
+from trace_recorder.imports.foreign.cline import tools_run
 from trace_recorder.imports.foreign.run import Call
 
 _TASK = PRODUCED / "cline" / "1795602841448"

@@ -15,7 +15,7 @@ from trace_recorder import load
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign.formats import Source, format_of, read_runs
 from trace_recorder.imports.foreign.run import Kept, ToolRun
-from trace_recorder.imports.foreign.zstd import FREE_BYTES
+from trace_recorder.imports.foreign.source import FREE_BYTES
 from trace_recorder.values.trajectory import Trajectory
 
 _Line = dict[str, Any]

@@ -23,9 +23,8 @@ from tests.imports.foreign.damage import check_damaged
 from tests.imports.foreign.files import PRODUCED, check_run, results_in, runs_of, said_in
 from tests.provider import running
 from trace_recorder import TrajectoryFormatError, load, replay
-from trace_recorder.imports.foreign import wire
+from trace_recorder.imports.foreign.exchanges import without_encoding
 from trace_recorder.imports.foreign.formats import Source, read_runs
-from trace_recorder.imports.foreign.wire import without_encoding
 from trace_recorder.recording.imported_runs import import_file
 from trace_recorder.rerun.recorded import Recording
 from trace_recorder.rerun.serving import ReplayServer
@@ -217,7 +216,7 @@ def test_a_body_that_is_still_compressed_is_read_within_a_limit(tmp_path: Path) 
     [gap] = load(_cassette(tmp_path, taped)).gaps
     assert (gap.what, gap.why) == ("the response of interaction 1", "its compressed data is not complete")
     bomb = zlib.compress(b"x" * 100_000_000)
-    cut, why = wire.without_encoding(bomb, [(b"content-encoding", b"deflate")])
+    cut, why = without_encoding(bomb, [(b"content-encoding", b"deflate")])
     assert (len(cut), why) == (67_108_864, "it decompresses to more than 67108864 bytes")
 
 

@@ -18,8 +18,7 @@ from tests.imports.foreign.zip_files import DEFLATED, STORED, ZSTD, zip_of
 from trace_recorder import load
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign.formats import Source, format_of
-from trace_recorder.imports.foreign.inspect_ai.archive import Archive
-from trace_recorder.imports.foreign.inspect_ai.attachments import Attachments
+from trace_recorder.imports.foreign.inspect_ai.log import Archive, Attachments
 from trace_recorder.imports.foreign.run import Kept, Missing
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import Trajectory

@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.imports.foreign.files import check_run
-from trace_recorder.imports.foreign.clocks import stated_time
-from trace_recorder.imports.foreign.histories import Histories
 from trace_recorder.imports.foreign.layout import journal_lines
 from trace_recorder.imports.foreign.run import (
     Agent,
@@ -16,6 +14,7 @@ from trace_recorder.imports.foreign.run import (
     Call,
     Conversation,
     ForeignRun,
+    Histories,
     Kept,
     Missing,
     Score,
@@ -23,6 +22,7 @@ from trace_recorder.imports.foreign.run import (
     Summary,
     ToolRun,
 )
+from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.trajectory import Trajectory
 
 _AT = "2026-01-02T03:04:05.000000+00:00"

@@ -19,9 +19,9 @@ from urllib.request import urlopen
 import pytest
 
 from trace_recorder import load, load_all
-from trace_recorder.imports.services.failures import FetchError
 from trace_recorder.imports.services.mlflow import MLflow
 from trace_recorder.imports.services.phoenix import Phoenix
+from trace_recorder.imports.services.traces import FetchError
 from trace_recorder.recording.imported_runs import import_traces
 
 QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "1", "PHOENIX_TELEMETRY_ENABLED": "false"}

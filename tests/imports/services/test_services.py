@@ -13,12 +13,11 @@ import pytest
 from tests.imports.services.stand_ins import LangfuseServer, LangSmithServer, PhoenixServer, StandIn, serving
 from trace_recorder import load
 from trace_recorder.errors import MissingExtraError
-from trace_recorder.imports.services.failures import FetchError
 from trace_recorder.imports.services.langfuse import Langfuse
 from trace_recorder.imports.services.langsmith import LangSmith
 from trace_recorder.imports.services.mlflow import MLflow
 from trace_recorder.imports.services.phoenix import Phoenix
-from trace_recorder.imports.services.traces import TraceService, client_module
+from trace_recorder.imports.services.traces import FetchError, TraceService, client_module
 from trace_recorder.recording.imported_runs import Imported, import_traces
 
 

@@ -3,7 +3,7 @@
 An agent step is an LLM interaction; the steps before it are what the model saw. The steps of a sub-agent become
 interactions with an agent of their own. All interactions are in order of time. What our own view wrote into `extra` is
 read back from there, so that a run keeps its ids, times, finish reasons and token counts on the way out and back. What
-the values have no place for is kept separately (`extra_members.py`). Images stay references to files.
+the values have no place for is kept separately (`py`). Images stay references to files.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from typing import TypeVar, cast, get_args
 
 from trace_recorder.derive.tool_matching import is_step, step_of
 from trace_recorder.errors import TrajectoryFormatError
-from trace_recorder.imports.atif import extra_members as members
-from trace_recorder.imports.atif.responses import error_of
+from trace_recorder.imports.atif import members
+from trace_recorder.imports.atif.members import error_of, tool_steps
 from trace_recorder.imports.atif.steps import AtifSource, TrajectoryReader
-from trace_recorder.imports.atif.tool_steps import tool_steps
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, ToolResult, without_none
 from trace_recorder.values.metrics import metrics_of

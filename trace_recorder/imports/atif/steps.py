@@ -1,6 +1,6 @@
 """Reading the steps of one ATIF trajectory: its calls, each with what the model saw and what its tools returned.
 
-What the values have no place for is kept separately (`extra_members.py`). How the trajectories of a document make up
+What the values have no place for is kept separately (`py`). How the trajectories of a document make up
 a run is defined in `document.py`.
 """
 
@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 
 from trace_recorder.derive.newest_results import newest_results
 from trace_recorder.dialects import manual
-from trace_recorder.imports.atif import extra_members as members
-from trace_recorder.imports.atif.responses import error_of, read_response
-from trace_recorder.imports.atif.tool_steps import agent_members, call_of, is_tool_step
+from trace_recorder.imports.atif import members
+from trace_recorder.imports.atif.members import agent_members, call_of, error_of, is_tool_step, read_response
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction, WithoutRawData
 from trace_recorder.values.message_table import MessageTable, NumberedMessages
 from trace_recorder.values.messages import (

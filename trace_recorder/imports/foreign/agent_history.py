@@ -1,9 +1,12 @@
-"""The messages and calls of one agent, for formats that list what happened in a session line by line.
+"""The messages and calls of one agent, for formats that list line by line what happened in a session.
 
-An answer of the model is a call that saw the messages before it. A tool's result is a message; if no later call saw
-it, it is stated as an execution of the tool. Messages of the user after the last call are an annotation of the run. Any
-other message that no call saw stays as it is. A session that goes back to an earlier message continues a fork of the
-conversation, and one that was compacted a new conversation.
+An answer of the model is a call that saw the messages before it. A tool's result is a message. If no later call saw the
+result, an execution of the tool states it. Messages of the user after the last call are an annotation of the run. Any
+other message that no call saw is kept as it is. A session that goes back to an earlier message continues a fork of the
+conversation. A session that was compacted continues with a new conversation.
+
+`AnswerParts` puts answers together for streams of events. `add_message` and `add_answer` read messages that are made of
+Anthropic's blocks.
 """
 
 from __future__ import annotations
@@ -12,6 +15,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from heapq import merge
 
+from trace_recorder.dialects import anthropic_messages
+from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.call_ids import CallNumbering
 from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.imports.foreign.run import (
@@ -28,7 +33,7 @@ from trace_recorder.imports.foreign.run import (
     Missing,
     ToolRun,
 )
-from trace_recorder.values.messages import LLMResponse, Message, Payload
+from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall
 from trace_recorder.values.structs import replace
 
 MAX_FORKS = 500
@@ -198,3 +203,92 @@ def _with_keys(events: list[Event]) -> Iterator[tuple[str, Event]]:
     for event in events:
         latest = max(latest, event.time)
         yield latest, event
+
+
+class AnswerParts:
+    """The parts of the answer that is open, and the results of its tools. `close` makes a call of them."""
+
+    def __init__(self, history: AgentHistory) -> None:
+        self.history = history
+        self.has_tools = False
+        self.has_results = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self.has_tools = self.has_results = False
+        self._time: str | None = None
+        self._blocks = Blocks()
+        self._calls: list[ToolCall] = []
+        self._others: list[Payload] = []
+        self._results: list[tuple[Message, str]] = []
+
+    def add_text(self, text: str | None, time: str = "") -> None:
+        """Add a text of the answer."""
+        self._note(time)
+        self._blocks.add_text(text)
+
+    def add_reasoning(self, text: str | None, time: str = "") -> None:
+        """Add a thought of the answer."""
+        self._note(time)
+        self._blocks.add_reasoning(text)
+
+    def add_other(self, part: Payload, time: str = "") -> None:
+        """Add a part of the answer that has no text."""
+        self._note(time)
+        self._blocks.add_other(len(self._others))
+        self._others.append(part)
+
+    def add_call(self, call: ToolCall, time: str = "") -> None:
+        """Add a call of a tool."""
+        self._note(time)
+        self.has_tools = True
+        self._blocks.add_call()
+        self._calls.append(call)
+
+    def add_result(self, result: Message, time: str = "") -> None:
+        """Add the result of a tool, which the next call sees."""
+        self.has_results = True
+        self._results.append((result, time))
+
+    def _note(self, time: str) -> None:
+        self._time = time if self._time is None else self._time
+
+    def close(self) -> Call | None:
+        """Make a call of the answer that is open, and add the results of its tools; return None if nothing is open."""
+        call = None
+        if self._time is not None:
+            response = LLMResponse(
+                self._blocks.all_text(),
+                reasoning=self._blocks.all_reasoning(),
+                tool_calls=tuple(self._calls),
+                extra={"content": self._others} if self._others else {},
+                interleaved=self._blocks.interleaved(self._calls),
+            )
+            call = self.history.call(self._time, response)
+        for result, time in self._results:
+            self.history.add(result, time)
+        self._begin()
+        return call
+
+
+def add_message(history: AgentHistory, content: Payload, time: str, extra: Members | None = None) -> None:
+    """Add a user's message; results of tools in it are messages of their own. `extra` is for all of them."""
+    messages = anthropic_messages.read_message({"role": "user", "content": content})
+    history.add_all([replace(one, extra=one.extra | (extra or {})) for one in messages], time)
+
+
+def add_answer(history: AgentHistory, message: Members, time: str) -> Call:
+    """Add a call whose response is an assistant's message."""
+    answer = {**message, "role": "assistant"}
+    response = anthropic_messages.read_response(answer, history.made_up_ids)
+    said = anthropic_messages.read_message({"role": "assistant", "content": answer.get("content")})
+    return history.call(time, response, said[-1] if said else Message("assistant"))
+
+
+def first_text(content: Payload) -> str:
+    """Return the first text of a message."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    texts = (part.get("text") for part in parts if isinstance(part, dict))
+    return next((text for text in texts if isinstance(text, str) and text), "")

@@ -9,12 +9,11 @@ from collections.abc import Iterator
 
 from trace_recorder.dialects.json_access import Members as Remaining
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
-from trace_recorder.imports.foreign.agent_history import AgentHistory
-from trace_recorder.imports.foreign.block_messages import add_answer, add_message, first_text
-from trace_recorder.imports.foreign.clocks import stated_time
-from trace_recorder.imports.foreign.import_format import ImportFormat
+from trace_recorder.imports.foreign.agent_history import AgentHistory, add_answer, add_message, first_text
+from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import CACHE_APART

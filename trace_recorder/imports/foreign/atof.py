@@ -1,7 +1,7 @@
 """NeMo Relay's ATOF 0.1: lines of events, of which `scope` events begin and end agents, calls and tools.
 
-Source: nemo-relay 0.10 (`AtofExporter`). A scope's `start` has what went in and its `end` what came out, in the
-provider's own form. Scopes are read as spans; events in `spans/vocabularies/atof.py` names. A `mark` is an event of the
+Source: nemo-relay 0.10 (`AtofExporter`). A scope's `start` has its input and its `end` its output, in the
+provider's own form. Scopes are read as spans, by `read_atof` of `spans/vocabularies/services.py`. A `mark` is an event of the
 scope around it. `propagation_root_uuid` names the trace.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
-from trace_recorder.imports.foreign.import_format import ImportFormat
+from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.spans.span import Span, SpanEvent, utc

@@ -15,10 +15,7 @@ from typing import Any
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.guard import try_call
-from trace_recorder.imports.foreign.import_format import ImportFormat
-from trace_recorder.imports.foreign.run import Event, Exchange, ForeignRun, Members, Missing
-from trace_recorder.imports.foreign.source import Source
-from trace_recorder.imports.foreign.wire import (
+from trace_recorder.imports.foreign.exchanges import (
     as_bytes,
     from_base64,
     header_pairs,
@@ -27,7 +24,9 @@ from trace_recorder.imports.foreign.wire import (
     with_gap,
     without_encoding,
 )
-from trace_recorder.imports.foreign.zstd import opened
+from trace_recorder.imports.foreign.formats import ImportFormat
+from trace_recorder.imports.foreign.run import Event, Exchange, ForeignRun, Members, Missing
+from trace_recorder.imports.foreign.source import Source, opened
 from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.token_counts import WHOLE

@@ -12,11 +12,11 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text, map_inside
-from trace_recorder.imports.foreign.clocks import later, stated_time
-from trace_recorder.imports.foreign.import_format import ImportFormat
+from trace_recorder.imports.foreign.exchanges import header_pairs, model_endpoint, other_requests, with_gap
+from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import Event, Exchange, ForeignRun, Members, Missing
 from trace_recorder.imports.foreign.source import Line, Source
-from trace_recorder.imports.foreign.wire import header_pairs, model_endpoint, other_requests, with_gap
+from trace_recorder.imports.foreign.stated_values import later, stated_time
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE

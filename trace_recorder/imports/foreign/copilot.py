@@ -11,12 +11,10 @@ from collections.abc import Iterator
 
 from trace_recorder.dialects.json_access import arguments_of, as_dict, as_int, as_list, as_number, as_text
 from trace_recorder.imports.foreign.agent_history import AgentHistory
-from trace_recorder.imports.foreign.clocks import stated_time
-from trace_recorder.imports.foreign.identities import joined_id
-from trace_recorder.imports.foreign.import_format import ImportFormat
-from trace_recorder.imports.foreign.run import MAIN, Agent, Annotation, ForeignRun, Kept, Members, ToolRun
-from trace_recorder.imports.foreign.session_lines import session_lines
-from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.foreign.formats import ImportFormat
+from trace_recorder.imports.foreign.run import MAIN, Agent, Annotation, ForeignRun, Kept, Members, ToolRun, joined_id
+from trace_recorder.imports.foreign.source import Source, session_lines
+from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.messages import LLMResponse, Message, ToolCall, Usage, without_none
 from trace_recorder.values.token_counts import WHOLE
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
-from trace_recorder.imports.foreign.agent_history import AgentHistory
-from trace_recorder.imports.foreign.block_messages import add_answer, add_message, first_text
-from trace_recorder.imports.foreign.import_format import ImportFormat
+from trace_recorder.imports.foreign.agent_history import AgentHistory, add_answer, add_message, first_text
+from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members
-from trace_recorder.imports.foreign.session_lines import session_lines
-from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.foreign.source import Source, session_lines
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.token_counts import WHOLE
 

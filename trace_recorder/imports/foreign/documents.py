@@ -13,16 +13,14 @@ from operator import itemgetter
 from trace_recorder.clocks import parse_time
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.atif.document import is_atif
-from trace_recorder.imports.foreign.clocks import stated_time
-from trace_recorder.imports.foreign.formats import format_of, read_runs
-from trace_recorder.imports.foreign.histories import Histories
-from trace_recorder.imports.foreign.import_format import ImportFormat
+from trace_recorder.imports.foreign.formats import ImportFormat, format_of, read_runs
 from trace_recorder.imports.foreign.run import (
     Agent,
     Annotation,
     Call,
     Event,
     ForeignRun,
+    Histories,
     Missing,
     Score,
     Step,
@@ -30,6 +28,7 @@ from trace_recorder.imports.foreign.run import (
     ToolRun,
 )
 from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.imports.loader import load, load_own
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.llm_interaction import LLMInteraction

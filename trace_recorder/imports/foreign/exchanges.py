@@ -1,18 +1,24 @@
-"""HTTP exchanges of another tool's file as the records that capture writes of an exchange.
+"""HTTP that another tool recorded, as the records that capture writes of an exchange.
 
-The run then has the same records as one that we recorded: requests as items, the text of streams, the headers on the
-allow-list. It can be replayed. Keys in the headers and the address of an exchange are masked in that exchange and in
-all that follow. A request that equals an earlier one, which failed, is its next attempt.
+The run then has the same records as a recorded run, and can be replayed: requests as items, the text of streams, the
+headers on the allow-list. Keys in the headers and the address of an exchange are masked in that exchange and in all
+later ones. A request that equals an earlier failed request is its next attempt. Requests that do not go to a model are
+only counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import base64
+import binascii
+import zlib
+from collections.abc import Callable, Iterable
+from urllib.parse import urlsplit
 from zlib import crc32
 
 from trace_recorder.dialects.dialect import join_stream, why_incomplete
-from trace_recorder.dialects.endpoints import asks_for_stream, is_stream_type
-from trace_recorder.imports.foreign.run import Exchange, Members
+from trace_recorder.dialects.endpoints import Endpoint, asks_for_stream, endpoint_of, is_stream_type
+from trace_recorder.imports.foreign.run import Annotation, Event, Exchange, Members, Missing
+from trace_recorder.imports.foreign.source import FREE_BYTES, MAX_RATIO
 from trace_recorder.storage.body_encoding import body_member, packed, text_member
 from trace_recorder.storage.items.encoder import ItemEncoder
 from trace_recorder.storage.journal_lines import Data, Records, item_records, record_data
@@ -22,7 +28,7 @@ from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.storage.redaction.urls import clean_url
 from trace_recorder.values.json_text import NotJsonError
 from trace_recorder.values.jsonable import dump_members, members_to_json, to_json
-from trace_recorder.values.messages import JoinedStream, without_none
+from trace_recorder.values.messages import JoinedStream, Payload, without_none
 
 _NO_BODY = "its body is not in the file"
 _Key = tuple[str, int, int]
@@ -127,3 +133,90 @@ def _ending(exchange: Exchange, joined: JoinedStream | None) -> Members:
         why = why or str(exchange.error.get("message"))
     stated = without_none(events=joined.events if joined else None, last_event=joined.ended if joined else None)
     return stated | ({"complete": False, "ended_by": why} if why else {})
+
+
+OTHER_REQUESTS = "other_requests"
+"""The annotation that says how many requests in a file went elsewhere."""
+_GZIP_MAGIC = b"\x1f\x8b"
+_MAX_MEMBERS = 100
+"""How many members of gzip a body may have one after another."""
+_GZIP = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
+
+
+def model_endpoint(method: Payload, url: Payload) -> Endpoint | None:
+    """Return the endpoint of a model that a request goes to; None for other traffic."""
+    try:
+        parts = urlsplit(url if isinstance(url, str) else "")
+        return endpoint_of(str(method).upper(), parts.hostname or "", parts.path, parts.port)
+    except ValueError:
+        return None
+
+
+def other_requests(count: int) -> list[Event]:
+    """State how many requests of a file went elsewhere."""
+    return [Annotation(key=OTHER_REQUESTS, value=count)] if count else []
+
+
+def with_gap(exchange: Exchange, name: str, why: str | None = None) -> list[Event]:
+    """Return an exchange, and a gap if its response is not complete, or has no status or no body."""
+    has_body = exchange.response is not None or exchange.answer is not None
+    if has_body and exchange.status is None:
+        why = "it has no status"
+    elif exchange.status is not None and not has_body:
+        why = "it has no body, or one that is not base64 as it says"
+    missing = [] if why is None else [Missing(what=f"the response of {name}", why=why, time=exchange.time)]
+    return [exchange, *missing]
+
+
+def header_pairs(headers: Iterable[tuple[Payload, Payload]]) -> list[tuple[bytes, bytes]]:
+    """Return headers as bytes. One that has several values is a header for each of them."""
+    pairs = ((name, one) for name, value in headers for one in (value if isinstance(value, list) else [value]))
+    return [
+        (_latin(name), _latin(one)) for name, one in pairs if isinstance(name, str) and isinstance(one, str | bytes)
+    ]
+
+
+def _latin(text: str | bytes) -> bytes:
+    return text if isinstance(text, bytes) else text.encode("latin-1", "replace")
+
+
+def as_bytes(text: str) -> bytes:
+    """Return a text as the bytes of a body. Half of a surrogate pair becomes a question mark."""
+    return text.encode("utf-8", "replace")
+
+
+def from_base64(text: str) -> bytes | None:
+    """Decode a base64 text; return None if it is not base64."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def without_encoding(data: bytes, headers: list[tuple[bytes, bytes]]) -> tuple[bytes, str | None]:
+    """Undo the Content-Encoding of a body that is still encoded; return the rest of the reason if that fails.
+
+    A body that decompresses to more than 100 times its size (and to more than 64 MB) is cut there.
+    """
+    name = next((value.decode("latin-1") for key, value in headers if key.lower() == b"content-encoding"), "")
+    bits = _GZIP.get(name.strip().lower())
+    if bits is None or not data or (bits == zlib.MAX_WBITS | 16 and not data.startswith(_GZIP_MAGIC)):
+        known = name.strip().lower() in {"", "identity"} or bits is not None or data[:1] in b"{[ed:"
+        return data, None if known else f"the encoding {name} is not read"
+    limit = max(FREE_BYTES, MAX_RATIO * len(data))
+    parts: list[bytes] = []
+    remaining = data
+    for _ in range(_MAX_MEMBERS):
+        decoder = zlib.decompressobj(bits)
+        try:
+            remaining_limit = max(1, limit - sum(map(len, parts)))  # 0 would be no limit
+            parts.append(decoder.decompress(remaining, remaining_limit))
+        except zlib.error as error:
+            why = None if bits == zlib.MAX_WBITS else f"it cannot be decompressed ({error})"
+            return b"".join(parts) if parts else data, why
+        if decoder.unconsumed_tail:
+            return b"".join(parts), f"it decompresses to more than {limit} bytes"
+        remaining = decoder.unused_data
+        if not remaining.startswith(_GZIP_MAGIC):
+            return b"".join(parts), None if decoder.eof else "its compressed data is not complete"
+    return b"".join(parts), f"its compressed data has more than {_MAX_MEMBERS} members"

@@ -1,15 +1,16 @@
-"""The formats of other tools that are read: which one a file has, by its content, and the runs in it."""
+"""The formats of other tools: recognising a file's format by its content, and reading its runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
+from trace_recorder import registry
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.guard import try_call
-from trace_recorder.imports.foreign.import_format import IMPORT_FORMATS
 from trace_recorder.imports.foreign.layout import IMPORTED_FROM, journal_lines
 from trace_recorder.imports.foreign.run import (
     UNANSWERED,
@@ -25,6 +26,28 @@ from trace_recorder.imports.foreign.run import (
 )
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.storage.redaction.text_masking import default_redactor
+from trace_recorder.values.token_counts import Counting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportFormat:
+    """A format of another tool. Every member must be given."""
+
+    name: str
+    """Its name on file. It is the `api` of calls that the importer puts together."""
+    recognizes: Callable[[Source], bool]
+    """Whether a file has this format, by its first lines or its document. It reads no more of the file."""
+    read: Callable[[Source], Iterator[ForeignRun]]
+    """Yields the runs of a file. A part that cannot be read is a `Missing` event of its run.
+
+    It raises TrajectoryFormatError if the file as a whole cannot be read.
+    """
+    counting: Counting
+    """The parts that the stated token counts include."""
+
+
+IMPORT_FORMATS: registry.Records[ImportFormat] = registry.IMPORT_FORMATS
+
 
 __all__ = ("IMPORTED_FROM", "Source", "format_of", "journal_lines", "read_runs")
 

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trace_recorder.dialects.json_access import as_dict, as_text
-from trace_recorder.imports.foreign.agent_history import AgentHistory
-from trace_recorder.imports.foreign.answer_parts import AnswerParts
-from trace_recorder.imports.foreign.clocks import stated_time
-from trace_recorder.imports.foreign.import_format import ImportFormat
+from trace_recorder.imports.foreign.agent_history import AgentHistory, AnswerParts
+from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Kept, Members
-from trace_recorder.imports.foreign.session_lines import session_lines
-from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.foreign.source import Source, session_lines
+from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.messages import Message, ToolCall
 from trace_recorder.values.token_counts import WHOLE
 

@@ -10,11 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text
-from trace_recorder.imports.foreign.clocks import later, stated_time
-from trace_recorder.imports.foreign.import_format import ImportFormat
-from trace_recorder.imports.foreign.run import Event, Exchange, ForeignRun, Members, Missing
-from trace_recorder.imports.foreign.source import Source
-from trace_recorder.imports.foreign.wire import (
+from trace_recorder.imports.foreign.exchanges import (
     as_bytes,
     from_base64,
     header_pairs,
@@ -22,6 +18,10 @@ from trace_recorder.imports.foreign.wire import (
     other_requests,
     with_gap,
 )
+from trace_recorder.imports.foreign.formats import ImportFormat
+from trace_recorder.imports.foreign.run import Event, Exchange, ForeignRun, Members, Missing
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.foreign.stated_values import later, stated_time
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
 

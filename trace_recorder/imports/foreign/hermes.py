@@ -11,12 +11,11 @@ from collections.abc import Iterator
 from trace_recorder.dialects import manual
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text, content_of
 from trace_recorder.errors import TrajectoryFormatError
-from trace_recorder.imports.foreign.agent_history import AgentHistory
-from trace_recorder.imports.foreign.block_messages import first_text
-from trace_recorder.imports.foreign.clocks import stated_time
-from trace_recorder.imports.foreign.import_format import ImportFormat
+from trace_recorder.imports.foreign.agent_history import AgentHistory, first_text
+from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, without_none
 from trace_recorder.values.token_counts import WHOLE
 

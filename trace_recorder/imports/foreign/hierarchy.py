@@ -13,14 +13,13 @@ from dataclasses import dataclass, field
 from trace_recorder.dialects.call_ids import number_messages
 from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text, content_of
 from trace_recorder.dialects.manual import read_tool_call, read_usage
-from trace_recorder.imports.foreign.clocks import stated_time
-from trace_recorder.imports.foreign.histories import Histories
-from trace_recorder.imports.foreign.import_format import ImportFormat
+from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import (
     Agent,
     Call,
     Conversation,
     ForeignRun,
+    Histories,
     Kept,
     Members,
     Missing,
@@ -28,6 +27,7 @@ from trace_recorder.imports.foreign.run import (
     ToolRun,
 )
 from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage, without_none
 from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.token_counts import WHOLE

@@ -16,9 +16,8 @@ from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_num
 from trace_recorder.dialects.manual import read_usage
 from trace_recorder.dialects.openai_chat import read_message
 from trace_recorder.imports.foreign.agent_history import AgentHistory
-from trace_recorder.imports.foreign.clocks import stated_time
-from trace_recorder.imports.foreign.conversations import conversations, messages_of
-from trace_recorder.imports.foreign.import_format import ImportFormat
+from trace_recorder.imports.foreign.formats import ImportFormat
+from trace_recorder.imports.foreign.plain_conversations import conversations, messages_of
 from trace_recorder.imports.foreign.run import (
     Agent,
     Annotation,
@@ -31,6 +30,7 @@ from trace_recorder.imports.foreign.run import (
     ToolRun,
 )
 from trace_recorder.imports.foreign.source import Line, Source
+from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage, without_none
 from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.structs import replace

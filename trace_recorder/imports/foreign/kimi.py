@@ -13,14 +13,11 @@ from dataclasses import dataclass, field
 from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.json_access import Members as Left
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text, content_of
-from trace_recorder.imports.foreign.agent_history import AgentHistory
-from trace_recorder.imports.foreign.block_messages import first_text
-from trace_recorder.imports.foreign.clocks import stated_time
-from trace_recorder.imports.foreign.import_format import ImportFormat
+from trace_recorder.imports.foreign.agent_history import AgentHistory, first_text
+from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import Agent, Call, ForeignRun, Kept, Members, Missing
-from trace_recorder.imports.foreign.session_lines import session_lines
-from trace_recorder.imports.foreign.source import Source
-from trace_recorder.imports.foreign.token_places import usage_at
+from trace_recorder.imports.foreign.source import Source, session_lines
+from trace_recorder.imports.foreign.stated_values import stated_time, usage_at
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, without_none
 from trace_recorder.values.token_counts import CACHE_APART
 

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 
 from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
 from trace_recorder.errors import TrajectoryFormatError
-from trace_recorder.imports.foreign.import_format import ImportFormat
+from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Members, Score
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.spans.span import Span, parsed, utc
+from trace_recorder.imports.foreign.spans.span_files import has_trace, read_traces
 from trace_recorder.imports.foreign.spans.trace import run_of, task_of, traces
-from trace_recorder.imports.foreign.spans.trace_lists import has_trace, read_traces
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import Counting
 

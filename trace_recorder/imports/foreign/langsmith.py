@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
-from trace_recorder.imports.foreign.import_format import ImportFormat
+from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Members, Missing
 from trace_recorder.imports.foreign.source import Source
-from trace_recorder.imports.foreign.spans.about_run import OURS
-from trace_recorder.imports.foreign.spans.span import Span, SpanEvent, utc
+from trace_recorder.imports.foreign.spans.span import OURS, Span, SpanEvent, utc
 from trace_recorder.imports.foreign.spans.trace import run_of, traces
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from functools import singledispatchmethod
 from zlib import crc32
 
-from trace_recorder.imports.foreign.clocks import seconds_between, stated_time
 from trace_recorder.imports.foreign.exchanges import ExchangeRecords
 from trace_recorder.imports.foreign.run import (
     MAIN,
@@ -29,6 +28,7 @@ from trace_recorder.imports.foreign.run import (
     Summary,
     ToolRun,
 )
+from trace_recorder.imports.foreign.stated_values import seconds_between, stated_time
 from trace_recorder.storage.journal_lines import Records, encode_lines
 from trace_recorder.storage.journal_reader import SCHEMA, VERSION
 from trace_recorder.storage.redaction.redactor import masks_in

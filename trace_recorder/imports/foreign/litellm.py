@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text
-from trace_recorder.imports.foreign.clocks import stated_time
-from trace_recorder.imports.foreign.histories import Histories
-from trace_recorder.imports.foreign.import_format import ImportFormat
-from trace_recorder.imports.foreign.run import Call, ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.formats import ImportFormat
+from trace_recorder.imports.foreign.run import Call, ForeignRun, Histories, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.imports.foreign.spans.payloads import read_input, read_output
+from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 
 from trace_recorder.dialects import manual
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text
-from trace_recorder.imports.foreign.clocks import stated_time
-from trace_recorder.imports.foreign.import_format import ImportFormat
+from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import Annotation, Call, Conversation, Event, ForeignRun, Kept, Members, ToolRun
 from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
 

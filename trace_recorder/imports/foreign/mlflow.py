@@ -10,14 +10,18 @@ from collections.abc import Iterator
 
 from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
 from trace_recorder.errors import TrajectoryFormatError
-from trace_recorder.imports.foreign.import_format import ImportFormat
+from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Members, Score
 from trace_recorder.imports.foreign.source import Source
-from trace_recorder.imports.foreign.spans.context_spans import has_context, read_span
-from trace_recorder.imports.foreign.spans.otlp import Telemetry
 from trace_recorder.imports.foreign.spans.span import Span, parsed, utc
+from trace_recorder.imports.foreign.spans.span_files import (
+    Telemetry,
+    has_context,
+    has_trace,
+    read_context_span,
+    read_traces,
+)
 from trace_recorder.imports.foreign.spans.trace import run_of, traces
-from trace_recorder.imports.foreign.spans.trace_lists import has_trace, read_traces
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
 from trace_recorder.values.trajectory import Status
@@ -71,7 +75,7 @@ def _spans(listed: list[Payload]) -> Iterator[Span]:
     telemetry = Telemetry()
     telemetry.add({"resourceSpans": [{"scopeSpans": [{"spans": listed}]}]})
     yield from telemetry.joined()
-    yield from (read_span(value) for value in listed if has_context(value))
+    yield from (read_context_span(value) for value in listed if has_context(value))
 
 
 def _assessment(members: Members) -> Iterator[Score | Annotation]:

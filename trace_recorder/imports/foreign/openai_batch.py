@@ -14,13 +14,13 @@ from itertools import takewhile, zip_longest
 
 from trace_recorder.dialects.json_access import as_dict, as_int, as_text
 from trace_recorder.errors import TrajectoryFormatError
-from trace_recorder.imports.foreign.block_messages import first_text
-from trace_recorder.imports.foreign.clocks import stated_time
-from trace_recorder.imports.foreign.import_format import ImportFormat
+from trace_recorder.imports.foreign.agent_history import first_text
+from trace_recorder.imports.foreign.exchanges import model_endpoint
+from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import Call, Event, Exchange, ForeignRun, Members, Missing
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.spans.payloads import read_input, read_output
-from trace_recorder.imports.foreign.wire import model_endpoint
+from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE

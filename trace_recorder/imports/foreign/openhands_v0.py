@@ -1,39 +1,99 @@
-"""OpenHands before version 1: a list of events, or lines that each have one as `history`, with what came of the run.
+"""OpenHands before version 1: a list of events, or lines that each have such a list as `history`.
 
-Source: `openhands/events/serialization/event.py`; the lines are those of its evaluation and resolver. An event is an
-`action` or an `observation`, whose `cause` is the action's id. `tool_call_metadata.model_response` is the whole
-response that asked for an action; several actions may share one. Where it is absent, the model wrote the action as
-text: its thought is the response, and the action is a tool that ran. Older events have their `args` at the top.
+The lines are those of its evaluation and its resolver, with the outcome of the run. An event is an `action`, or an
+`observation` whose `cause` is the action's id. `tool_call_metadata.model_response` is the whole response that asked for
+an action; several actions may share one response. If it is absent, the model wrote the action as text: its thought is
+the response, and the action is a tool that ran. Older events have their `args` at the top.
+
+`EventView` and `state_costs` serve version 1, too (`openhands_v1.py`).
+
+Source: `openhands/events/serialization/event.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from trace_recorder.dialects import openai_chat
-from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text, text_part
-from trace_recorder.imports.foreign.clocks import stated_time
-from trace_recorder.imports.foreign.event_views import EventView
-from trace_recorder.imports.foreign.identities import joined_id
-from trace_recorder.imports.foreign.import_format import ImportFormat
-from trace_recorder.imports.foreign.openhands_metrics import state_costs
+from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text, text_part
+from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import (
     MAIN,
     Agent,
     Annotation,
     Call,
+    Conversation,
     Event,
     ForeignRun,
     Kept,
     Members,
     Missing,
     ToolRun,
+    joined_id,
 )
 from trace_recorder.imports.foreign.source import Line, Source
+from trace_recorder.imports.foreign.stated_values import counts_at, stated_time
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
 from trace_recorder.values.trajectory import Status
+
+
+def state_costs(calls: Sequence[Call], metrics: Members) -> None:
+    """Add what metrics state of calls. Costs, which have no id, are added if there is one for each call."""
+    usages, latencies = _by_response(metrics.get("token_usages")), _by_response(metrics.get("response_latencies"))
+    costs = [as_number(as_dict(cost).get("cost", cost)) for cost in as_list(metrics.get("costs"))]
+    for number, call in enumerate(calls):
+        response = as_dict(call.response)
+        identity = as_text(response.get("id")) or ""
+        usage = counts_at(usages.get(identity, {}), _COUNTS) | as_dict(response.get("usage"))
+        if len(costs) == len(calls) and costs[number] is not None:
+            usage["cost"] = costs[number]
+        if usage:
+            call.response = response | {"usage": usage}
+        if identity in latencies:
+            call.duration_seconds = as_number(latencies[identity].get("latency"))
+
+
+def _by_response(stated: Payload) -> dict[str, Members]:
+    found = {as_text(as_dict(one).get("response_id")) or "": as_dict(one) for one in as_list(stated)}
+    found.pop("", None)
+    return found
+
+
+_COUNTS = {
+    "input_tokens": "prompt_tokens",
+    "output_tokens": "completion_tokens",
+    "cache_read_input_tokens": "cache_read_tokens",
+    "cache_creation_input_tokens": "cache_write_tokens",
+    "reasoning_tokens": "reasoning_tokens",
+}
+
+
+@dataclass(slots=True)
+class EventView:
+    """The messages of a conversation, each with the id of its event."""
+
+    conversation: Conversation = field(default_factory=Conversation)
+    _messages: list[tuple[object, Members]] = field(default_factory=list)
+
+    def add(self, event_id: object, message: Members) -> None:
+        """Add the message of an event."""
+        self._messages.append((event_id, message))
+        self.conversation.add(message)
+
+    def condense(self, forgotten: Container[object], summary: Members | None, offset: int | None) -> None:
+        """Remove events, and insert a summary at a position. The conversation goes on as a fork."""
+        remaining = [(event_id, message) for event_id, message in self._messages if event_id not in forgotten]
+        if summary is not None and offset is not None:
+            remaining.insert(offset, (None, summary))
+        pairs = zip(self._messages, remaining, strict=False)
+        shorter = min(len(self._messages), len(remaining))
+        shared = next((at for at, (one, other) in enumerate(pairs) if one is not other), shorter)
+        self.conversation, self._messages = self.conversation.fork(shared), remaining[:shared]
+        for event_id, message in remaining[shared:]:
+            self.add(event_id, message)
+
 
 _NO_CALLS = {"change_agent_state", "null", "recall", "condensation", "condensation_request", "system"}
 """Actions of an agent that no model asked for."""

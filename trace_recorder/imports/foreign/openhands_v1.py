@@ -1,9 +1,13 @@
-"""OpenHands from version 1: events by their `kind`, as lines, as a list, or in the directory of a conversation.
+"""OpenHands from version 1: events as lines, as a list, or in a conversation's directory; and its completion logs.
 
-Source: `openhands/sdk/event/`. A conversation's directory has `base_state.json`, at which it is recognised, and a file
-for each event in `events/`. ActionEvents with one `llm_response_id` are one response; an answer to an action names
-its id. A Condensation removes events from what the model sees. Tokens, cost and latency of single responses are in the
-state's `stats`, by the response's id; an event of the state has totals only.
+A conversation's directory has `base_state.json`, by which it is recognised, and a file for each event in `events/`.
+ActionEvents with one `llm_response_id` are one response. An answer to an action names the action's id. A Condensation
+removes events from the prompt. The state's `stats` have the tokens, cost and latency of a response by its id. An event
+of the state has totals only. Source: `openhands/sdk/event/`.
+
+A completion log is a file with one request and its response. `messages` and `kwargs` are the request in OpenAI's chat
+form, `cost` is in dollars, `latency_sec` in seconds, and `timestamp` is the time of the answer. Source:
+`openhands/sdk/llm/utils/telemetry.py`.
 """
 
 from __future__ import annotations
@@ -11,16 +15,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from trace_recorder.dialects import manual
-from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text, content_of, join_texts
-from trace_recorder.imports.foreign.clocks import stated_time
-from trace_recorder.imports.foreign.event_views import EventView
-from trace_recorder.imports.foreign.import_format import ImportFormat
-from trace_recorder.imports.foreign.openhands_metrics import state_costs
+from trace_recorder.dialects import manual, openai_chat
+from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text, content_of, join_texts
+from trace_recorder.imports.foreign.formats import ImportFormat
+from trace_recorder.imports.foreign.openhands_v0 import EventView, state_costs
 from trace_recorder.imports.foreign.run import (
     Agent,
     Annotation,
     Call,
+    Conversation,
     Event,
     ForeignRun,
     Kept,
@@ -29,6 +32,7 @@ from trace_recorder.imports.foreign.run import (
     ToolRun,
 )
 from trace_recorder.imports.foreign.source import Line, Source
+from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
 from trace_recorder.values.trajectory import Status
@@ -277,3 +281,53 @@ def _result(event: Members) -> Members:
 
 
 FORMAT = ImportFormat(name="openhands", recognizes=recognizes, read=read, counting=WHOLE)
+
+
+_KNOWN = {"messages", "tools", "kwargs", "response", "cost", "timestamp", "latency_sec"}
+
+
+def recognizes_completions(source: Source) -> bool:
+    """Whether the document has the messages of a request, a response with choices, and a latency."""
+    document = as_dict(source.document)
+    return {"messages", "response", "latency_sec"} <= document.keys() and "choices" in as_dict(document["response"])
+
+
+def read_completions(source: Source) -> Iterator[ForeignRun]:
+    """Yield a run with one call."""
+    document = as_dict(source.document)
+    rest = {name: value for name, value in document.items() if name not in _KNOWN}
+    call = _call_of_completion(document)
+    yield ForeignRun(
+        identity=source.path.name.removesuffix(".json"),
+        model=call.model,
+        events=[call],
+        metadata={"log": rest} if rest else {},
+    )
+
+
+def _call_of_completion(document: Members) -> Call:
+    conversation = Conversation()
+    for message in as_list(document.get("messages")):
+        for part in openai_chat.read_message(as_dict(message)):
+            conversation.add(part.to_document())
+    response = openai_chat.read_response(as_dict(document["response"])).to_document()
+    if (cost := as_number(document.get("cost"))) is not None:
+        response["usage"] = as_dict(response.get("usage")) | {"cost": cost}
+    parameters = as_dict(document.get("kwargs"))
+    answered, seconds = as_number(document.get("timestamp")), as_number(document.get("latency_sec"))
+    requested = answered if answered is None or seconds is None else answered - seconds
+    return Call(
+        time=stated_time(requested),
+        conversation=conversation,
+        length=len(conversation),
+        response=response,
+        model=as_text(response.get("model")),
+        tools=as_list(document.get("tools")) or as_list(parameters.get("tools")),
+        parameters={name: value for name, value in parameters.items() if name != "tools"},
+        duration_seconds=seconds,
+    )
+
+
+COMPLETIONS = ImportFormat(
+    name="openhands-completions", recognizes=recognizes_completions, read=read_completions, counting=WHOLE
+)

@@ -1,21 +1,28 @@
-"""OpenTelemetry's traces as OTLP JSON, in one document or as lines. One trace is one run.
+"""OpenTelemetry's traces, as OTLP JSON and as the console exporters of its SDKs print spans. One trace is one run.
 
-Log records that belong to spans are read too, from the same file or from the one next to it: exporters write
-`traces.json` and `logs.json`. Which vocabulary the spans are in is found span by span (`spans/vocabularies/`).
+Log records of OTLP that belong to spans are read, too, from the same file or from the file beside it: exporters write
+`traces.json` and `logs.json`. `spans/vocabularies/` finds out span by span which vocabulary it uses.
+
+Console exporters print JSON objects, one a line or one after another over several lines; Monocle writes an array of
+them. Source: `opentelemetry.sdk.trace.ReadableSpan.to_json`.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
 from trace_recorder.errors import TrajectoryFormatError
-from trace_recorder.imports.foreign.import_format import ImportFormat
+from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import ForeignRun, Kept, Missing
 from trace_recorder.imports.foreign.source import Source
-from trace_recorder.imports.foreign.spans.otlp import Telemetry, is_otlp
+from trace_recorder.imports.foreign.spans.span import Span
+from trace_recorder.imports.foreign.spans.span_files import Telemetry, has_context, is_otlp, read_context_span
 from trace_recorder.imports.foreign.spans.trace import run_of, traces
+from trace_recorder.values.json_text import NotJsonError, check_depth
+from trace_recorder.values.messages import Payload
 from trace_recorder.values.token_counts import WHOLE
 
 _PAIRS = (("traces", "logs"), ("logs", "traces"), ("spans", "logs"), ("logs", "spans"))
@@ -73,3 +80,88 @@ def _neighbours(source: Source) -> Iterator[Source]:
 
 
 FORMAT = ImportFormat(name="otlp", recognizes=recognizes, read=read, counting=WHOLE)
+
+
+_MAX_DEPTH = 200
+_OPENINGS = (b"{", b"[")
+_BETWEEN = " \t\r\n[,]"
+"""The characters between the objects of a file, which may be an array."""
+
+
+def recognizes_console(source: Source) -> bool:
+    """Whether the file begins with a span that says its kind as the SDK does."""
+    if any(_is_span(line.value) for line in source.first_lines):
+        return True
+    begins = source.head.lstrip().startswith(_OPENINGS) and b'"context"' in source.head
+    return begins and _is_span(next(_objects(source), None))
+
+
+def _is_span(value: Payload) -> bool:
+    return (
+        has_context(value) and str(value.get("kind")).startswith("SpanKind.") and isinstance(value.get("status"), dict)
+    )
+
+
+def read_console(source: Source) -> Iterator[ForeignRun]:
+    """Yield a run for each trace."""
+    spans: list[Span] = []
+    missing: list[Missing] = []
+    resources: dict[str, Payload] = {}
+    for value in _values(source, missing):
+        if _is_span(value):
+            spans.append(read_context_span(value))
+            resources.setdefault(spans[-1].trace_id, value.get("resource"))
+    for trace in traces(spans):
+        run = run_of(trace)
+        if isinstance(resource := resources.get(run.identity), dict):
+            run.source["resource"] = resource.get("attributes", resource)
+        run.events += missing
+        missing = []
+        yield run
+
+
+def _values(source: Source, missing: list[Missing]) -> Iterator[Payload]:
+    """Yield the objects of a file; what is none is added to `missing`."""
+    is_array = source.head.lstrip().startswith(b"[")
+    if is_array or not any(_is_span(line.value) for line in source.first_lines):
+        yield from _objects(source, missing)
+        return
+    for line in source.lines():
+        if line.why is None:
+            yield line.value
+        else:
+            missing.append(Missing(what=f"line {line.number}", why=line.why))
+
+
+def _objects(source: Source, missing: list[Missing] | None = None) -> Iterator[Payload]:
+    """Yield the objects that follow one another in a file, up to the first that is none."""
+    decoder = json.JSONDecoder()
+    with source.path.open("rb") as file:
+        text = file.read(source.max_document_bytes).decode("utf-8-sig", "replace")
+    at, left = 0, source.max_values
+    while (at := _next(text, at)) < len(text):
+        try:
+            value, end = decoder.raw_decode(text, at)
+            check_depth(text, _MAX_DEPTH, at, end)
+        except (NotJsonError, ValueError, RecursionError) as error:
+            if missing is not None:
+                missing.append(Missing(what=f"what follows character {at}", why=f"it is not JSON ({error})"))
+            return
+        left -= 1 + text.count(",", at, end)
+        if left < 0 and missing is not None:
+            missing.append(
+                Missing(what=f"what follows character {at}", why=f"the file has more than {source.max_values} values")
+            )
+        if left < 0:
+            return
+        at = end
+        yield value
+
+
+def _next(text: str, at: int) -> int:
+    while at < len(text) and text[at] in _BETWEEN:
+        at += 1
+    return at
+
+
+CONSOLE = ImportFormat(name="otel-console", recognizes=recognizes_console, read=read_console, counting=WHOLE)

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 
 from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
-from trace_recorder.imports.foreign.import_format import ImportFormat
+from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Members, Missing, Score
 from trace_recorder.imports.foreign.source import Source
-from trace_recorder.imports.foreign.spans.context_spans import has_context, read_span
 from trace_recorder.imports.foreign.spans.span import Span, utc
+from trace_recorder.imports.foreign.spans.span_files import has_context, read_context_span
 from trace_recorder.imports.foreign.spans.trace import run_of, traces
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.token_counts import WHOLE
@@ -66,7 +66,7 @@ def runs_of_spans(values: Iterator[Payload]) -> Iterator[ForeignRun]:
 
 def _span(value: Members) -> Span:
     found = {name: one for name, one in value.items() if name not in {"id", "annotations", "span_annotations"}}
-    span = read_span(found)
+    span = read_context_span(found)
     flat = dict(_flat(span.attributes))
     span.attributes = {_KIND: value["span_kind"], **flat} if isinstance(value["span_kind"], str) else flat
     return span

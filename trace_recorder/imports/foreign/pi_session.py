@@ -1,11 +1,17 @@
-"""pi's sessions, and those of OpenClaw, which writes the same lines: `{"type", "id", "parentId", "timestamp", ...}`.
+"""pi's sessions, those of OpenClaw, which runs pi, and session traces of the Hugging Face Hub.
 
-Source: pi-mono's `session-manager.ts`. The first line is the session's header. From version 2 on, lines are a tree by
-`id` and `parentId`; before, each line follows the one before it. A compaction continues with its summary and with the
-messages from `firstKeptEntryId` (or `firstKeptEntryIndex`) on. `usage.input` leaves out cached tokens.
+pi's lines are `{"type", "id", "parentId", "timestamp", ...}`. The first line is the session's header. From version 2
+on, lines are a tree by `id` and `parentId`; before, each line follows the line before it. A compaction continues with
+its summary and with the messages from `firstKeptEntryId` (or `firstKeptEntryIndex`) on. `usage.input` leaves out cached
+tokens. Source: pi-mono's `session-manager.ts`.
 
-Our own sessions (`views/pi_sessions.py`) have system messages, a line with the tools, and the task. Their answers name
-an interaction; any other message of the assistant in them is one that the agent put into its history.
+A session trace has a header with `harness` and `id`. Each other line is `{"type": "message", "message": …}`, with
+`role`, `content`, `reasoningContent`, `toolCalls`, `toolCallId`, `timestamp` and `model`. Source: "Session Traces
+Format" of the Hub's documentation.
+
+Our own sessions (`views/pi_sessions.py`, `views/session_traces.py`) also have system messages, a line with the tools,
+and the task. Their answers name an interaction. An assistant's message without one was put into the history by the
+agent. If no message of a session trace names an interaction, each answer is a call.
 """
 
 from __future__ import annotations
@@ -15,16 +21,16 @@ from collections.abc import Iterator
 from trace_recorder.dialects import anthropic_messages
 from trace_recorder.dialects.json_access import Members as Left
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text, content_of
+from trace_recorder.dialects.openai_chat import read_message
 from trace_recorder.imports.foreign.agent_history import AgentHistory, Position
-from trace_recorder.imports.foreign.clocks import stated_time
-from trace_recorder.imports.foreign.import_format import ImportFormat
+from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import Agent, ForeignRun, Kept, Members, Missing
-from trace_recorder.imports.foreign.source import Source
-from trace_recorder.imports.foreign.token_places import usage_at
-from trace_recorder.values.messages import Message, Payload, Usage, without_none
+from trace_recorder.imports.foreign.source import Source, session_lines
+from trace_recorder.imports.foreign.stated_values import stated_time, usage_at
+from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage, without_none
 from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.structs import replace
-from trace_recorder.values.token_counts import CACHE_APART
+from trace_recorder.values.token_counts import CACHE_APART, WHOLE
 
 _ENTRIES = {
     "message",
@@ -270,3 +276,87 @@ def _usage(stated: Members) -> Usage:
 
 
 FORMAT = ImportFormat(name="pi", recognizes=recognizes, read=read, counting=CACHE_APART)
+
+
+_OPENCLAW_DIRECTORY = ".openclaw"
+_OPENCLAW_ENTRIES = ("model-snapshot", "openclaw")
+
+
+def recognizes_openclaw(source: Source) -> bool:
+    """Whether the file is a session of pi in OpenClaw's directory, or with its entries."""
+    if not recognizes(source):
+        return False
+    lines = [as_dict(line.value) for line in source.first_lines]
+    return any(
+        _OPENCLAW_DIRECTORY in (as_text(line.get("cwd")) or "")
+        or (as_text(line.get("customType")) or "").startswith(_OPENCLAW_ENTRIES)
+        for line in lines
+    )
+
+
+def read_openclaw(source: Source) -> Iterator[ForeignRun]:
+    """Yield the one session of a file."""
+    return read(source)
+
+
+OPENCLAW = ImportFormat(name="openclaw", recognizes=recognizes_openclaw, read=read_openclaw, counting=CACHE_APART)
+
+
+_NAMES = {"reasoningContent": "reasoning_content", "toolCalls": "tool_calls", "toolCallId": "tool_call_id"}
+_INTERACTION = "interactionId"
+_OF_A_LINE = {"timestamp", "model", _INTERACTION, ORIGIN}
+
+
+def recognizes_session_traces(source: Source) -> bool:
+    """Whether the first line is such a header, and no line is one of Pi's, whose messages have parts and ids."""
+    lines = [as_dict(line.value) for line in source.first_lines]
+    header, messages = lines[:1], [line for line in lines if line.get("type") == "message"]
+    is_header = any(line.get("type") == "session" and {"harness", "id"} <= line.keys() for line in header)
+    return is_header and all(
+        "parentId" not in line and isinstance(as_dict(line.get("message")).get("content"), str | None)
+        for line in messages
+    )
+
+
+def read_session_traces(source: Source) -> Iterator[ForeignRun]:
+    """Yield the one session of a file."""
+    run = ForeignRun(identity=source.path.name.partition(".")[0])
+    history = AgentHistory(run.events)
+    lines = [*source.lines()]
+    names_calls = any(_INTERACTION in as_dict(as_dict(line.value).get("message")) for line in lines)
+    for line in session_lines(lines, run.events.append):
+        if line.get("type") == "session":
+            run.identity = as_text(line.get("id")) or run.identity
+            run.source |= {name: value for name, value in line.items() if name not in ("type", "id")}
+        elif line.get("type") == "message" and isinstance(line.get("message"), dict):
+            _read_simple_message(run, history, line["message"], names_calls=names_calls)
+        else:
+            run.events.append(Kept(what=as_text(line.get("type")) or "line", value=line))
+    history.finish()
+    yield run
+
+
+def _read_simple_message(run: ForeignRun, history: AgentHistory, members: Members, *, names_calls: bool) -> None:
+    is_put_in = names_calls and run.source.get("harness") == HARNESS and _INTERACTION not in members
+    time, model = stated_time(members.get("timestamp")), as_text(members.get("model"))
+    named = {_NAMES.get(name, name): value for name, value in members.items() if name not in _OF_A_LINE}
+    for message in read_message(named):
+        if message.role != "assistant" or is_put_in:
+            history.add(message, time)
+            if message.role == "user":
+                run.task = run.task or as_text(message.content)
+            continue
+        response = LLMResponse(
+            as_text(message.content) or None, reasoning=message.reasoning, tool_calls=message.tool_calls, model=model
+        )
+        call = history.call(time, response)
+        if call.response is not None:
+            call.response |= without_none(extra=message.extra or None)
+        call.interaction_id = as_text(members.get(_INTERACTION))
+        call.replayed_from = ReplayedFrom.of_document(members.get(ORIGIN))
+        run.model = run.model or model
+
+
+SESSION_TRACES = ImportFormat(
+    name="session-traces", recognizes=recognizes_session_traces, read=read_session_traces, counting=WHOLE
+)

@@ -9,13 +9,11 @@ from collections.abc import Iterator
 
 from trace_recorder.dialects import google_generate
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
-from trace_recorder.imports.foreign.agent_history import AgentHistory, Position
-from trace_recorder.imports.foreign.block_messages import first_text
-from trace_recorder.imports.foreign.clocks import stated_time
-from trace_recorder.imports.foreign.import_format import ImportFormat
+from trace_recorder.imports.foreign.agent_history import AgentHistory, Position, first_text
+from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members
-from trace_recorder.imports.foreign.session_lines import session_lines
-from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.foreign.source import Source, session_lines
+from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.messages import Message, Payload
 from trace_recorder.values.token_counts import WHOLE
 

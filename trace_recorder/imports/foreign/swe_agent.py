@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 
 from trace_recorder.dialects import manual
 from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text, join_texts, json_value
-from trace_recorder.imports.foreign.histories import Histories
-from trace_recorder.imports.foreign.import_format import ImportFormat
+from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import (
     MAIN,
     Agent,
@@ -25,6 +24,7 @@ from trace_recorder.imports.foreign.run import (
     Conversation,
     Event,
     ForeignRun,
+    Histories,
     Kept,
     Members,
     ToolRun,

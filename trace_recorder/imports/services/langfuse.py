@@ -16,9 +16,7 @@ from dataclasses import dataclass
 from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.imports.foreign.langfuse import run_of_trace
 from trace_recorder.imports.foreign.run import ForeignRun, Members
-from trace_recorder.imports.services.failures import FetchError
-from trace_recorder.imports.services.paging import Progress
-from trace_recorder.imports.services.traces import ListedTrace, client_module
+from trace_recorder.imports.services.traces import FetchError, ListedTrace, Progress, client_module
 from trace_recorder.values.messages import Payload
 
 _KEYS = ("LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY")

@@ -17,8 +17,7 @@ from datetime import UTC, datetime
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.imports.foreign.langsmith import runs_of
 from trace_recorder.imports.foreign.run import ForeignRun, Members
-from trace_recorder.imports.services.failures import FetchError
-from trace_recorder.imports.services.traces import ListedTrace, client_module
+from trace_recorder.imports.services.traces import FetchError, ListedTrace, client_module
 from trace_recorder.values.messages import Payload
 
 _BEGINNING = datetime(2022, 1, 1, tzinfo=UTC)

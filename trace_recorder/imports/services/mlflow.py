@@ -13,9 +13,7 @@ from hashlib import blake2b
 
 from trace_recorder.imports.foreign.mlflow import run_of_trace
 from trace_recorder.imports.foreign.run import ForeignRun, Members
-from trace_recorder.imports.services.failures import FetchError
-from trace_recorder.imports.services.paging import Progress
-from trace_recorder.imports.services.traces import ListedTrace, client_module
+from trace_recorder.imports.services.traces import FetchError, ListedTrace, Progress, client_module
 from trace_recorder.values.messages import Payload
 
 _TRACES_A_PAGE = 100

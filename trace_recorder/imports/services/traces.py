@@ -1,18 +1,25 @@
-"""What a service of traces gives: its traces, page by page, and the run of each.
+"""The traces that a service keeps: how they are listed page by page and fetched, and what may go wrong.
 
-`ListedTrace.version` changes when a trace does, so that what is here already need not be fetched again.
+`ListedTrace.version` changes when a trace changes, so that a trace that is here already is not fetched again. A service
+that sends the same pages again and again, or empty pages, ends the import.
+
+A failure becomes one sentence without a key. The services' clients have exceptions of their own, and none of them is
+imported here: an exception is recognised by the HTTP status that it carries, or by its name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
-from typing import Protocol
+from typing import NoReturn, Protocol
 
-from trace_recorder.errors import MissingExtraError
+from trace_recorder.dialects.json_access import as_dict, as_text
+from trace_recorder.errors import MissingExtraError, TraceRecorderError
 from trace_recorder.imports.foreign.run import ForeignRun
+from trace_recorder.values.messages import Payload
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +59,123 @@ def client_module(name: str, extra: str) -> ModuleType:
     except ImportError as error:
         message = f"{name} is not installed: pip install 'trace-recorder[{extra}]'"
         raise MissingExtraError(message) from error
+
+
+_STATUSES = {
+    "LangSmithAuthError": 401,
+    "LangSmithNotFoundError": 404,
+    "LangSmithRateLimitError": 429,
+}
+_UNREACHABLE = {"ConnectionError", "TransportError", "APIConnectionError", "LangSmithConnectionError", "TimeoutError"}
+"""Names of exceptions, or of their bases, of a service that did not answer."""
+_UNKNOWN = 500
+"""The status of MLflow's exceptions about everything else, a server that does not answer too."""
+_RETRIED = re.compile(r"too many (\d{3}) error responses")
+_MAX_TEXT = 300
+
+
+class FetchError(TraceRecorderError):
+    """A service did not give its traces: there is no key, it refused, or it could not be reached."""
+
+
+class TraceFetchError(FetchError):
+    """A service did not give one trace, while it may give others."""
+
+
+def refuse(service: TraceService, error: Exception, *, trace: str | None = None) -> NoReturn:
+    """Raise a FetchError that says what a client's exception means; TraceFetchError if only the `trace` is concerned.
+
+    An exception that says nothing of the service is about what it sent.
+    """
+    if isinstance(error, FetchError):
+        raise error
+    if isinstance(error, MissingExtraError):
+        raise FetchError(str(error)) from error
+    status, what = _status(error), _refusal(error)
+    if what is not None:
+        hint = f"Its key and its address are read from {service.settings}." if status in (401, 403) else _RESUME
+        raise FetchError(f"{service.address}: {what}. {hint}") from error
+    why = f"HTTP status {status}" if status else type(error).__name__
+    said = _said(error)
+    where = service.address if trace is None else f"{service.address}, trace {trace}"
+    kind = FetchError if trace is None else TraceFetchError
+    raise kind(f"{where}: it cannot be read ({why}){f': {said}' if said else ''}") from error
+
+
+_RESUME = "What was imported stays: run the command again to continue."
+
+
+def _refusal(error: Exception) -> str | None:
+    """Return what a service refused as a whole; None if it did not."""
+    status = _status(error)
+    if status == 401:
+        return "the service refused the key (HTTP status 401)"
+    if status == 403:
+        return "the key gives no access to this (HTTP status 403)"
+    if status == 429:
+        return "the service asks for fewer requests (HTTP status 429)"
+    if status in (None, _UNKNOWN) and _is_unreachable(error):
+        return f"the service did not answer ({type(error).__name__})"
+    return None
+
+
+def _is_unreachable(error: Exception) -> bool:
+    """Whether an exception, or one that it was raised for, is that of a connection."""
+    return any(kind.__name__ in _UNREACHABLE for one in _reasons(error) for kind in type(one).__mro__)
+
+
+def _status(error: Exception) -> int | None:
+    """Return the HTTP status of an answer that a client's exception, or one that it was raised for, is about."""
+    found = [status for one in _reasons(error) if (status := _stated_status(one)) is not None]
+    return next((status for status in found if status != _UNKNOWN), found[0] if found else None)
+
+
+def _stated_status(error: BaseException) -> int | None:
+    stated = getattr(error, "status_code", None) or getattr(getattr(error, "response", None), "status_code", None)
+    if isinstance(stated, int):
+        return stated
+    of_mlflow = getattr(error, "get_http_status_code", None)
+    if of_mlflow is not None:
+        return int(of_mlflow())
+    retried = _RETRIED.search(str(error)) if type(error).__name__ == "RetryError" else None
+    if retried is not None:
+        return int(retried[1])
+    return next((_STATUSES[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in _STATUSES), None)
+
+
+def _reasons(error: BaseException | None) -> Iterator[BaseException]:
+    for _ in range(10):
+        if error is None:
+            return
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _said(error: Exception) -> str:
+    """Return what the service said: a member of the answer's body, else the text of the exception."""
+    body: Payload = getattr(error, "body", None)
+    said = as_text(as_dict(body).get("message")) or as_text(as_dict(body).get("detail"))
+    text = " ".join((said if said is not None else "" if body is not None else str(error)).split())
+    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}…"
+
+
+MAX_STALE = 100
+"""So many pages one after another without anything new are taken for endless."""
+
+
+class Progress:
+    """What has been listed by its ids, and how many pages one after another had nothing new. `of` is what is listed."""
+
+    def __init__(self, of: str) -> None:
+        self._of = of
+        self._known: set[str] = set()
+        self._stale = 0
+
+    def new_ids(self, page: Iterable[str]) -> list[str]:
+        """Return the ids of a page that are new, each once. Raises FetchError where the pages do not end."""
+        new = [identity for identity in dict.fromkeys(page) if identity not in self._known]
+        self._known.update(new)
+        self._stale = 0 if new else self._stale + 1
+        if self._stale == MAX_STALE:
+            raise FetchError(f"{self._of}: {MAX_STALE} pages one after another have nothing new; the service lists on.")
+        return new

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from trace_recorder.imports.atif.extra_members import EXTRA_KEY, effort_of, kept_in
-from trace_recorder.imports.atif.tool_steps import TOOL_STEP_FLAG
-from trace_recorder.imports.foreign.import_format import IMPORT_FORMATS
+from trace_recorder.imports.atif.members import EXTRA_KEY, TOOL_STEP_FLAG, effort_of, kept_in
+from trace_recorder.imports.foreign.formats import IMPORT_FORMATS
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Choice, LLMResponse, Payload, ToolCall, ToolResult, without_none
 from trace_recorder.values.token_counts import counts_of

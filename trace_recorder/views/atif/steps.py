@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from trace_recorder.imports.atif.extra_members import EXTRA_KEY, kept_in
+from trace_recorder.imports.atif.members import EXTRA_KEY, kept_in
 from trace_recorder.values.messages import Payload, ToolResult, without_none
 from trace_recorder.values.trajectory import AgentStep
 from trace_recorder.views.atif.media import Media

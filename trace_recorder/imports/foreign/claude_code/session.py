@@ -1,32 +1,68 @@
-"""What the lines of a session mean: messages, calls, failures, compactions, and what the session says of itself.
+"""The lines of a session as messages, calls, failures and compactions.
 
-Newer versions keep the exact requests (`requests.py`). Otherwise the conversation has the messages of the session's
-file. The system prompt and the reminders that the program adds to a request are then not in it. A `compact_boundary`,
-or a summary of one, begins a new conversation, and so does `/clear`. A prompt that was typed while the model was busy
-(`queued_command`) is a message.
+Newer versions keep the exact requests (`Requests` in `lines.py`). Otherwise the conversation has the messages of the
+session's file, without the system prompt and the reminders that the program adds to a request. A `compact_boundary`, or
+the summary of a compaction, begins a new conversation, and so does `/clear`. A prompt that was typed while the model
+was busy (`queued_command`) is a message.
 
-Lines that are no messages stay in the journal as they are, and so does what a tool returned to the program.
+The program marks its own texts with tags, and states an interruption as a message of the user. Lines that are not
+messages stay in the journal as they are, and so does the value that a tool returned to the program.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from trace_recorder.dialects import anthropic_messages
 from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign.agent_history import AgentHistory, in_time_order
-from trace_recorder.imports.foreign.claude_code.files import SubAgentFile, saved_results, sub_agents
-from trace_recorder.imports.foreign.claude_code.lines import Entry, entries, is_session
-from trace_recorder.imports.foreign.claude_code.requests import BLOB, REQUEST, SHAPE, Requests
-from trace_recorder.imports.foreign.claude_code.texts import is_clear, is_interruption, typed_text
-from trace_recorder.imports.foreign.claude_code.threads import Threads
-from trace_recorder.imports.foreign.clocks import seconds_between, stated_time
-from trace_recorder.imports.foreign.identities import joined_id
-from trace_recorder.imports.foreign.run import Annotation, Call, Event, ForeignRun, Kept, Members, Missing, ToolRun
+from trace_recorder.imports.foreign.claude_code.lines import BLOB, REQUEST, SHAPE, Entry, Requests, entries, is_session
+from trace_recorder.imports.foreign.claude_code.threads import SubAgentFile, Threads, saved_results, sub_agents
+from trace_recorder.imports.foreign.formats import ImportFormat
+from trace_recorder.imports.foreign.run import (
+    Annotation,
+    Call,
+    Event,
+    ForeignRun,
+    Kept,
+    Members,
+    Missing,
+    ToolRun,
+    joined_id,
+)
 from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.foreign.stated_values import seconds_between, stated_time
 from trace_recorder.values.messages import Message, Payload, without_none
 from trace_recorder.values.structs import replace
+from trace_recorder.values.token_counts import CACHE_APART
+
+_OWN_TEXT = re.compile(
+    r"\s*(?:Caveat: |<(?:local-command-\w+|command-(?:name|message|args|contents)|system-reminder|task-notification|"
+    r"bash-(?:input|stdout|stderr)|user-memory-input)>)"
+)
+_CLEAR = "<command-name>/clear</command-name>"
+_INTERRUPTED = "[Request interrupted by user"
+
+
+def typed_text(content: Payload) -> str:
+    """Return the text of a message; "" if the program wrote it, but for `/clear` and interruptions."""
+    parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    texts = [as_text(as_dict(part).get("text")) for part in parts if as_dict(part).get("type") == "text"]
+    text = "\n".join(text for text in texts if text)
+    return text if is_clear(text) or not _OWN_TEXT.match(text) else ""
+
+
+def is_clear(text: str) -> bool:
+    """Whether a message is the command that begins a new conversation."""
+    return text.lstrip().startswith(_CLEAR)
+
+
+def is_interruption(text: str) -> bool:
+    """Whether a message says that the user interrupted the model."""
+    return text.startswith(_INTERRUPTED)
+
 
 _SYNTHETIC = "<synthetic>"
 """The model of messages that the program wrote in the model's place."""
@@ -298,3 +334,6 @@ def _api_error(line: Members) -> Members:
     text = as_text(error.get("message")) or as_text(error.get("formatted")) or ""
     status = as_number(error.get("status"))
     return {"type": as_text(error.get("type")) or "api_error", "message": text} | without_none(status=status)
+
+
+FORMAT = ImportFormat(name="claude-code", recognizes=recognizes, read=read, counting=CACHE_APART)

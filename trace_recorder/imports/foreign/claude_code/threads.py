@@ -1,25 +1,33 @@
-"""Which agent a line belongs to, and where in the tree of messages it stands.
+"""The agent of each line, its place in the tree of messages, and the files beside a session.
 
-Each line names the one before it (`parentUuid`). Where that is not the last line of the agent, the session has gone
-back: it continues a fork. Parts of an answer and results of its tools are no reason for one, as parallel calls make
-branches of their own. A line without a parent begins anew.
+Each line names the line before it (`parentUuid`). If that is not the agent's last line, the session has gone back, and
+continues a fork. Parts of an answer and results of its tools are not a reason for a fork, because parallel calls make
+branches of their own. A line without a parent begins a new conversation.
 
-Sub-agents: older versions write their lines into the session's file (`isSidechain`), each sub-agent with a root of its
-own, which repeats the prompt of the tool's call. Newer ones write a file for each (`agentId`), and the SDK names the
-tool's call (`parent_tool_use_id`).
+Older versions write the lines of sub-agents into the session's file (`isSidechain`). Each sub-agent has a root of its
+own, which repeats the prompt of the tool's call. Newer versions write a file for each (`agentId`), and the SDK names
+the tool's call (`parent_tool_use_id`). Files beside a session:
+
+    <session>/subagents/agent-<id>.jsonl, agent-<id>.meta.json
+    <session>/subagents/workflows/<id>/agent-<id>.jsonl
+    <session>/tool-results/<name>.txt           a result that was too large for the session
 """
 
 from __future__ import annotations
 
+import re
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from os.path import realpath
+from pathlib import Path
 
-from trace_recorder.dialects.json_access import as_dict, as_list, as_text
+from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text
+from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign.agent_history import AgentHistory, Position
 from trace_recorder.imports.foreign.claude_code.lines import Entry
-from trace_recorder.imports.foreign.identities import joined_id
-from trace_recorder.imports.foreign.run import Agent, Event, Members, ToolRun
+from trace_recorder.imports.foreign.run import Agent, Event, Members, ToolRun, joined_id
+from trace_recorder.imports.foreign.source import Source, opened
 from trace_recorder.values.messages import Payload, ToolCall
 
 _SUMMARIZER = "acompact"
@@ -192,3 +200,77 @@ def _execution(task: Task) -> ToolRun:
         result=task.result,
         agent=task.agent,
     )
+
+
+_SAVED = re.compile(r"<persisted-output>[^<]{0,200}saved to: [^\n]{0,4096}[/\\]tool-results[/\\]([\w.-]+)")
+_META = ".meta.json"
+
+
+@dataclass(slots=True)
+class SubAgentFile:
+    """The file of a sub-agent. `meta` is its meta file, which has its type and the call that started it.
+
+    `leads_out` says that it is a link to a file outside of the session's directory, which is not read.
+    """
+
+    source: Source
+    meta: Members
+    leads_out: bool
+
+    @property
+    def agent_id(self) -> str:
+        """The id of the agent."""
+        return self.source.path.stem.removeprefix("agent-")
+
+
+def _leads_out(session: Source, path: Path) -> bool:
+    """Whether a path leads out of the directory of a session, by a link."""
+    place = Path(realpath(session.path.parent)) / session.path.stem
+    return not Path(realpath(path)).is_relative_to(place)
+
+
+def sub_agents(session: Source) -> list[SubAgentFile]:
+    """Return the files of a session's sub-agents. An agent comes before the agents that it started."""
+    place = session.path.parent / session.path.stem / "subagents"
+    paths = sorted([*place.glob("agent-*.jsonl"), *place.glob("workflows/*/agent-*.jsonl")])
+    files = [
+        SubAgentFile(session.neighbour(path), _meta(session, path.with_suffix(_META)), _leads_out(session, path))
+        for path in paths
+    ]
+    session.read_too |= {path for path in paths if path.is_file() and not _leads_out(session, path)}
+    return sorted(files, key=lambda file: as_int(file.meta.get("spawnDepth")) or 0)
+
+
+def _meta(session: Source, path: Path) -> Members:
+    if not path.is_file() or _leads_out(session, path):
+        return {}
+    session.read_too.add(path)
+    try:
+        return as_dict(session.neighbour(path).document)
+    except (OSError, TrajectoryFormatError):
+        return {}
+
+
+def saved_results(session: Source, content: Payload) -> Iterator[tuple[str, str | None]]:
+    """Yield the name of the file that a tool's result refers to, and its text; None if it cannot be read.
+
+    Only files in the directory of the session's results are read, although the result may name another directory.
+    """
+    parts = content if isinstance(content, list) else [{"text": content}]
+    texts = (part.get("text") for part in parts if isinstance(part, dict))
+    for text in texts:
+        if isinstance(text, str) and (match := _SAVED.match(text)):
+            path = session.path.parent / session.path.stem / "tool-results" / match[1]
+            yield match[1], _text_of(session, path)
+
+
+def _text_of(session: Source, path: Path) -> str | None:
+    if _leads_out(session, path):
+        return None
+    try:
+        with opened(path) as file:
+            data = file.read(session.max_line_bytes + 1)
+    except (OSError, TrajectoryFormatError):
+        return None
+    session.read_too.add(path)
+    return None if len(data) > session.max_line_bytes else data.decode(errors="replace")

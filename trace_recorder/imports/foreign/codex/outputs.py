@@ -1,6 +1,6 @@
-"""What a rollout states of tools' results and of tokens.
+"""Results of tools and token counts, as a rollout states them.
 
-A result has no mark of failure. What ran a command states its exit code in a JSON text, or in the lines before its
+A result has no mark of failure. The result of a command states its exit code in a JSON text, or in the lines before its
 output. `token_count` events repeat the cumulative totals of the session; an event with the same totals is a repetition.
 From 0.169 on, a `token_usage_record` follows each answer, and the events only repeat it.
 """
@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 
 from trace_recorder.dialects.json_access import Members, as_dict, as_int, as_number, as_text, json_value
-from trace_recorder.imports.foreign.clocks import stated_time
 from trace_recorder.imports.foreign.run import ToolRun
-from trace_recorder.imports.foreign.token_places import usage_at
+from trace_recorder.imports.foreign.stated_values import stated_time, usage_at
 from trace_recorder.values.messages import Message, Payload, Usage
 from trace_recorder.values.structs import replace
 

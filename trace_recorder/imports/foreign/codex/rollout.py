@@ -1,45 +1,39 @@
-"""A rollout as a run: the items between two inputs are the answer of one call.
+"""The lines of one rollout: the items between two inputs are the answer of one call.
 
-The tokens of a call come before its items, after them or after the results of its tools, by version. They belong to the
-last answer of the turn if that has none yet, else to the next one. Tokens that no answer follows are those of a call
-whose answer is not in the file, such as a compaction's.
+The tokens of a call come before its items, after them, or after the results of its tools, by version. They belong to
+the last answer of the turn if that answer has none yet, and otherwise to the next one. Tokens that no answer follows
+are those of a call whose answer is not in the file, such as a compaction's.
 
-A `compacted` line begins a new conversation with the history that it states. A session that was rolled back continues
-a fork. Where a rollout has no items, the events that repeat them are read in their place.
-
-A sub-agent has a rollout of its own. Where the event that started it names its thread, and that rollout is at hand, it
-is read with its parent.
+A `compacted` line begins a new conversation with the history that it states. A session that was rolled back continues a
+fork. If a rollout has no items, the events that repeat them are read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from trace_recorder.dialects import openai_responses
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text
 from trace_recorder.dialects.split_messages import read_groups
-from trace_recorder.imports.foreign.agent_history import AgentHistory, Position, in_time_order
-from trace_recorder.imports.foreign.clocks import stated_time
-from trace_recorder.imports.foreign.codex.files import about, inherited, rollout_of
-from trace_recorder.imports.foreign.codex.outputs import CompletedTools, TokenCounts, with_failure
-from trace_recorder.imports.foreign.identities import joined_id
-from trace_recorder.imports.foreign.run import MAIN, Agent, Call, Event, ForeignRun, Kept, Members, Missing, ToolRun
-from trace_recorder.imports.foreign.session_lines import session_lines
-from trace_recorder.imports.foreign.source import Line, Source
+from trace_recorder.imports.foreign.agent_history import AgentHistory, Position
+from trace_recorder.imports.foreign.codex.outputs import (
+    CompletedTools,
+    TokenCounts,
+    with_failure,
+)
+from trace_recorder.imports.foreign.run import (
+    Call,
+    ForeignRun,
+    Kept,
+    Members,
+    Missing,
+)
+from trace_recorder.imports.foreign.source import Line, session_lines
+from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.messages import Message, Payload, Usage, without_none
 from trace_recorder.values.structs import replace
 
-_ENVELOPES = {
-    "session_meta",
-    "response_item",
-    "event_msg",
-    "turn_context",
-    "compacted",
-    "world_state",
-    "token_usage_record",
-}
-_ITEMS = {"message", "reasoning", "function_call", "function_call_output", "local_shell_call"}
+BARE_ITEMS = {"message", "reasoning", "function_call", "function_call_output", "local_shell_call"}
 """Items that the oldest rollouts have as lines, without an envelope."""
 _ABOUT = (
     "cli_version",
@@ -56,54 +50,6 @@ _INJECTED = ("<environment_context>", "<user_instructions>", "# AGENTS.md", "<pe
 """How texts begin that Codex, and no person, writes as the user."""
 _ID_LENGTH = 36
 """How long the id of a thread is, with which the name of its file ends."""
-_MAX_DEPTH = 8
-"""How deep sub-agents of sub-agents are read."""
-
-
-def recognizes(source: Source) -> bool:
-    """Whether the file has lines with Codex's envelopes, or is one of the oldest without them."""
-    lines = [as_dict(line.value) for line in source.first_lines]
-    if any(as_text(line.get("type")) in _ENVELOPES and isinstance(line.get("payload"), dict) for line in lines):
-        return True
-    oldest = bool(lines) and {"id", "timestamp", "instructions"} <= {*lines[0]} and "type" not in lines[0]
-    return oldest and all(as_text(line.get("type")) in _ITEMS or "record_type" in line for line in lines[1:])
-
-
-def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield the one session of a file, with the sub-agents whose rollouts are at hand."""
-    run = ForeignRun(identity=source.path.name.partition(".")[0], provider="openai")
-    events = _read_file(source, source, run, MAIN, 0)
-    run.events = in_time_order(*events)
-    yield run
-
-
-def _read_file(source: Source, first: Source, run: ForeignRun, agent: Agent, depth: int) -> Iterator[list[Event]]:
-    """Yield the events of a file, of the executions that started sub-agents, and of these agents' files."""
-    reader = _RolloutReader(run, AgentHistory([], agent))
-    lines = [*source.lines()]
-    own = about(lines)
-    reader.read_lines(lines, own, [*inherited(source, own)])
-    run.executions += reader.completed.refine(reader.history.executions())
-    yield reader.history.events
-    executions = {event.call_id: event for event in reader.history.events if isinstance(event, ToolRun)}
-    for started, name, call_id in reader.started:
-        path = rollout_of(source.path.parent, started)
-        execution = executions.get(call_id) or reader.history.execution_of(call_id)
-        if path is None or path in first.read_too or path == first.path or depth >= _MAX_DEPTH:
-            continue
-        first.read_too.add(path)
-        if execution is not None:
-            execution.execution_id = joined_id("execution-of", call_id)
-            yield [] if call_id in executions else [execution]
-        sub_agent = Agent(
-            name=name,
-            agent_id=started,
-            parent_agent_id=agent.agent_id,
-            parent_execution_id=None if execution is None else execution.execution_id,
-        )
-        limited = source.neighbour(path)
-        of_agent = ForeignRun(identity=started, executions=run.executions)
-        yield from _read_file(limited, first, of_agent, sub_agent, depth + 1)
 
 
 @dataclass(slots=True)
@@ -118,7 +64,7 @@ class _RolloutAnswer:
     response_id: str | None = None
 
 
-class _RolloutReader:
+class RolloutReader:
     """One file while it is read."""
 
     def __init__(self, run: ForeignRun, history: AgentHistory) -> None:
@@ -170,7 +116,7 @@ class _RolloutReader:
         if members.get("type") == "response_item":
             item = as_dict(members.get("payload"))
             return {} if item.get("type") == "ghost_snapshot" else item
-        return members if "payload" not in members and as_text(members.get("type")) in _ITEMS else {}
+        return members if "payload" not in members and as_text(members.get("type")) in BARE_ITEMS else {}
 
     def _read_item(self, item: Members, time: str) -> None:
         if _is_output(item):

@@ -12,7 +12,7 @@ from trace_recorder.dialects.json_access import (
     role_of,
 )
 from trace_recorder.imports.foreign.run import Members
-from trace_recorder.imports.foreign.token_places import counts_at
+from trace_recorder.imports.foreign.stated_values import counts_at
 from trace_recorder.values.messages import Payload, without_none
 
 _READ = {"role", "content", "tool_calls", "tool_call_id", "function", "error", "model", "parse_error"}

@@ -1,24 +1,136 @@
 """One sample of a log: its events become those of a run.
 
-Calls to models and tools stand in spans (older logs: steps, or events inside a tool's event). A span of an agent inside
-that of another one is a sub-agent, and so is a scorer that asks a model. Where a sample has no events, its messages are
-read. What has no place in a run is kept.
+Calls to models and tools are in spans (older logs: in steps, or in a tool's event). An agent's span inside another
+agent's span is a sub-agent, and so is a scorer that asks a model. If a sample has no events, its messages are read. An
+event that has no place in a run is kept.
+
+A log has each message of its prompts once, and a call states ranges of messages; `Prompts` makes conversations of them
+in work that is linear in the file's size. Older logs have the messages in full. A sample also has texts and media once,
+by their hash, to which its messages and events refer; `Attachments` puts them in their places.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from array import array
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
-from trace_recorder.imports.foreign.clocks import stated_time
-from trace_recorder.imports.foreign.identities import joined_id
+from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text
+from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign.inspect_ai import chat
-from trace_recorder.imports.foreign.inspect_ai.attachments import Attachments
-from trace_recorder.imports.foreign.inspect_ai.prompts import Prompts
-from trace_recorder.imports.foreign.run import MAIN, Agent, Call, Conversation, Event, Kept, Members, Missing, ToolRun
+from trace_recorder.imports.foreign.run import (
+    MAIN,
+    Agent,
+    Call,
+    Conversation,
+    Event,
+    Kept,
+    Members,
+    Missing,
+    NumberedHistories,
+    ToolRun,
+    joined_id,
+)
+from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.origins import ReplayedFrom
+
+_PREFIXES = ("attachment://", "tc://")
+MAX_CHARACTERS = 256 * 1024 * 1024
+"""What the attachments of a sample may take together, each counted wherever it is referred to."""
+
+
+@dataclass(slots=True)
+class Attachments:
+    """The attachments of a sample. `exceeded` says that some were not put in: they are too large together."""
+
+    texts: Mapping[str, Payload]
+    left: int = MAX_CHARACTERS
+    exceeded: bool = False
+
+    def put_in(self, value: Payload) -> Payload:
+        """Return a JSON value with the attachments that it refers to. References to others stay."""
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, list):
+            return [self.put_in(element) for element in value]
+        if isinstance(value, dict):
+            return {name: self.put_in(member) for name, member in value.items()}
+        return value
+
+    def _text(self, text: str) -> str:
+        prefix = next((one for one in _PREFIXES if text.startswith(one)), None)
+        attached = None if prefix is None else self.texts.get(text.removeprefix(prefix))
+        if not isinstance(attached, str):
+            return text
+        if len(attached) > self.left:
+            self.exceeded = True
+            return text
+        self.left -= len(attached)
+        return attached
+
+
+MAX_MESSAGES = 2_000_000
+"""How many messages conversations may have together, where they do not share them."""
+MAX_NUMBERS = 500_000_000
+"""How many messages all prompts may have together."""
+_MAX_RANGES = 100_000
+
+
+@dataclass(slots=True)
+class Prompts:
+    """The messages of a sample by number, and the conversations that its calls made of them."""
+
+    pool: list[Payload]
+    read: Callable[[Payload], Members]
+    _numbers: dict[str, int] = field(default_factory=dict)
+    _messages: dict[int, Members] = field(default_factory=dict)
+    _histories: NumberedHistories = field(init=False)
+    _left: int = MAX_MESSAGES
+    _numbers_left: int = MAX_NUMBERS
+
+    def __post_init__(self) -> None:
+        self._histories = NumberedHistories(self._message)
+
+    def add(self, references: Payload, inline: list[Payload]) -> tuple[Conversation, int]:
+        """Return the conversation of a prompt, the stated ranges and then the messages in full, and its length."""
+        ranges = [span for pair in as_list(references)[:_MAX_RANGES] if (span := self._range(pair))]
+        length = sum(map(len, ranges)) + len(inline)
+        self._numbers_left -= length
+        if length > MAX_MESSAGES:
+            raise TrajectoryFormatError(f"a prompt of a sample has more than {MAX_MESSAGES} messages")
+        if self._numbers_left < 0:
+            raise TrajectoryFormatError(f"the prompts of a sample have more than {MAX_NUMBERS} messages")
+        numbers = array("q")
+        for span in ranges:
+            numbers.extend(span)
+        numbers.extend(map(self._number, inline))
+        conversation, added = self._histories.add(numbers)
+        self._left -= added
+        if self._left < 0:
+            raise TrajectoryFormatError(f"the prompts of a sample have more than {MAX_MESSAGES} messages")
+        return conversation, length
+
+    def _range(self, pair: Payload) -> range:
+        """Return a pair of numbers as a range without the second; an empty range if the value is not such a pair."""
+        numbers = [as_int(number) for number in as_list(pair)]
+        if len(numbers) != 2 or None in numbers:
+            return range(0)
+        return range(max(0, numbers[0] or 0), min(len(self.pool), numbers[1] or 0))
+
+    def _number(self, message: Payload) -> int:
+        key = json.dumps(message, sort_keys=True)
+        if key not in self._numbers:
+            self._numbers[key] = len(self.pool)
+            self.pool.append(message)
+        return self._numbers[key]
+
+    def _message(self, number: int) -> Members:
+        if number not in self._messages:
+            self._messages[number] = self.read(self.pool[number])
+        return self._messages[number]
+
 
 _STRUCTURE = {"span_begin", "span_end", "step"}
 _AGENTS = {"agent", "scorer"}

@@ -1,20 +1,202 @@
-"""The logs of simonw/llm: its SQLite file, with the tables of all versions since 0.5, or what `llm logs --json` prints.
+"""The logs of simonw/llm: its SQLite file since version 0.5, or the output of `llm logs --json`.
 
-Source: `llm/migrations.py`, `llm/logs.py` and `llm/cli.py`. Each conversation is a run; llm does not say how one ended.
+Each conversation is a run; llm does not say how one ended. Responses are read by `responses.py`. Tables from 0.36 on
+have threads, their turns, and messages that each name the message before them. A turn is one call. It saw the chain of
+messages that ends with `parent_message_hash`, and added the messages up to `tip_message_hash`. A message is in the file
+once for all turns and threads.
+
+Source: `llm/migrations.py`, `llm/logs.py` and `llm/cli.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
-from trace_recorder.dialects.json_access import as_dict, as_list, as_text
-from trace_recorder.imports.foreign.import_format import ImportFormat
-from trace_recorder.imports.foreign.llm import entries, tables, threads
-from trace_recorder.imports.foreign.run import ForeignRun, Members
+from trace_recorder.dialects.json_access import as_dict, as_list, as_text, content_of, join_texts, json_value
+from trace_recorder.imports.foreign.formats import ImportFormat
+from trace_recorder.imports.foreign.llm.responses import (
+    attachment,
+    attachment_part,
+    call_of,
+    conversations,
+    described,
+    result_message,
+    run_of,
+    tool_of,
+)
+from trace_recorder.imports.foreign.run import Conversation, Event, ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Source
-from trace_recorder.imports.foreign.sqlite_file import MAGIC, Database, opened
-from trace_recorder.values.messages import Payload
+from trace_recorder.imports.foreign.sqlite_file import MAGIC, Database, json_of, opened
+from trace_recorder.imports.foreign.stated_values import stated_time
+from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
+
+
+def _runs_of_threads(database: Database) -> Iterator[ForeignRun]:
+    """Yield one run for each thread, and one for each turn that is not in a thread."""
+    store = _Store(database)
+    threads = {as_text(row.get("id")): row for row in database.rows("threads")}
+    grouped: dict[str, list[Members]] = {}
+    for turn in database.rows("turns", "order by datetime_utc, id"):
+        identity = as_text(turn.get("thread_id")) or as_text(turn.get("id")) or ""
+        grouped.setdefault(identity, []).append(turn)
+    for identity, turns in grouped.items():
+        thread = threads.get(identity, {})
+        reader = _Thread(store)
+        events = [event for turn in turns for event in reader.events(turn)]
+        source = without_none(thread_name=thread.get("name"), forked_from=thread.get("forked_from"))
+        yield described(identity, events, reader.task, source)
+
+
+@dataclass(slots=True)
+class _Store:
+    """The messages of a file by their hash, in the common form, read when they are first needed."""
+
+    database: Database
+    parents: dict[str, str | None] = field(init=False)
+    roles: dict[str, str] = field(init=False)
+    parts: dict[Payload, list[Members]] = field(default_factory=dict)
+    fragments: dict[Payload, Payload] = field(init=False)
+    tools: dict[Payload, list[Payload]] = field(default_factory=dict)
+    schemas: dict[Payload, Payload] = field(init=False)
+
+    def __post_init__(self) -> None:
+        messages = [row for row in self.database.rows("messages") if isinstance(row.get("hash"), str)]
+        self.parents = {row["hash"]: as_text(row.get("parent_hash")) for row in messages}
+        self.roles = {row["hash"]: as_text(row.get("role")) or "user" for row in messages}
+        for row in self.database.rows("parts", "order by position"):
+            self.parts.setdefault(row.get("message_hash"), []).append(row)
+        self.fragments = {row.get("id"): row.get("content") for row in self.database.rows("fragments")}
+        self.schemas = {row.get("id"): row.get("content") for row in self.database.rows("schemas")}
+        tools = {row.get("id"): tool_of(row) for row in self.database.rows("tools")}
+        for row in self.database.rows("turn_tools"):
+            if row.get("tool_id") in tools:
+                self.tools.setdefault(row.get("turn_id"), []).append(tools[row["tool_id"]])
+
+    def messages(self, identity: str) -> list[Members]:
+        """Return a stored message: one, or where it holds several results of tools, one for each."""
+        parts = [self._part(row) for row in self.parts.get(identity, [])]
+        results = [part for part in parts if part.get("type") == "tool_result"]
+        others = [part for part in parts if part.get("type") != "tool_result"]
+        found = [result_message(part, self._attachments(part)) for part in results]
+        return found if results and not others else [*found, self._message(self.roles[identity], others)]
+
+    def _part(self, row: Members) -> Members:
+        part = json_of(row.get("payload")) | without_none(type=as_text(row.get("type")), text=as_text(row.get("text")))
+        pieces = [as_dict(piece) for piece in as_list(part.pop("text_ref", None))]
+        if pieces:
+            texts = (
+                as_text(piece.get("literal")) or as_text(self._fragment(piece.get("fragment"))) for piece in pieces
+            )
+            part["text"] = "".join(text for text in texts if text)
+        return part
+
+    def _fragment(self, identity: Payload) -> Payload:
+        return self.fragments.get(identity) if isinstance(identity, int) else None
+
+    def _attachments(self, part: Members) -> list[Members]:
+        named = [as_dict(one) for one in (part.get("attachment"), *as_list(part.get("attachments"))) if one]
+        return [attachment_part(attachment(self.database, one.get("id")) or one) for one in named]
+
+    def _message(self, role: str, parts: list[Members]) -> Members:
+        content: list[Payload] = []
+        for part in parts:
+            if part.get("type") == "text":
+                content.append({"type": "text", "text": as_text(part.get("text")) or ""})
+            elif part.get("type") == "attachment":
+                content += self._attachments(part)
+            elif part.get("type") not in {"reasoning", "tool_call"}:
+                content.append(part)
+        calls = [_call(part) for part in parts if part.get("type") == "tool_call"]
+        thoughts = (as_text(part.get("text")) for part in parts if part.get("type") == "reasoning")
+        reasoning = join_texts((text for text in thoughts if text), "\n\n")
+        metadata = [part["provider_metadata"] for part in parts if part.get("provider_metadata")]
+        extra = {"provider_metadata": metadata} if metadata else None
+        return {"role": role, "content": content_of(content)} | without_none(
+            tool_calls=calls or None, reasoning=reasoning, extra=extra
+        )
+
+
+@dataclass(slots=True)
+class _Thread:
+    """Follows the chains of a thread's turns. `places` is where each message ends: its conversation and length."""
+
+    store: _Store
+    places: dict[str, tuple[Conversation, int]] = field(default_factory=dict)
+    task: str | None = None
+
+    def events(self, turn: Members) -> Iterator[Event]:
+        time = stated_time(turn.get("datetime_utc"))
+        parent, tip = as_text(turn.get("parent_message_hash")), as_text(turn.get("tip_message_hash"))
+        conversation = self._conversation(parent)
+        if parent is not None and conversation is None:
+            yield Missing(what=f"the prompt of turn {turn.get('id')}", why="its messages are not there", time=time)
+        said = _joined_response(self._answers(parent, tip))
+        schema = {"schema_json": self.store.schemas.get(turn.get("schema_id"))}
+        tools = self.store.tools.get(turn.get("id"), [])
+        yield call_of(turn | schema, conversation or Conversation(), said, tools)
+        if turn.get("response_json"):
+            value = json_value(turn["response_json"]) if isinstance(turn["response_json"], str) else None
+            yield Kept(what="response_json", value=value, time=time)
+
+    def _conversation(self, tip: str | None) -> Conversation | None:
+        """Return the conversation that ends with a message; None if a message of it is not there."""
+        missing: list[str] = []
+        place = tip
+        while place is not None and place not in self.places:
+            if place not in self.store.parents or len(missing) > len(self.store.parents):
+                return None
+            missing.append(place)
+            place = self.store.parents[place]
+        conversation, length = self.places[place] if place is not None else (Conversation(), 0)
+        if length < len(conversation):
+            conversation = conversation.fork(length)
+        for identity in reversed(missing):
+            self._add(conversation, identity)
+        return conversation
+
+    def _add(self, conversation: Conversation, identity: str) -> None:
+        for message in self.store.messages(identity):
+            if message["role"] == "user" and isinstance(message["content"], str | list):
+                self.task = self.task or _text(message["content"])
+            conversation.add(message)
+        self.places[identity] = conversation, len(conversation)
+
+    def _answers(self, parent: str | None, tip: str | None) -> list[Members]:
+        """Return the messages that a turn added, which are its response."""
+        found: list[list[Members]] = []
+        while tip is not None and tip != parent and tip in self.store.parents and len(found) <= len(self.store.parents):
+            found.append(self.store.messages(tip))
+            tip = self.store.parents[tip]
+        return [message for messages in reversed(found) for message in messages]
+
+
+def _joined_response(messages: list[Members]) -> Members:
+    """Return messages of a turn as one response: their texts, thoughts and calls."""
+    calls = [call for message in messages for call in as_list(message.get("tool_calls"))]
+    extra = {name: value for message in messages for name, value in as_dict(message.get("extra")).items()}
+    return {"content": join_texts((_text(message.get("content")) for message in messages), "\n\n")} | without_none(
+        tool_calls=calls or None,
+        reasoning=join_texts((message.get("reasoning") for message in messages), "\n\n"),
+        extra=extra or None,
+    )
+
+
+def _text(content: Payload) -> str | None:
+    if not isinstance(content, list):
+        return as_text(content)
+    return join_texts((as_text(as_dict(part).get("text")) for part in content), "\n\n")
+
+
+def _call(part: Members) -> Members:
+    server = {"server_executed": True} if part.get("server_executed") is True else None
+    return {
+        "call_id": as_text(part.get("tool_call_id")) or "",
+        "name": as_text(part.get("name")) or "",
+        "arguments": part.get("arguments"),
+    } | without_none(extra=server)
+
 
 _ENTRY = {"id", "model", "prompt", "response", "conversation_id", "datetime_utc"}
 
@@ -47,10 +229,10 @@ def read(source: Source) -> Iterator[ForeignRun]:
         return
     with opened(source.path) as database:
         if _has_responses(database):
-            for identity, found in tables.conversations(database):
-                yield entries.run_of(identity, found)
+            for identity, found in conversations(database):
+                yield run_of(identity, found)
         if _has_threads(database):
-            yield from threads.runs(database)
+            yield from _runs_of_threads(database)
 
 
 def _from_entries(listed: list[Members]) -> Iterator[ForeignRun]:
@@ -59,7 +241,7 @@ def _from_entries(listed: list[Members]) -> Iterator[ForeignRun]:
         identity = as_text(entry.get("conversation_id")) or as_text(entry.get("id")) or ""
         grouped.setdefault(identity, []).append(entry)
     for identity, found in grouped.items():
-        yield entries.run_of(identity, found)
+        yield run_of(identity, found)
 
 
 FORMAT = ImportFormat(name="llm", recognizes=recognizes, read=read, counting=WHOLE)

@@ -1,24 +1,294 @@
-"""opencode's sessions: its database, a session's file in its older storage, or what `opencode export` prints.
+"""opencode's sessions: its database, a session's file in its older storage, or the output of `opencode export`.
 
-Each session of the user is a run; `stores.py` finds its messages, `messages.py` says what they mean. Sub-agents have
-sessions of their own, which the metadata of the tool that started them name. In the database these are part of the run.
+Each session of the user is a run; `stores.py` finds its messages. Sub-agents have sessions of their own, which the
+metadata of the tool that started them name. In the database these are part of the run.
+
+An assistant's message is one call, or one for each of its `step-finish` parts. A `retry` part is a call that failed
+before it. Later calls do not see an answer that failed, unless it was aborted after it had said something. A summary
+begins the conversation anew, after the messages from `tail_start_id` on. Token counts leave out cached tokens.
+
+Source: `packages/opencode/src/session/message-v2.ts`, above all `toModelMessages` and `filterCompacted`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-from trace_recorder.dialects.json_access import as_dict, as_text
+from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text, content_of, join_texts
 from trace_recorder.imports.foreign.agent_history import in_time_order
-from trace_recorder.imports.foreign.clocks import stated_time
-from trace_recorder.imports.foreign.import_format import ImportFormat
-from trace_recorder.imports.foreign.opencode.messages import SessionReader
-from trace_recorder.imports.foreign.opencode.stores import Session, exported, has_tables, in_tables, stored
-from trace_recorder.imports.foreign.run import Agent, Event, ForeignRun, Members, Missing, ToolRun
+from trace_recorder.imports.foreign.formats import ImportFormat
+from trace_recorder.imports.foreign.opencode.stores import Said, Session, exported, has_tables, in_tables, stored
+from trace_recorder.imports.foreign.run import (
+    MAIN,
+    Agent,
+    Call,
+    Conversation,
+    Event,
+    ForeignRun,
+    Kept,
+    Members,
+    Missing,
+    ToolRun,
+)
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.sqlite_file import MAGIC, opened
-from trace_recorder.values.messages import without_none
+from trace_recorder.imports.foreign.stated_values import counts_at, stated_time
+from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import CACHE_APART
+
+_SPOKEN = {"text", "file", "reasoning", "tool", "step-start", "retry"}
+_SUCCEEDED = {"completed": True, "success": True, "error": False}
+
+
+class Started(NamedTuple):
+    """What the metadata of a tool say of the sub-agent that it started."""
+
+    name: str | None
+    execution: str
+
+
+@dataclass(slots=True)
+class SessionReader:
+    """Goes through the messages of the session of one agent. `started` has the sub-agents' sessions by their ids."""
+
+    agent: Agent = MAIN
+    task: str | None = None
+    provider: str | None = None
+    model: str | None = None
+    started: dict[str, Started] = field(default_factory=dict)
+    executions: list[ToolRun] = field(default_factory=list)
+    """The commands that ran, each with its exit code as a part of its result."""
+    _system: list[Members] = field(default_factory=list)
+    _conversation: Conversation = field(default_factory=Conversation)
+    _places: dict[str, int] = field(default_factory=dict)
+    """Where in the conversation each message begins, by its id."""
+    _asked_to_summarize: tuple[Members, Members] | None = None
+
+    def events(self, said: list[Said]) -> Iterator[Event]:
+        """Yield what happened in the session, and set what is known of it as a whole."""
+        systems = (join_texts(map(as_text, as_list(one.message.get("system"))), "\n\n") for one in said)
+        if system := next(filter(None, systems), None):
+            self._system.append({"role": "system", "content": system})
+        self._begin(self._system)
+        for message, parts in said:
+            time = stated_time(as_dict(message.get("time")).get("created"))
+            self._places[as_text(message.get("id")) or ""] = len(self._conversation)
+            for part in parts:
+                if as_text(part.get("type")) not in _SPOKEN or _is_unseen(part):
+                    yield Kept(what=f"part {part.get('type')}", value=part, time=time)
+            if message.get("role") == "assistant":
+                yield from self._answer(message, parts, time)
+            elif message:
+                self._question(message, parts)
+
+    def _question(self, message: Members, parts: list[Members]) -> None:
+        spoken = [part for part in parts if part.get("type") in ("text", "file") and not _is_unseen(part)]
+        content = content_of([_seen(part) for part in spoken])
+        self.task = self.task or (content if isinstance(content, str) else None)
+        summary = {} if content else without_none(summary=message.get("summary"))
+        said = {"role": "user", "content": content} | without_none(extra=summary or None)
+        compacts = next((part for part in parts if part.get("type") == "compaction"), None)
+        self._asked_to_summarize = None if compacts is None else (said, compacts)
+        self._conversation.add(said)
+
+    def _answer(self, message: Members, parts: list[Members], time: str) -> Iterator[Event]:
+        named = as_dict(message.get("model"))
+        provider = as_text(message.get("providerID")) or as_text(named.get("providerID"))
+        model = as_text(message.get("modelID")) or as_text(named.get("modelID"))
+        self.provider, self.model = self.provider or provider, self.model or model
+        steps, failure = _steps(message, parts), as_dict(message.get("error"))
+        for number, (step, finish) in enumerate(steps):
+            error = failure if number == len(steps) - 1 else {}
+            began = time if number == 0 else _began(step) or time
+            calls = [*_retries(step), _call(step, finish, error, began)]
+            for call in calls:
+                call.provider, call.model, call.agent = provider, model, self.agent
+                call.conversation, call.length = self._conversation, len(self._conversation)
+            if len(steps) == len(calls) == 1:
+                calls[-1].duration_seconds = _seconds(as_dict(message.get("time")), "created", "completed")
+            yield from calls
+            is_seen = not error or _is_seen_though_aborted(error, step)
+            if is_seen:
+                self._conversation.answer(as_dict(calls[-1].response))
+            for part in step:
+                if part.get("type") == "tool":
+                    yield self._tool(part, began, is_seen=is_seen)
+        if message.get("summary") is True and not failure:
+            self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """Continue with the request for a summary and the summary, after the messages that were to be kept."""
+        own, (asked, compacts) = self._conversation.own, self._asked_to_summarize or ({}, {})
+        first = self._places.get(as_text(compacts.get("tail_start_id")) or "")
+        kept = [] if first is None else [one for one in own[first:-1] if one is not asked]
+        self._begin([*self._system, *kept, *filter(None, [asked]), own[-1]])
+
+    def _begin(self, messages: list[Members]) -> None:
+        self._conversation = Conversation()
+        for message in messages:
+            self._conversation.add(message)
+        self._places.clear()
+
+    def _tool(self, part: Members, time: str, *, is_seen: bool) -> ToolRun:
+        state = as_dict(part.get("state"))
+        metadata, clock = as_dict(state.get("metadata")), as_dict(state.get("time"))
+        success = _SUCCEEDED.get(as_text(state.get("status")) or "")
+        error = as_text(state.get("error"))
+        call_id, name = as_text(part.get("callID")) or "", as_text(part.get("tool")) or ""
+        output = _output(state)
+        if success is not None and is_seen:
+            interrupted = as_text(metadata.get("output")) if metadata.get("interrupted") is True else None
+            content = output if error is None else interrupted or error
+            result = {"role": "tool", "content": content, "call_id": call_id, "name": name}
+            self._conversation.add(result | {"extra": {"is_error": not success}})
+        execution = None
+        if session := as_text(metadata.get("sessionId")):
+            execution = as_text(part.get("id")) or call_id
+            agent = as_text(as_dict(state.get("input")).get("subagent_type"))
+            self.started.setdefault(session, Started(agent, execution))
+        run = ToolRun(
+            time=stated_time(clock.get("start")) or time,
+            name=name,
+            arguments=state.get("input"),
+            call_id=call_id or None,
+            execution_id=execution,
+            ended=None if success is None else stated_time(clock.get("end")),
+            success=success,
+            result=output,
+            error=error,
+            duration_seconds=_seconds(clock, "start", "end"),
+            agent=self.agent,
+        )
+        if "exit" in metadata:
+            self.executions.append(replace(run, result={"output": output, "exit_code": metadata["exit"]}))
+        return run
+
+
+def _is_seen_though_aborted(error: Members, step: list[Members]) -> bool:
+    """Whether later calls see an answer that was not finished."""
+    aborted = error.get("name") == "MessageAbortedError"
+    return aborted and any(part.get("type") not in ("step-start", "reasoning") for part in step)
+
+
+def _is_unseen(part: Members) -> bool:
+    """Whether a part of a user's message is not sent: a file whose text is a part of its own, or what is ignored."""
+    is_text_file = part.get("type") == "file" and part.get("mime") in ("text/plain", "application/x-directory")
+    return is_text_file or part.get("ignored") is True
+
+
+def _output(state: Members) -> Payload:
+    """Return what a tool returned, with its images and other files."""
+    output = state.get("output")
+    attachments = [_seen(as_dict(one)) for one in as_list(state.get("attachments"))]
+    return [{"type": "text", "text": output}, *attachments] if attachments else output
+
+
+def _retries(step: list[Members]) -> list[Call]:
+    """Return the calls that failed before the one of this step."""
+    retries = (part for part in step if part.get("type") == "retry")
+    return [
+        Call(
+            time=stated_time(as_dict(part.get("time")).get("created")),
+            conversation=None,
+            error=_failure(as_dict(part.get("error"))),
+            complete=False,
+        )
+        for part in retries
+    ]
+
+
+def _failure(error: Members) -> Members:
+    data = as_dict(error.get("data"))
+    said = {"type": as_text(error.get("name")) or "error", "message": as_text(data.get("message")) or ""}
+    return said | without_none(status=as_int(data.get("statusCode")))
+
+
+def _steps(message: Members, parts: list[Members]) -> list[tuple[list[Members], Members]]:
+    """Return the parts of each call in a message, and what states its tokens: the end of the step, or the message."""
+    steps: list[tuple[list[Members], Members]] = []
+    step: list[Members] = []
+    for part in parts:
+        step.append(part)
+        if part.get("type") == "step-finish":
+            steps.append((step, part))
+            step = []
+    spoken = any(as_text(part.get("type")) in {"text", "tool", "reasoning"} for part in step)
+    if spoken or not steps:
+        if len(steps) == 1 and not any(part.get("type") == "step-start" for part in step):
+            steps[0][0].extend(step)  # what was said after the end of the only step
+        else:
+            steps.append((step, message if not steps else {}))
+    if len(steps) == 1:
+        steps = [(steps[0][0], {**message, **steps[0][1], "finish": steps[0][1].get("reason", message.get("finish"))})]
+    return steps
+
+
+def _call(step: list[Members], finish: Members, error: Members, time: str) -> Call:
+    texts = [as_text(part.get("text")) for part in step if part.get("type") == "text"]
+    thoughts = [as_text(part.get("text")) for part in step if part.get("type") == "reasoning"]
+    calls = [
+        {
+            "call_id": as_text(part.get("callID")) or "",
+            "name": as_text(part.get("tool")) or "",
+            "arguments": as_dict(part.get("state")).get("input"),
+        }
+        for part in step
+        if part.get("type") == "tool"
+    ]
+    response = without_none(
+        content=join_texts(texts, "\n\n"),
+        reasoning=join_texts(thoughts, "\n\n"),
+        tool_calls=calls or None,
+        finish_reason=as_text(finish.get("reason")) or as_text(finish.get("finish")),
+        usage=_usage(finish) or None,
+    )
+    spoken = bool(texts or thoughts or calls)
+    return Call(
+        time=time,
+        conversation=None,
+        response=response if spoken or not error else None,
+        error=_failure(error) if error and not spoken else None,
+        complete=not error,
+        ended_by=as_text(error.get("name")) if error and spoken else None,
+    )
+
+
+_COUNTS = {
+    "input_tokens": "input",
+    "output_tokens": "output",
+    "reasoning_tokens": "reasoning",
+    "cache_read_input_tokens": "cache/read",
+    "cache_creation_input_tokens": "cache/write",
+}
+
+
+def _usage(stated: Members) -> Members:
+    cost = stated.get("cost")
+    return counts_at(as_dict(stated.get("tokens")), _COUNTS) | without_none(
+        cost=as_number(as_dict(cost).get("usd", cost))
+    )
+
+
+def _seen(part: Members) -> Members:
+    """Return a part of a user's message; an image in the form that most formats share."""
+    url = as_text(part.get("url"))
+    if part.get("type") == "file" and url is not None and (as_text(part.get("mime")) or "").startswith("image/"):
+        return {"type": "image_url", "image_url": {"url": url}}
+    if part.get("type") == "text":
+        return {"type": "text", "text": as_text(part.get("text")) or ""}
+    return part
+
+
+def _began(step: list[Members]) -> str:
+    times = (as_dict(part.get("time")).get("start") for part in step)
+    return stated_time(next((time for time in times if time), None))
+
+
+def _seconds(clock: Members, start: str, end: str) -> float | None:
+    begun, ended = as_number(clock.get(start)), as_number(clock.get(end))
+    return None if begun is None or ended is None else (ended - begun) / 1000
 
 
 def recognizes(source: Source) -> bool:

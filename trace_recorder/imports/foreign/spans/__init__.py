@@ -1,7 +1,6 @@
-"""Trees of spans, whoever wrote them, as runs: one trace is one run.
+"""Spans as runs, for all formats that have spans.
 
-`span.py` is a span; `otlp.py`, `console.py` and the formats' own modules make them from files. A vocabulary
-(`vocabularies/`) says what the attributes of a span mean, as a `Reading`. `trace.py` makes one run of the spans of one
-trace: which span is a call, a tool or an agent, and which lies in which. `messages.py` and `payloads.py` read what
-attributes hold as JSON: messages, requests and responses in the forms of providers and frameworks.
+`span.py` is a span and its meaning. `span_files.py` and the formats' own modules make spans from files. A vocabulary
+(`vocabularies/`) says what the attributes of a span mean; `messages.py` and `payloads.py` read messages, requests and
+responses in attributes. `tree.py` finds the spans around each span, and `trace.py` makes the run.
 """

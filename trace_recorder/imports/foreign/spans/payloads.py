@@ -9,10 +9,8 @@ from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.call_ids import count_made_up, number_calls
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.imports.foreign.run import Members
-from trace_recorder.imports.foreign.spans.messages import is_message, read_messages
-from trace_recorder.imports.foreign.spans.parts import kind_of
-from trace_recorder.imports.foreign.spans.reading import Reading
-from trace_recorder.imports.foreign.spans.span import parsed
+from trace_recorder.imports.foreign.spans.messages import is_message, kind_of, read_messages
+from trace_recorder.imports.foreign.spans.span import Reading, parsed
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import LLMResponse, Message, Payload, RequestReading
 from trace_recorder.values.structs import replace

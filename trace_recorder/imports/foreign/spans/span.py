@@ -1,21 +1,31 @@
-"""A span as its file states it, and the access to its attributes.
+"""A span as its file states it, its meaning, and the access to its attributes.
 
-An attribute that a vocabulary has read is marked as read. What is left of a span at the end has no place in a run, and
-is kept as it is.
+An attribute that a vocabulary has read is marked as read. At the end, the attributes that nobody has read have no place
+in a run, and are kept as they are. Several vocabularies may read the same span; `merged` joins their readings.
+
+Scores are events named `gen_ai.evaluation.result`, as in the GenAI conventions. Attributes of `trace_recorder.` are
+those of our own export (`views/otlp/made.py`). The root span has the task, the status, the success, the metadata and
+the annotations. The span of a call that was not made has the origin and the usage of its answer.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields
 from datetime import UTC, timedelta
+from typing import Literal, get_args
 
 from trace_recorder.clocks import parse_time
-from trace_recorder.dialects.json_access import as_number, as_text
-from trace_recorder.imports.foreign.clocks import stated_time
-from trace_recorder.imports.foreign.run import Members
+from trace_recorder.dialects.json_access import as_dict, as_int, as_number, as_text
+from trace_recorder.dialects.manual import read_usage
+from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Members, Score
+from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.json_text import check_depth
-from trace_recorder.values.messages import Payload
+from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage
+from trace_recorder.values.origins import ReplayedFrom
+from trace_recorder.values.structs import replace
+from trace_recorder.values.trajectory import Status
 
 MAX_ATTRIBUTE_DEPTH = 100
 """How deeply JSON in the text of an attribute may be nested; a deeper one stays a text."""
@@ -128,3 +138,144 @@ class Span:
         if begun is None or ended is None:
             return None
         return max(0.0, (ended - begun) / timedelta(seconds=1))
+
+
+Kind = Literal["call", "tool", "agent"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Reading:
+    """A span's meaning. What a vocabulary does not say is None; `kind` None is a span that only groups others.
+
+    Of a call, `input` and `output` are what it was given and gave where that is in no form of messages. Of a tool,
+    `input` are its arguments and `output` its result; of an agent, its task and its final answer.
+    `first_token` is the time of the first token, `first_token_seconds` how long it took. `api` is the way in which
+    `usage` counts tokens, if that is not the format's own.
+    """
+
+    kind: Kind | None = None
+    name: str | None = None
+    messages: list[Message] | None = None
+    response: LLMResponse | None = None
+    usage: Usage | None = None
+    finish_reason: str | None = None
+    response_id: str | None = None
+    response_model: str | None = None
+    model: str | None = None
+    provider: str | None = None
+    tools: list[Payload] | None = None
+    parameters: Members = field(default_factory=dict)
+    stream: bool | None = None
+    first_token: str | None = None
+    first_token_seconds: float | None = None
+    api: str | None = None
+    call_id: str | None = None
+    input: Payload = None
+    output: Payload = None
+    failed: bool | None = None
+    error: str | None = None
+    error_type: str | None = None
+    continues: bool = False
+    """Whether this is the end of a call that another span began."""
+
+    def take_answer(self, answer: LLMResponse | None) -> None:
+        """Take a response, and what it says of itself: why it ended, its id and its model."""
+        self.response = answer
+        if answer is not None:
+            self.finish_reason, self.response_id, self.response_model = answer.finish_reason, answer.id, answer.model
+
+
+def if_known(usage: Usage) -> Usage | None:
+    """Return counts; None if none is known."""
+    return usage if usage.is_known else None
+
+
+_JOINED_APART = ("parameters", "continues", "api", "usage", "messages")
+
+
+def merged(readings: Iterable[Reading]) -> Reading:
+    """Join readings of one span: of each thing, what the first says that says anything of it.
+
+    Of messages the longest list is taken: some leave out the instructions.
+    """
+    whole = Reading()
+    for reading in readings:
+        for member in fields(Reading):
+            if member.name not in _JOINED_APART and getattr(whole, member.name) is None:
+                setattr(whole, member.name, getattr(reading, member.name))
+        _add_usage(whole, reading)
+        if reading.messages is not None and len(reading.messages) > len(whole.messages or ()):
+            whole.messages = reading.messages
+        whole.parameters = reading.parameters | whole.parameters
+        whole.continues = whole.continues or reading.continues
+    return whole
+
+
+def _add_usage(whole: Reading, more: Reading) -> None:
+    """Add the counts of another reading of the same span; those that are counted in another way are left aside."""
+    if whole.usage is None:
+        whole.usage, whole.api = more.usage, more.api
+    elif more.usage is not None and whole.api == more.api:
+        counts = {name: getattr(whole.usage, name) for name in _COUNTS}
+        filled = {name: getattr(more.usage, name) if count is None else count for name, count in counts.items()}
+        whole.usage = replace(whole.usage, **filled)
+
+
+_COUNTS = (
+    *("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
+    *("reasoning_tokens", "cost"),
+)
+
+
+OURS = "trace_recorder."
+"""The beginning of the attributes that our own export adds to those of the conventions."""
+_EVALUATION = "gen_ai.evaluation."
+
+
+def scores(span: Span) -> Iterator[Score]:
+    """Yield the scores of a span that are numbers."""
+    for at, event in enumerate(span.events):
+        said = event.attributes
+        value = as_number(said.get(f"{_EVALUATION}score.value"))
+        if event.name != f"{_EVALUATION}result" or value is None:
+            continue
+        span.read_events.add(at)
+        yield Score(
+            name=as_text(said.get(f"{_EVALUATION}name")) or "score",
+            value=value,
+            weight=1.0 if (weight := as_number(said.get(f"{OURS}reward.weight"))) is None else weight,
+            step_number=as_int(said.get(f"{OURS}reward.step_number")),
+            explanation=as_text(said.get(f"{_EVALUATION}explanation")),
+            time=event.time,
+        )
+
+
+def origin_of(span: Span) -> tuple[ReplayedFrom, Usage, str] | None:
+    """Return the origin of a call's answer, its usage, and how that is counted; None for a call that was made.
+
+    Only our own export has such a mark. It counts as the conventions do, in spans of every form.
+    """
+    stated = span.take_json(f"{OURS}replayed_from")
+    origin = ReplayedFrom.of_document(stated)
+    return None if origin is None else (origin, read_usage(as_dict(as_dict(stated).get("usage"))), "otlp")
+
+
+def add_own(run: ForeignRun, root: Span) -> None:
+    """Add to a run what our own export says of it."""
+    status = root.take_text(f"{OURS}status")
+    if status in get_args(Status):
+        run.status = status  # type: ignore[assignment]
+    success = root.take(f"{OURS}success")
+    run.success = success if isinstance(success, bool) else None
+    run.task = root.take_text(f"{OURS}task") or run.task
+    run.max_steps = as_int(root.take(f"{OURS}max_steps"))
+    for name, value in [*root.attributes.items()]:
+        for kind in ("metadata", "annotation"):
+            key = name.removeprefix(f"{OURS}{kind}.")
+            if key == name:
+                continue
+            root.read.add(name)
+            if kind == "metadata":
+                run.metadata[key] = parsed(value)
+            else:
+                run.events.append(Annotation(key=key, value=parsed(value)))

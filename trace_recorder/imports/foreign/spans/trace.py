@@ -1,7 +1,8 @@
-"""The spans of one trace as one run: calls, tools and agents in the order of time; what is left of each span is kept.
+"""The spans of one trace as one run: calls, tools and agents in the order of time.
 
-A call that the source states twice is one: if a framework and the client in it have recorded it (`tree.py`), and if its
-stream ended in a span of its own. Sums over calls, which agents' spans have, are not read, so nothing is counted twice.
+A call that the source states twice is one call: a framework and the client in it have recorded it (`tree.py`), or its
+stream ended in a span of its own. Sums over calls in agents' spans are not read, so nothing is counted twice. The
+members of a span that have no place in the run are kept.
 """
 
 from __future__ import annotations
@@ -10,20 +11,39 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from trace_recorder.dialects.call_ids import number_calls
-from trace_recorder.imports.foreign.histories import Histories
-from trace_recorder.imports.foreign.run import Call, Event, ForeignRun, Kept, Members, Missing, ToolRun
-from trace_recorder.imports.foreign.spans.about_run import add_own, origin_of, scores
+from trace_recorder.imports.foreign.run import (
+    Call,
+    Event,
+    ForeignRun,
+    Histories,
+    Kept,
+    Members,
+    Missing,
+    ToolRun,
+)
 from trace_recorder.imports.foreign.spans.payloads import read_input
-from trace_recorder.imports.foreign.spans.reading import Reading, merged
-from trace_recorder.imports.foreign.spans.span import Span
+from trace_recorder.imports.foreign.spans.span import Reading, Span, add_own, merged, origin_of, scores
 from trace_recorder.imports.foreign.spans.tree import Node, Tree, tree_of
-from trace_recorder.imports.foreign.spans.vocabularies import read_span
+from trace_recorder.imports.foreign.spans.vocabularies.frameworks import read_logfire, read_openllmetry, read_vercel
+from trace_recorder.imports.foreign.spans.vocabularies.genai import read_events, read_genai
+from trace_recorder.imports.foreign.spans.vocabularies.openinference import read_openinference
+from trace_recorder.imports.foreign.spans.vocabularies.services import (
+    read_atof,
+    read_langfuse,
+    read_langsmith,
+    read_mlflow,
+)
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import LLMResponse, Payload, Usage, without_none
 from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import Status
 
+_VOCABULARIES = (
+    *(read_atof, read_mlflow, read_langsmith, read_langfuse, read_genai, read_events, read_openinference),
+    *(read_openllmetry, read_vercel, read_logfire),
+)
+"""All vocabularies, the more specific first. If two say the same thing differently, the first one counts."""
 _CANCELLED = ("CancelledError", "KeyboardInterrupt", "AbortError")
 _OF_THE_RUN = ("session.id", "user.id", "gen_ai.conversation.id")
 """Attributes that say something of the run as a whole."""
@@ -54,7 +74,7 @@ def _add(trace: dict[str, Span], span: Span) -> None:
 def run_of(spans: Iterable[Span]) -> ForeignRun:
     """Make the run of the spans of one trace. There is at least one."""
     ordered = sorted(spans, key=lambda span: span.start or span.end)
-    tree = tree_of(_joined_streams([(span, read_span(span)) for span in ordered]))
+    tree = tree_of(_joined_streams([(span, _read_span(span)) for span in ordered]))
     root = tree.root
     status = _status(root)
     first = min((node for node in tree.nodes if node.reading.kind == "call"), key=_began, default=None)
@@ -78,6 +98,12 @@ def run_of(spans: Iterable[Span]) -> ForeignRun:
         run.status, run.error = "unknown", None
         run.events.append(_unknown(tree))
     return run
+
+
+def _read_span(span: Span) -> Reading:
+    """Return the meaning of a span. A span may have attributes of several vocabularies, which complete each other."""
+    readings = (read(span) for read in _VOCABULARIES)
+    return merged(reading for reading in readings if reading is not None)
 
 
 def _unknown(tree: Tree) -> Missing:

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from trace_recorder.imports.foreign.run import MAIN, Agent
-from trace_recorder.imports.foreign.spans.reading import Reading, merged
-from trace_recorder.imports.foreign.spans.span import Span
+from trace_recorder.imports.foreign.spans.span import Reading, Span, merged
 
 
 @dataclass(eq=False, slots=True)

@@ -1,8 +1,12 @@
-"""The GenAI semantic conventions of OpenTelemetry, in the form of attributes; pydantic-ai's older names among them.
+"""The GenAI semantic conventions of OpenTelemetry, as attributes and as events; pydantic-ai's older names among them.
 
-Source: https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/ and gen-ai-agent-spans; pydantic_ai's
-`InstrumentationSettings`, versions 2 to 6. What an agent's span sums up of its calls (`gen_ai.aggregated_usage`, its
-`gen_ai.usage`, `pydantic_ai.all_messages`) repeats what they say, and is not read.
+Attributes: https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/ and gen-ai-agent-spans; pydantic_ai's
+`InstrumentationSettings`, versions 2 to 6. An agent's span sums up its calls (`gen_ai.aggregated_usage`, its
+`gen_ai.usage`, `pydantic_ai.all_messages`). These sums are not read, because the calls state the same.
+
+Events belong to a span, or are log records that name a span: `gen_ai.user.message`, `gen_ai.choice` and others up to
+1.36 of the conventions; `gen_ai.content.prompt` before them; `gen_ai.client.inference.operation.details` since, whose
+attributes are those of the other form. pydantic-ai up to version 1 has the events as JSON in the attribute `events`.
 """
 
 from __future__ import annotations
@@ -10,12 +14,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text
-from trace_recorder.imports.foreign.spans import parts
-from trace_recorder.imports.foreign.spans.messages import read_messages
-from trace_recorder.imports.foreign.spans.payloads import of_messages
-from trace_recorder.imports.foreign.spans.reading import Kind, Reading, if_known
-from trace_recorder.imports.foreign.spans.span import Span, parsed
-from trace_recorder.imports.foreign.token_places import counts_at
+from trace_recorder.imports.foreign.run import Members
+from trace_recorder.imports.foreign.spans.messages import (
+    blocks_of,
+    has_parts,
+    joined_outputs,
+    parts_in,
+    read_message,
+    read_messages,
+)
+from trace_recorder.imports.foreign.spans.payloads import of_messages, read_output
+from trace_recorder.imports.foreign.spans.span import Kind, Reading, Span, SpanEvent, if_known, parsed
+from trace_recorder.imports.foreign.stated_values import counts_at
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage
 from trace_recorder.values.structs import replace
 
@@ -34,7 +44,7 @@ _REQUEST = "gen_ai.request."
 _REPEATED = ("gen_ai.aggregated_usage.", _USAGE, "pydantic_ai.all_messages", "gen_ai.response.", "logfire.json_schema")
 
 
-def read(span: Span) -> Reading | None:
+def read_genai(span: Span) -> Reading | None:
     """Read a span with attributes of `gen_ai`."""
     if not any(name.startswith("gen_ai.") for name in span.attributes):
         return None
@@ -122,10 +132,10 @@ def _as_bool(value: Payload) -> bool | None:
 def _messages(span: Span) -> list[Message] | None:
     """Return what the model saw: its instructions, then the messages."""
     stated = read_messages(span.take("gen_ai.input.messages"))
-    given = parts.parts_in(span.take("gen_ai.system_instructions"))
+    given = parts_in(span.take("gen_ai.system_instructions"))
     if not given:
         return stated
-    return [*parts.read_message({"role": "system", "parts": given}), *(stated or [])]
+    return [*read_message({"role": "system", "parts": given}), *(stated or [])]
 
 
 def _finish_reason(span: Span, outputs: list[Payload]) -> str | None:
@@ -144,9 +154,9 @@ def _outputs(span: Span) -> list[Payload]:
     """
     outputs = as_list(span.take_json("gen_ai.output.messages"))
     count = as_int(span.attributes.get("gen_ai.request.choice.count"))
-    if len(outputs) < 2 or (count or 1) > 1 or not all(map(parts.has_parts, outputs)):
+    if len(outputs) < 2 or (count or 1) > 1 or not all(map(has_parts, outputs)):
         return outputs
-    return [parts.joined([as_dict(output) for output in outputs])]
+    return [joined_outputs([as_dict(output) for output in outputs])]
 
 
 def _response(outputs: list[Payload]) -> LLMResponse | None:
@@ -155,8 +165,8 @@ def _response(outputs: list[Payload]) -> LLMResponse | None:
     if not messages:
         return None
     said = of_messages([replace(message, role="assistant") for message in messages])
-    if parts.has_parts(outputs[0]):
-        said = replace(said, interleaved=parts.blocks_of(map(as_dict, outputs[0]["parts"]), said.tool_calls))
+    if has_parts(outputs[0]):
+        said = replace(said, interleaved=blocks_of(map(as_dict, outputs[0]["parts"]), said.tool_calls))
     return replace(said, extra=said.extra | {"other_outputs": outputs[1:]}) if outputs[1:] else said
 
 
@@ -174,8 +184,8 @@ def _usage(span: Span) -> Usage | None:
     names = {name: span.take(_USAGE + name) for name in _names_of_counts(span)}
     counts = {name: as_int(parsed(value) if not isinstance(value, str) else value) for name, value in names.items()}
     cost = span.take_number("operation.cost", "gen_ai.usage.cost")
-    read = {"total_tokens", *" ".join(_COUNTS.values()).split(" ")}
-    extra = {name: count for name, count in counts.items() if count is not None and name not in read}
+    read_genai = {"total_tokens", *" ".join(_COUNTS.values()).split(" ")}
+    extra = {name: count for name, count in counts.items() if count is not None and name not in read_genai}
     return if_known(Usage(**counts_at({**counts}, _COUNTS), cost=cost, extra=extra))
 
 
@@ -193,3 +203,79 @@ def _others(span: Span, prefix: str) -> Iterator[tuple[str, Payload]]:
         if name.startswith(prefix) and name not in span.read:
             span.read.add(name)
             yield name, value
+
+
+_ROLES_OF_EVENTS = {
+    "gen_ai.system.message": "system",
+    "gen_ai.user.message": "user",
+    "gen_ai.assistant.message": "assistant",
+    "gen_ai.tool.message": "tool",
+}
+_CHOICE = "gen_ai.choice"
+_NOT_SAID = ("gen_ai.", "event.name", "logfire.")
+
+
+def read_events(span: Span) -> Reading | None:
+    """Read the messages among a span's events."""
+    said = [*_events_of(span)]
+    older = _older(span)
+    messages = read_messages([_event_message(name, body) for name, body in said if name in _ROLES_OF_EVENTS])
+    choices = [body for name, body in said if name == _CHOICE]
+    if messages is None and not choices:
+        return older
+    if not choices:
+        return Reading(kind="call", messages=messages)
+    answer = read_messages(_event_message("gen_ai.assistant.message", _chosen_message(choices[0])))
+    reason = as_text(choices[0].get("finish_reason"))
+    response = of_messages(answer) if answer else None
+    return Reading(kind="call", messages=messages, response=response, finish_reason=reason)
+
+
+def _events_of(span: Span) -> Iterator[tuple[str, Members]]:
+    """Yield the names and bodies of the events that are messages, in their order."""
+    for position, event in enumerate(span.events):
+        if event.name in _ROLES_OF_EVENTS or event.name == _CHOICE:
+            yield event.name, _body(span.take_event(position))
+    listed = as_list(parsed(span.attributes.get("events")))
+    if any(isinstance(as_dict(one).get("event.name"), str) for one in listed):
+        span.take("events")
+        yield from ((one["event.name"], one) for one in map(as_dict, listed) if isinstance(one.get("event.name"), str))
+
+
+def _body(event: SpanEvent) -> Members:
+    """Return what an event says: its body, or its attributes, which may have it as a JSON text."""
+    body = as_dict(parsed(event.body))
+    inside = as_dict(parsed(event.attributes.get("gen_ai.event.content")))
+    beside = {name: parsed(value) for name, value in event.attributes.items() if not name.startswith(_NOT_SAID)}
+    return body or inside or beside
+
+
+def _event_message(name: str, body: Members) -> Members:
+    """Return a body as OpenAI's message, which it is but for the place of the role and of the call's id."""
+    message = {member: value for member, value in body.items() if not member.startswith(_NOT_SAID)}
+    message["role"] = as_text(message.get("role")) or _ROLES_OF_EVENTS[name]
+    if message["role"] == "tool" and "id" in message:
+        message["tool_call_id"] = message.pop("id")
+    message.setdefault("content", None)
+    for member in ("index", "finish_reason"):
+        message.pop(member, None)
+    return message
+
+
+def _chosen_message(choice: Members) -> Members:
+    message = parsed(choice.get("message"))
+    return {**message, "role": "assistant"} if isinstance(message, dict) else {**choice, "role": "assistant"}
+
+
+def _older(span: Span) -> Reading | None:
+    """Read `gen_ai.content.prompt` and `gen_ai.content.completion`."""
+    reading = Reading()
+    for position, event in enumerate(span.events):
+        prompt, completion = event.attributes.get("gen_ai.prompt"), event.attributes.get("gen_ai.completion")
+        if event.name == "gen_ai.content.prompt" and prompt is not None:
+            reading.messages = read_messages(prompt)
+            span.take_event(position)
+        elif event.name == "gen_ai.content.completion" and completion is not None:
+            reading.response = read_output(completion)
+            span.take_event(position)
+    return reading if reading.messages or reading.response else None

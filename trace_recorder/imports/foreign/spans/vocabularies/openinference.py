@@ -1,21 +1,60 @@
-"""OpenInference, the vocabulary of Arize's instrumentations and of Phoenix.
+"""OpenInference, the vocabulary of Arize's instrumentations and of Phoenix; and attributes with dotted names.
 
 Source: https://github.com/Arize-ai/openinference/blob/main/spec/semantic_conventions.md. `input.value` and
-`output.value` of a call repeat its messages; they are read where there are no messages, and for what those leave open.
+`output.value` of a call repeat its messages. They are read if there are no messages, and for facts that the messages
+lack. Lists and objects are attributes with dotted names: `llm.input_messages.0.message.role`.
 """
 
 from __future__ import annotations
 
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.imports.foreign.run import Members
-from trace_recorder.imports.foreign.spans import parts
+from trace_recorder.imports.foreign.spans.messages import blocks_of, read_message
 from trace_recorder.imports.foreign.spans.payloads import of_messages, read_input, read_output
-from trace_recorder.imports.foreign.spans.reading import Kind, Reading, if_known, merged
-from trace_recorder.imports.foreign.spans.span import Span, parsed
-from trace_recorder.imports.foreign.spans.vocabularies.flat_names import take_nested
-from trace_recorder.imports.foreign.token_places import counts_at, other_counts
+from trace_recorder.imports.foreign.spans.span import Kind, Reading, Span, if_known, merged, parsed
+from trace_recorder.imports.foreign.stated_values import counts_at, other_counts
+from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage
 from trace_recorder.values.structs import replace
+
+_MAX_NAMES = 24
+"""How deep a dotted name goes; the rest of a longer one is one name."""
+
+
+def take_nested(span: Span, prefix: str) -> Payload:
+    """Return the attributes whose names begin with a prefix and a dot, as one value; {} if there are none.
+
+    An object all of whose members are numbered is a list, in the order of the numbers. A name is masked before it is
+    split, because the parts of a secret with a dot in it do not look like a secret.
+    """
+    tree: Members = {}
+    for name, value in span.attributes.items():
+        if name.startswith(prefix + "."):
+            span.read.add(name)
+            _put(tree, default_redactor(name[len(prefix) + 1 :]).split(".", _MAX_NAMES), value)
+    return _with_lists(tree)
+
+
+def _put(tree: Members, path: list[str], value: Payload) -> None:
+    for step in path[:-1]:
+        inner = tree.get(step)
+        if not isinstance(inner, _Branch):
+            inner = tree[step] = _Branch()
+        tree = inner
+    if not isinstance(tree.get(path[-1]), _Branch):
+        tree[path[-1]] = value
+
+
+class _Branch(Members):
+    """An object that dotted names make, as opposed to one that is an attribute's value."""
+
+
+def _with_lists(tree: Members) -> Payload:
+    found = {name: _with_lists(value) if isinstance(value, _Branch) else value for name, value in tree.items()}
+    if not found or not all(name.isascii() and name.isdigit() and len(name) < 10 for name in found):
+        return found
+    return [found[name] for name in sorted(found, key=int)]
+
 
 FIRST_TOKEN = "First Token Stream Event"  # noqa: S105 no secret
 """The event that says when the first token of a stream came."""
@@ -25,7 +64,7 @@ _PREFIXES = ("llm.input_messages.", "llm.output_messages.", "llm.token_count.")
 _NO_PARAMETERS = {"model", "messages", "tools", "stream", "input", "contents"}
 
 
-def read(span: Span) -> Reading | None:
+def read_openinference(span: Span) -> Reading | None:
     """Read a span with a kind of OpenInference, or with its attributes of a call."""
     stated = as_text(span.attributes.get(_KIND))
     if stated is None and not any(name.startswith(_PREFIXES) for name in span.attributes):
@@ -100,7 +139,7 @@ def _message(message: Members) -> list[Message]:
         said = content if content is not None else [part for part in listed if part["type"] != "tool_call"]
         answered = {"type": "tool_call_response", "id": message.get("tool_call_id"), "response": said}
         listed = [{**answered, "name": message.get("name")}]
-    return parts.read_message({"role": role, "parts": listed})
+    return read_message({"role": role, "parts": listed})
 
 
 def _parts(message: Members) -> list[Members]:
@@ -146,7 +185,7 @@ def _response(elements: list[Members]) -> LLMResponse | None:
     said = of_messages([message for element in elements for message in _message({**element, "role": "assistant"})])
     if len(elements) > 1:
         return said
-    return replace(said, interleaved=parts.blocks_of(listed, said.tool_calls))
+    return replace(said, interleaved=blocks_of(listed, said.tool_calls))
 
 
 def _tools(span: Span) -> list[Payload] | None:

@@ -1,0 +1,320 @@
+"""Parts of ATIF that are read for more than one kind of step: `extra` members, answers, and steps of tools.
+
+The values have no place for some members of an ATIF document. They are kept under the name `atif`: of a trajectory in
+the run's metadata, of a message in its `extra`, of an answer in the response's `extra`. The reader (`document.py`) puts
+them there, and the view (`views/atif/`) puts them back. Members that the view generates from the values are not kept.
+
+Tool steps are in ATIF documents of ours: no model asked for these tools, and no model saw their results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+
+from trace_recorder.dialects import manual
+from trace_recorder.dialects.json_access import as_dict
+from trace_recorder.values.llm_interaction import ErrorInfo
+from trace_recorder.values.messages import (
+    Choice,
+    LLMResponse,
+    Message,
+    Payload,
+    ToolCall,
+    ToolResult,
+    Usage,
+    without_none,
+)
+from trace_recorder.values.trajectory import AgentStep, Trajectory
+
+EXTRA_KEY = DIALECT = "atif"
+UNKNOWN_VERSION = "unknown"
+
+_TOTALS = {
+    "prompt_tokens": "input_tokens",
+    "completion_tokens": "output_tokens",
+    "cached_tokens": "cache_read_input_tokens",
+    "cost_usd": "cost",
+}
+"""ATIF's names of token counts and costs, and ours."""
+_OF_RUN = frozenset({**Trajectory().head(), **Trajectory().tail("inline")})
+_OF_AGENT = frozenset({"agent_id", "parent_agent_id", "built_in_tools"})
+_DERIVED = ("start_time", "end_time", "model", "status")
+"""What the reader works out about a run if its document does not state it."""
+_OF_STEP = frozenset({"step_id", "source", "message", "reasoning_content", "tool_calls", "observation"})
+_OF_CALL = frozenset(
+    (
+        *("interaction_id", "requested_at", "step_number", "provider", "api", "model_asked_for", "response_id"),
+        *("finish_reason", "other_choices", "choice_extra", "response_extra", "parameters", "duration_seconds"),
+        *("time_to_first_token_seconds", "stream", "complete", "ended_by", "error", "attempts", "agent_steps"),
+        "replayed_from",
+    )
+)
+_OF_FOREIGN_CALL = frozenset({"interaction_id", "api", "model_asked_for", "parameters", "response_extra"})
+_OF_RESULT = frozenset({"success", "error", "result", "duration_seconds"})
+
+
+def kept_in(extra: Mapping[str, Payload]) -> dict[str, Payload]:
+    """Return what was kept in an `extra`, or in a run's metadata."""
+    return as_dict(extra.get(EXTRA_KEY))
+
+
+def as_kept(members: Mapping[str, Payload]) -> dict[str, Payload]:
+    """Return an object to merge into an `extra`, with the members under `EXTRA_KEY`.
+
+    Without members, the object is empty.
+    """
+    return {EXTRA_KEY: dict(members)} if members else {}
+
+
+def of_message(step: Mapping[str, Payload], follows: str | None) -> dict[str, Payload]:
+    """Return the extra members of a step that is no call. `follows` is when the next request was sent."""
+    left = {name: value for name, value in step.items() if name not in _OF_STEP and value is not None}
+    if left.get("timestamp") == follows:
+        left.pop("timestamp", None)
+    return left
+
+
+def of_call(step: Mapping[str, Payload], refs: Sequence[Payload]) -> dict[str, Payload]:
+    """Return the extra members of a call's step. `refs` are results that are only references."""
+    extra, count = as_dict(step.get("extra")), step.get("llm_call_count")
+    of_metrics = as_dict(as_dict(step.get("metrics")).get("extra"))
+    return without_none(
+        extra=_without(extra, written_by_view(extra)) or None,
+        metrics_extra=_without(of_metrics, frozenset({"usage"})) or None,
+        llm_call_count=None if count == 1 else count,
+        refs=[*refs] or None,
+    )
+
+
+def of_result(result: Mapping[str, Payload], embedded: frozenset[str], *, in_step: bool) -> dict[str, Payload]:
+    """Return the extra members of a result: external references, and in whose step it is if it belongs to no call."""
+    alone = in_step and result.get("source_call_id") is None
+    refs = external_references(result, embedded)
+    return without_none(
+        extra=_without(as_dict(result.get("extra")), _OF_RESULT) or None,
+        subagent_trajectory_ref=refs or None,
+        in_step=alone or None,
+    )
+
+
+def external_references(result: Mapping[str, Payload], embedded: frozenset[str]) -> list[Payload]:
+    """Return a result's references to trajectories that are not in the document."""
+    return [ref for ref in result.get("subagent_trajectory_ref") or () if ref.get("trajectory_id") not in embedded]
+
+
+def of_document(
+    document: Mapping[str, Payload], *, root: Mapping[str, Payload], model: str | None, called: bool
+) -> dict[str, Payload]:
+    """Return the extra members of a trajectory. `called` is whether any of its steps is a call."""
+    identity, session = document.get("trajectory_id"), document.get("session_id")
+    is_root = document is root
+    extra = as_dict(document.get("extra"))
+    remaining = _without(extra, _OF_RUN if is_root else frozenset())
+    totals = document.get("final_metrics")
+    return without_none(
+        session_id=None if is_root or session == root.get("session_id") else session,
+        trajectory_id=None if is_root and identity == session else identity,
+        agent=_of_agent(document["agent"], model, called=called) or None,
+        notes=document.get("notes"),
+        final_metrics=None if totals == _totals_of(document) else totals,
+        continued_trajectory_ref=document.get("continued_trajectory_ref"),
+        extra=remaining or None,
+        derived=(_derived(extra) if is_root else None) or None,
+    )
+
+
+def _derived(extra: Mapping[str, Payload]) -> list[str]:
+    """Return what the reader works out about a run whose own view did not write the document."""
+    return [] if "status" in extra else [name for name in _DERIVED if name not in extra]
+
+
+def _of_agent(agent: Mapping[str, Payload], model: str | None, *, called: bool) -> dict[str, Payload]:
+    tools = agent.get("tool_definitions")
+    return without_none(
+        name=None if called else agent.get("name"),
+        version=None if agent.get("version") == UNKNOWN_VERSION else agent.get("version"),
+        model_name=None if agent.get("model_name") == model else agent.get("model_name"),
+        tool_definitions=tools if tools and not (called and all(map(_is_plain, tools))) else None,
+        extra=_without(as_dict(agent.get("extra")), _OF_AGENT) or None,
+    )
+
+
+def _is_plain(tool: Payload) -> bool:
+    """Whether a declaration contains only what a tool's value holds."""
+    function = as_dict(as_dict(tool).get("function"))
+    return as_dict(tool).keys() == {"type", "function"} and function.keys() <= {"name", "description", "parameters"}
+
+
+def written_by_view(extra: Mapping[str, Payload]) -> dict[str, Payload]:
+    """Return what our view wrote into the `extra` of a step. This is little if the step came from another tool."""
+    if "interaction_id" not in extra:
+        return {}
+    written = _OF_CALL if extra.get("api") != DIALECT else _OF_FOREIGN_CALL
+    return {name: value for name, value in extra.items() if name in written}
+
+
+def totals(steps: Iterable[Mapping[str, Payload]]) -> dict[str, Payload]:
+    """Sum up the metrics of steps, as the `final_metrics` of a trajectory."""
+    steps = list(steps)
+    summed: dict[str, Payload] = {}
+    for name in _TOTALS:
+        stated = [count for step in steps if (count := as_dict(step.get("metrics")).get(name)) is not None]
+        if stated:
+            summed[f"total_{name}"] = sum(stated)
+    return summed | {"total_steps": len(steps)}
+
+
+def with_costs(summed: dict[str, Payload], subs: Iterable[Mapping[str, Payload]]) -> dict[str, Payload]:
+    """Add the costs of sub-agents to those of their parent."""
+    costs = [cost for sub in subs if (cost := as_dict(sub.get("final_metrics")).get("total_cost_usd")) is not None]
+    return summed | ({"total_cost_usd": summed.get("total_cost_usd", 0) + sum(costs)} if costs else {})
+
+
+def _totals_of(document: Mapping[str, Payload]) -> dict[str, Payload]:
+    return with_costs(totals(document["steps"]), document.get("subagent_trajectories") or ())
+
+
+def stated_totals(document: Mapping[str, Payload]) -> dict[str, Payload]:
+    """Return the totals that a document states, under the names of a run's metrics."""
+    stated = as_dict(document.get("final_metrics"))
+    return without_none(**{written_by_view: stated.get(f"total_{name}") for name, written_by_view in _TOTALS.items()})
+
+
+def effort_of(parameters: Mapping[str, Payload]) -> str | float | None:
+    """Return the reasoning effort that a request asks for, in any dialect."""
+    thinking = as_dict(as_dict(parameters.get("generationConfig")).get("thinkingConfig"))
+    asked = (
+        parameters.get("reasoning_effort"),
+        as_dict(parameters.get("reasoning")).get("effort"),
+        as_dict(parameters.get("output_config")).get("effort"),
+        thinking.get("thinkingLevel"),
+    )
+    return next((one for one in asked if isinstance(one, str | int | float) and not isinstance(one, bool)), None)
+
+
+def _without(members: Mapping[str, Payload], names: Container[str]) -> dict[str, Payload]:
+    return {name: value for name, value in members.items() if name not in names}
+
+
+TOOL_STEP_FLAG = "tools_alone"
+"""The member of `extra` that marks such a step."""
+
+
+def is_tool_step(step: Mapping[str, Payload]) -> bool:
+    """Whether a step of a document is a tool step."""
+    return step.get("llm_call_count") == 0 and (step.get("extra") or {}).get(TOOL_STEP_FLAG) is True
+
+
+def tool_steps(document: Mapping[str, Payload]) -> Iterator[AgentStep]:
+    """Yield the tool steps of the main agent and of its sub-agents. They are not numbered yet."""
+    for step in filter(is_tool_step, document["steps"]):
+        yield _tool_step(step, document["agent"])
+    for sub in document.get("subagent_trajectories") or ():
+        yield from tool_steps(sub)
+
+
+def _tool_step(step: Mapping[str, Payload], agent: Mapping[str, Payload]) -> AgentStep:
+    calls = tuple(map(call_of, step.get("tool_calls") or ()))
+    names = {call.call_id: call.name for call in calls}
+    results = (step.get("observation") or {}).get("results") or ()
+    error = step["extra"].get("error")
+    return AgentStep(
+        0,
+        step["timestamp"],
+        "error" if error else "calling_tool",
+        tool_calls=calls,
+        tool_results=tuple(_result(result, names) for result in results),
+        error=error,
+        **agent_members(agent),
+        derived=True,
+    )
+
+
+def agent_members(agent: Mapping[str, Payload]) -> dict[str, Payload]:
+    """Return the main agent of a document, or another one, as our view wrote it."""
+    name, stated = agent.get("name"), agent.get("extra") or {}
+    return {
+        "agent": None if name == "agent" else name,
+        "agent_id": stated.get("agent_id"),
+        "parent_agent_id": stated.get("parent_agent_id"),
+    }
+
+
+def call_of(call: Mapping[str, Payload]) -> ToolCall:
+    """Read a tool call."""
+    extra = {**(call.get("extra") or {})}
+    made_up = extra.pop("call_id_made_up", None) is True
+    return ToolCall(call["tool_call_id"], call["function_name"], call["arguments"], made_up, extra)
+
+
+def _result(result: Mapping[str, Payload], names: Mapping[str, str]) -> ToolResult:
+    extra, call_id = result.get("extra") or {}, result["source_call_id"]
+    failed = extra.get("success") is False
+    return ToolResult(
+        call_id,
+        name=names.get(call_id),
+        success=extra.get("success"),
+        result=None if failed else extra.get("result", result.get("content")),
+        error=extra.get("error") or result.get("content") if failed else None,
+        duration_seconds=extra.get("duration_seconds"),
+    )
+
+
+def read_response(
+    step: Mapping[str, Payload], message: Message, extra: Mapping[str, Payload], kept: Mapping[str, Payload]
+) -> LLMResponse:
+    """Read the answer of an agent step. `extra` is what our view wrote, `kept` what the values have no place for."""
+    metrics = step.get("metrics") or as_dict(as_dict(extra.get("replayed_from")).get("metrics"))
+    ids = without_none(token_ids=metrics.get("completion_token_ids"), logprobs=_logprobs(metrics.get("logprobs")))
+    prompt = without_none(prompt_token_ids=metrics.get("prompt_token_ids"))
+    content = _content(message)
+    besides = {**(extra.get("choice_extra") or {}), **ids}
+    choice = Choice(0, content, message.reasoning, message.tool_calls, extra.get("finish_reason"), extra=besides)
+    return LLMResponse(
+        content,
+        reasoning=message.reasoning,
+        tool_calls=message.tool_calls,
+        finish_reason=extra.get("finish_reason"),
+        usage=_usage(metrics),
+        model=step.get("model_name"),
+        id=extra.get("response_id"),
+        choices=(choice, *(_choice(one) for one in extra.get("other_choices") or ())),
+        extra={**(extra.get("response_extra") or {}), **prompt, **kept},
+    )
+
+
+def _content(said: Message) -> str | None:
+    """Return the texts of a message as one; None if it has none."""
+    parts = said.content if isinstance(said.content, list) else []
+    text = "".join(part.get("text") or "" for part in parts) if parts else said.content
+    return text if isinstance(text, str) else None
+
+
+def _choice(document: Mapping[str, Payload]) -> Choice:
+    calls = tuple(manual.read_tool_call(call) for call in document.get("tool_calls") or ())
+    return Choice(**{**document, "tool_calls": calls})
+
+
+def _logprobs(logprobs: list[float] | None) -> Payload:
+    return None if logprobs is None else {"content": [{"logprob": logprob} for logprob in logprobs]}
+
+
+def _usage(metrics: Mapping[str, Payload]) -> Usage:
+    """Return the usage as the provider stated it, if our view kept it, else ATIF's own counts."""
+    stated = (metrics.get("extra") or {}).get("usage")
+    if isinstance(stated, dict):
+        return Usage(**stated)
+    counts = without_none(
+        input_tokens=metrics.get("prompt_tokens"),
+        output_tokens=metrics.get("completion_tokens"),
+        cache_read_input_tokens=metrics.get("cached_tokens"),
+        cost=metrics.get("cost_usd"),
+    )
+    return Usage(**counts)
+
+
+def error_of(error: Payload) -> ErrorInfo | None:
+    """Read an error as our view wrote it; return None for anything else."""
+    if not isinstance(error, dict):
+        return None
+    return ErrorInfo(str(error.get("type") or "error"), str(error.get("message") or ""), error.get("status"))

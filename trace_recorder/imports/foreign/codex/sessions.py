@@ -1,0 +1,146 @@
+"""Codex's sessions: one rollout a session, lines of `{"timestamp", "type", "payload"}`.
+
+`response_item` lines are what the model saw and said, as items of the Responses dialect; `event_msg` lines are what the
+terminal showed. `rollout.py` reads the lines of one file.
+
+A sub-agent has a rollout of its own. The rollout is read with its parent's if it is in the same directory, or in the
+directory of another day, and if the event that started the sub-agent names its thread. A rollout with a `history_base`
+begins with the lines of another rollout up to an ordinal.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from itertools import takewhile
+from pathlib import Path
+
+from trace_recorder.dialects.json_access import as_dict, as_int, as_text
+from trace_recorder.imports.foreign.agent_history import AgentHistory, in_time_order
+from trace_recorder.imports.foreign.codex.rollout import BARE_ITEMS, RolloutReader
+from trace_recorder.imports.foreign.formats import ImportFormat
+from trace_recorder.imports.foreign.run import MAIN, Agent, Event, ForeignRun, Members, Missing, ToolRun, joined_id
+from trace_recorder.imports.foreign.source import Line, Source
+from trace_recorder.values.token_counts import WHOLE
+
+_ENVELOPES = {
+    "session_meta",
+    "response_item",
+    "event_msg",
+    "turn_context",
+    "compacted",
+    "world_state",
+    "token_usage_record",
+}
+_MAX_DEPTH = 8
+"""How deep sub-agents of sub-agents are read."""
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_SUFFIXES = (".jsonl", ".jsonl.zst")
+_MAX_BASES = 64
+"""How many rollouts a fork of forks may take its history from."""
+
+
+def recognizes(source: Source) -> bool:
+    """Whether the file has lines with Codex's envelopes, or is one of the oldest without them."""
+    lines = [as_dict(line.value) for line in source.first_lines]
+    if any(as_text(line.get("type")) in _ENVELOPES and isinstance(line.get("payload"), dict) for line in lines):
+        return True
+    oldest = bool(lines) and {"id", "timestamp", "instructions"} <= {*lines[0]} and "type" not in lines[0]
+    return oldest and all(as_text(line.get("type")) in BARE_ITEMS or "record_type" in line for line in lines[1:])
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield the one session of a file, with the sub-agents whose rollouts are at hand."""
+    run = ForeignRun(identity=source.path.name.partition(".")[0], provider="openai")
+    events = _read_file(source, source, run, MAIN, 0)
+    run.events = in_time_order(*events)
+    yield run
+
+
+def _read_file(source: Source, first: Source, run: ForeignRun, agent: Agent, depth: int) -> Iterator[list[Event]]:
+    """Yield the events of a file, of the executions that started sub-agents, and of these agents' files."""
+    reader = RolloutReader(run, AgentHistory([], agent))
+    lines = [*source.lines()]
+    own = about(lines)
+    reader.read_lines(lines, own, [*inherited(source, own)])
+    run.executions += reader.completed.refine(reader.history.executions())
+    yield reader.history.events
+    executions = {event.call_id: event for event in reader.history.events if isinstance(event, ToolRun)}
+    for started, name, call_id in reader.started:
+        path = rollout_of(source.path.parent, started)
+        execution = executions.get(call_id) or reader.history.execution_of(call_id)
+        if path is None or path in first.read_too or path == first.path or depth >= _MAX_DEPTH:
+            continue
+        first.read_too.add(path)
+        if execution is not None:
+            execution.execution_id = joined_id("execution-of", call_id)
+            yield [] if call_id in executions else [execution]
+        sub_agent = Agent(
+            name=name,
+            agent_id=started,
+            parent_agent_id=agent.agent_id,
+            parent_execution_id=None if execution is None else execution.execution_id,
+        )
+        limited = source.neighbour(path)
+        of_agent = ForeignRun(identity=started, executions=run.executions)
+        yield from _read_file(limited, first, of_agent, sub_agent, depth + 1)
+
+
+def rollout_of(directory: Path, identity: str) -> Path | None:
+    """Return the rollout with an id, in a directory or another day's beside it; None if there is none."""
+    if not _ID.fullmatch(identity):
+        return None
+    days = directory.parents[:3]
+    by_day = len(days) == 3 and all(path.name.isdecimal() for path in (directory, *days[:2]))
+    for suffix in _SUFFIXES:
+        name = f"*{identity}{suffix}"
+        paths = [*directory.glob(name)] or ([*days[2].glob(f"*/*/*/{name}")] if by_day else [])
+        if path := next((path for path in sorted(paths) if path.is_file()), None):
+            return path
+    return None
+
+
+def about(lines: list[Line]) -> Members:
+    """Return what the first lines of a rollout say of it; {} where they say nothing."""
+    metas = (as_dict(line.value) for line in lines)
+    return next((as_dict(meta.get("payload")) for meta in metas if meta.get("type") == "session_meta"), {})
+
+
+def inherited(source: Source, own: Members) -> Iterator[Line | Missing]:
+    """Yield the lines that a rollout takes from others, oldest first; `own` is what it says of itself."""
+    parts: list[tuple[Source, int]] = []
+    read = {source.path}
+    while base := as_dict(own.get("history_base")):
+        identity = as_text(base.get("thread_id")) or ""
+        path = rollout_of(source.path.parent, identity)
+        if path is None or path in read or len(parts) == _MAX_BASES:
+            yield Missing(what="the beginning of the session", why=f"its rollout, {identity}, is not beside this file")
+            break
+        read.add(path)
+        parts.append((source.neighbour(path), as_int(base.get("end_ordinal_exclusive")) or 0))
+        own = about(parts[-1][0].first_lines)
+    for part, end in reversed(parts):
+        yield from takewhile(partial(_is_before, end), part.lines())
+
+
+def _is_before(end: int, line: Line) -> bool:
+    ordinal = as_int(as_dict(line.value).get("ordinal"))
+    return (line.number - 1 if ordinal is None else ordinal) < end
+
+
+FORMAT = ImportFormat(name="codex", recognizes=recognizes, read=read, counting=WHOLE)
+
+
+def recognizes_trae(source: Source) -> bool:
+    """Return whether the file is a rollout of TRAE CLI, a fork of Codex: its provider or its instructions say so."""
+    if not recognizes(source):
+        return False
+    payloads = [as_dict(as_dict(line.value).get("payload")) for line in source.first_lines]
+    instructions = (as_text(as_dict(payload.get("base_instructions")).get("text")) or "" for payload in payloads)
+    return any(payload.get("model_provider") == "trae" for payload in payloads) or any(
+        text.startswith("You are TRAE CLI") for text in instructions
+    )
+
+
+TRAEX = ImportFormat(name="traex", recognizes=recognizes_trae, read=read, counting=WHOLE)

@@ -1,0 +1,340 @@
+"""VS Code's chat sessions with Copilot: `chatSessions/*.json`, and `*.jsonl` from 2026 on. Each round is a call.
+
+A `*.jsonl` is a log of changes to the object that a `*.json` has.
+
+Source: VS Code's `chatModel.ts` (`ISerializableChatData`) and the Copilot extension's `IResultMetadata`. A request has
+the user's words. Its `result.metadata` has the message as it was sent, the rounds of tool calls, and the results by the
+ids of the calls. A request without rounds has only the texts and tools that the window showed, in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from trace_recorder.dialects.json_access import Members as Remaining
+from trace_recorder.dialects.json_access import (
+    arguments_of,
+    as_dict,
+    as_int,
+    as_list,
+    as_text,
+    content_of,
+    join_texts,
+    text_part,
+)
+from trace_recorder.dialects.openai_chat import read_usage
+from trace_recorder.imports.foreign.agent_history import AgentHistory
+from trace_recorder.imports.foreign.formats import ImportFormat
+from trace_recorder.imports.foreign.run import Annotation, Call, ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.source import Line, Source
+from trace_recorder.imports.foreign.stated_values import stated_time
+from trace_recorder.storage.redaction.text_masking import default_redactor
+from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH
+from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, Usage, without_none
+from trace_recorder.values.token_counts import WHOLE
+from trace_recorder.values.trajectory import Status
+
+INITIAL, _SET, _PUSH, _DELETE = range(4)
+
+
+def is_initial(value: Payload) -> bool:
+    """Whether a line states the whole object."""
+    line = as_dict(value)
+    return as_int(line.get("kind")) == INITIAL and isinstance(line.get("v"), dict)
+
+
+def changed_object(lines: Iterable[Line], missing: list[Missing]) -> Members:
+    """Return the object after all changes. A line that changes nothing that is there is added to `missing`."""
+    state: Members = {}
+    for line in lines:
+        why = line.why
+        if why is None and is_initial(line.value):
+            state = as_dict(as_dict(line.value)["v"])
+        elif why is None and not _apply(state, as_dict(line.value)):
+            why = "it changes nothing that is there"
+        if why is not None:
+            missing.append(Missing(what=f"line {line.number}", why=why))
+    return state
+
+
+def _apply(state: Members, change: Members) -> bool:
+    """Make one change, and return whether it could be made. A path may be as long as a document is deep."""
+    kind, path = as_int(change.get("kind")), as_list(change.get("k"))
+    if kind not in (_SET, _PUSH, _DELETE) or not 0 < len(path) <= MAX_DOCUMENT_DEPTH:
+        return False
+    place: Payload = state
+    for step in path[:-1]:
+        place = _member(place, step)
+    last = path[-1]
+    if kind == _PUSH:
+        return _push(place, last, change)
+    if isinstance(place, dict) and isinstance(last, str):
+        if kind == _SET:
+            place[last] = change.get("v")
+        else:
+            place.pop(last, None)
+        return True
+    if isinstance(place, list) and type(last) is int and 0 <= last < len(place):
+        place[last] = change.get("v") if kind == _SET else None
+        return True
+    return False
+
+
+def _push(place: Payload, last: Payload, change: Members) -> bool:
+    values = _member(place, last)
+    if values is None and isinstance(place, dict) and isinstance(last, str):
+        values = place[last] = []
+    if not isinstance(values, list):
+        return False
+    keep = change.get("i")
+    if type(keep) is int and keep >= 0:
+        del values[keep:]
+    values.extend(as_list(change.get("v")))
+    return True
+
+
+def _member(place: Payload, step: Payload) -> Payload:
+    if isinstance(place, dict) and isinstance(step, str):
+        return place.get(step)
+    if isinstance(place, list) and type(step) is int and 0 <= step < len(place):
+        return place[step]
+    return None
+
+
+_TEXT_NODE = 2
+
+
+@dataclass(slots=True)
+class Shown:
+    """The parts of one answer that the window showed: texts and thoughts, then tools with their results."""
+
+    texts: list[str] = field(default_factory=list)
+    thoughts: list[str] = field(default_factory=list)
+    calls: list[ToolCall] = field(default_factory=list)
+    results: list[tuple[str, Payload]] = field(default_factory=list)
+
+
+def rendered(parts: Payload) -> str | None:
+    """Return the texts of a message as it was sent; None if it was not kept. Marks for the cache have no text."""
+    return as_text(parts) or join_texts((as_text(as_dict(part).get("text")) for part in as_list(parts)), "\n") or None
+
+
+def thought_of(thinking: Payload) -> str | None:
+    """Return the text of thoughts, which may be in several parts."""
+    text = as_dict(thinking).get("text", as_dict(thinking).get("value"))
+    return as_text(text) or join_texts(map(as_text, as_list(text)), "") or None
+
+
+def tool_call(asked: Payload) -> ToolCall:
+    """Read a call of a tool in a round."""
+    call = as_dict(asked)
+    return ToolCall(as_text(call.get("id")) or "", as_text(call.get("name")) or "", arguments_of(call.get("arguments")))
+
+
+def result_content(parts: Payload) -> str | list[Payload] | None:
+    """Return the content of a tool's result: texts, trees as their texts, and any other part as it is."""
+    return content_of([_result_part(part) for part in as_list(parts)])
+
+
+def _result_part(part: Payload) -> Payload:
+    value = as_dict(part).get("value")
+    if isinstance(value, str):
+        return text_part(value)
+    node = as_dict(value).get("node")
+    return part if node is None else text_part("".join(_texts(node)).removeprefix("\n"))
+
+
+def _texts(node: Payload) -> Iterator[str]:
+    members = as_dict(node)
+    if members.get("lineBreakBefore") is True:
+        yield "\n"
+    if members.get("type") == _TEXT_NODE:
+        yield as_text(members.get("text")) or ""
+    for child in as_list(members.get("children")):
+        yield from _texts(child)
+
+
+def shown_in(parts: list[Payload]) -> Iterator[Shown]:
+    """Yield the parts of each answer that a window showed. A text or a thought after a tool begins the next answer."""
+    shown = Shown()
+    for part in parts:
+        members = as_dict(part)
+        kind = as_text(members.get("kind"))
+        text, is_thought = _shown_text(part, members, kind), kind == "thinking"
+        if text and shown.calls:
+            yield shown
+            shown = Shown()
+        if text:  # a key is found in each part, before parts are joined
+            (shown.thoughts if is_thought else shown.texts).append(default_redactor(text))
+        elif kind in ("toolInvocationSerialized", "toolInvocation"):
+            _add_tool(shown, members)
+    if shown.texts or shown.thoughts or shown.calls:
+        yield shown
+
+
+def _shown_text(part: Payload, members: dict[str, Payload], kind: str | None) -> str | None:
+    """Return the text of a part that the model wrote: Markdown, a reference, a thought; None for any other part."""
+    if kind is None or kind in ("markdownContent", "markdownVuln"):
+        content = members.get("content", members.get("value"))
+        return as_text(part) or as_text(content) or as_text(as_dict(content).get("value"))
+    if kind == "thinking":
+        return thought_of(members)
+    if kind == "inlineReference":
+        place = as_dict(members.get("inlineReference"))
+        path = as_text(place.get("path")) or as_text(as_dict(place.get("uri")).get("path")) or ""
+        return as_text(members.get("name")) or as_text(place.get("name")) or path.rpartition("/")[2]
+    return None
+
+
+def _add_tool(shown: Shown, members: dict[str, Payload]) -> None:
+    call_id = as_text(members.get("toolCallId")) or ""
+    special = as_dict(members.get("toolSpecificData"))
+    details = as_dict(members.get("resultDetails"))
+    line = as_dict(special.get("commandLine"))
+    written = details.get("input") or special.get("rawInput") or as_text(line.get("original")) or special.get("command")
+    shown.calls.append(ToolCall(call_id, as_text(members.get("toolId")) or "", arguments_of(written)))
+    if output := as_list(details.get("output")):
+        shown.results.append((call_id, content_of([_result_part(part) for part in output])))
+
+
+_NAMES = {"sessionId", "requesterUsername", "responderUsername", "creationDate", "initialLocation"}
+_STATES: dict[Payload, Status] = {1: "completed", 2: "interrupted", 3: "failed"}
+"""How a request ended, by the number in its `modelState`. Others wait."""
+_READ = {"message", "result", "requestId", "timestamp", "modelId"}
+
+
+def recognizes(source: Source) -> bool:
+    """Whether the first line, or the document, is such a session."""
+    lines = source.first_lines
+    if lines and is_initial(lines[0].value):
+        return _is_session(as_dict(as_dict(lines[0].value)["v"]))
+    return source.head.lstrip()[:1] == b"{" and _is_session(as_dict(source.document))
+
+
+def _is_session(members: Members) -> bool:
+    requests = members.get("requests")
+    is_list = isinstance(requests, list) and all("requestId" in as_dict(request) for request in requests)
+    return is_list and bool(members.keys() & _NAMES)
+
+
+def read(source: Source) -> Iterator[ForeignRun]:
+    """Yield the one session of a file."""
+    missing: list[Missing] = []
+    lines = source.first_lines
+    is_log = bool(lines) and is_initial(lines[0].value)
+    session = changed_object(source.lines(), missing) if is_log else as_dict(source.document)
+    run = ForeignRun(
+        identity=as_text(session.get("sessionId")) or source.path.name.partition(".")[0],
+        start_time=stated_time(session.get("creationDate")),
+        source=without_none(title=as_text(session.get("customTitle")), version=session.get("version")),
+        events=[*missing],
+    )
+    history = AgentHistory(run.events)
+    for number, request in enumerate(as_list(session.get("requests")), start=1):
+        if isinstance(request, dict):
+            _read_request(run, history, request, number)
+        else:
+            run.events.append(Missing(what=f"request {number}", why="it is no object"))
+    history.finish()
+    run.events.append(Kept(what="session", value={k: v for k, v in session.items() if k != "requests"}))
+    yield run
+
+
+def _read_request(run: ForeignRun, history: AgentHistory, request: Members, number: int) -> None:
+    time = stated_time(request.get("timestamp"))
+    result = as_dict(request.get("result"))
+    metadata = as_dict(result.get("metadata"))
+    rest = {name: value for name, value in request.items() if name not in _READ}
+    rest["result"] = {name: value for name, value in result.items() if name != "metadata"}
+    run.events.append(Kept(what="request", value=rest, time=time))
+    if request.get("shouldBeRemovedOnSend") or request.get("isHidden"):
+        return  # the user took it back: later prompts do not have it
+    _add_prompt(run, history, request, metadata)
+    provider, _, model = default_redactor(as_text(request.get("modelId")) or "").rpartition("/")  # a key may have a "/"
+    model = as_text(metadata.get("resolvedModel")) or model
+    run.model = run.model or model or None
+    rounds = [as_dict(one) for one in as_list(metadata.get("toolCallRounds"))]
+    calls = [*(_rounds(history, rounds, metadata, time) if rounds else _shown(history, request, time))]
+    failure = as_dict(result.get("errorDetails"))
+    if failure and not calls:
+        calls.append(history.failed_call(time, None))
+    for call in calls:
+        call.provider, call.model = provider or None, model or None
+    if failure:
+        calls[-1].error = {"type": as_text(failure.get("code")) or "error", "message": failure.get("message")}
+    _set_usage(run, calls, result, metadata, number)
+    _end(run, request, bool(failure))
+
+
+def _add_prompt(run: ForeignRun, history: AgentHistory, request: Members, metadata: Members) -> None:
+    time, message = stated_time(request.get("timestamp")), request.get("message")
+    typed = as_text(message) or as_text(as_dict(message).get("text")) or ""
+    run.task = run.task or typed or None
+    if context := rendered(metadata.get("renderedGlobalContext")):
+        history.add(Message("user", context), time)
+    sent = rendered(metadata.get("renderedUserMessage"))
+    history.add(Message("user", sent or typed, extra={"typed": typed} if sent and sent != typed else {}), time)
+
+
+def _rounds(history: AgentHistory, rounds: list[Members], metadata: Members, time: str) -> Iterator[Call]:
+    """Yield the call of each round, and add the results of its tools."""
+    results = as_dict(metadata.get("toolCallResults"))
+    for number, members in enumerate(rounds):
+        response = LLMResponse(
+            as_text(members.get("response")) or None,
+            reasoning=thought_of(members.get("thinking")),
+            tool_calls=tuple(map(tool_call, as_list(members.get("toolCalls")))),
+            usage=read_usage(members.get("usage")),
+            id=as_text(members.get("id")),
+        )
+        yield history.call(stated_time(members.get("timestamp")) or (time if number == 0 else ""), response)
+        for call in response.tool_calls:
+            if call.call_id in results:
+                content = result_content(as_dict(results[call.call_id]).get("content"))
+                history.add(Message("tool", content, call_id=call.call_id, name=call.name), "")
+    summaries = [members["summary"] for members in rounds if "summary" in members] + [metadata.get("summary")]
+    history.events.extend(Kept(what="summary", value=summary, time=time) for summary in summaries if summary)
+
+
+def _shown(history: AgentHistory, request: Members, time: str) -> Iterator[Call]:
+    """Yield the calls that are known only as the window showed them."""
+    response = request.get("response")
+    for number, shown in enumerate(shown_in(response if isinstance(response, list) else [response])):
+        text, thought = "".join(shown.texts) or None, "".join(shown.thoughts) or None
+        yield history.call(
+            time if number == 0 else "", LLMResponse(text, reasoning=thought, tool_calls=tuple(shown.calls))
+        )
+        for call_id, content in shown.results:
+            history.add(Message("tool", content, call_id=call_id), "")
+
+
+def _set_usage(run: ForeignRun, calls: list[Call], result: Members, metadata: Members, number: int) -> None:
+    """Give the counts of a request to its call. If it had several calls, the counts are an annotation of the run."""
+    shown, exact = Remaining(as_dict(result.get("usage"))), Remaining(metadata)
+    shown_input, shown_output = shown.integer("promptTokens"), shown.integer("completionTokens")
+    sent, answered = exact.integer("promptTokens"), exact.integer("outputTokens")
+    input_tokens = shown_input if sent is None else sent
+    output_tokens = shown_output if answered is None else answered
+    usage = Usage(input_tokens, output_tokens, extra=shown.rest())
+    if not (counts := usage.to_document()):
+        return
+    if len(calls) == 1 and calls[0].response is not None:
+        if not calls[0].response.get("usage"):
+            calls[0].response["usage"] = counts
+    else:
+        run.events.append(Annotation(key=f"usage_of_request_{number}", value=counts))
+
+
+def _end(run: ForeignRun, request: Members, is_failed: bool) -> None:
+    """Say how the run ended: as its last request did."""
+    state = as_dict(request.get("modelState")).get("value")
+    number = state if type(state) is int else None
+    run.status = _STATES.get(number, "failed" if is_failed else "unknown")
+    if request.get("isCanceled") is True:
+        run.status = "interrupted"
+
+
+__all__ = ("FORMAT", "read", "recognizes")
+
+FORMAT = ImportFormat(name="copilot-chat", recognizes=recognizes, read=read, counting=WHOLE)

@@ -1,0 +1,104 @@
+"""Times and token counts as other tools state them: times become ISO 8601 with an offset, counts a usage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+
+from trace_recorder import clocks
+from trace_recorder.clocks import parse_time
+from trace_recorder.dialects.json_access import Members as Remaining
+from trace_recorder.dialects.json_access import as_dict, as_int
+from trace_recorder.imports.foreign.run import Members
+from trace_recorder.values.messages import Payload, Usage
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_PER_SECOND = (1, 1_000, 1_000_000, 1_000_000_000)
+"""The units that a number of some magnitude may count: seconds, milli-, micro- and nanoseconds."""
+
+
+def stated_time(value: Payload) -> str:
+    """Return a time of a source; "" if it is none.
+
+    A number, or a text of digits, counts seconds, milli-, micro- or nanoseconds since 1970, by its size. A text without
+    an offset is local time of an unknown place, and is taken as UTC.
+    """
+    if isinstance(value, str) and not value.isdecimal():
+        return _from_text(value)
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return ""
+    if isinstance(value, str):
+        value = int(value[:_MAX_DIGITS])
+    if not 0 < value < 10**_MAX_DIGITS:  # as floats, larger whole numbers would overflow
+        return ""
+    number = float(value)
+    unit = next((unit for unit in _PER_SECOND if number / unit < _MAX_PLAUSIBLE_SECONDS), None)
+    if unit is None:
+        return ""
+    exact = (
+        timedelta(microseconds=value * 1_000_000 // unit)
+        if isinstance(value, int)
+        else timedelta(seconds=number / unit)
+    )
+    return (_EPOCH + exact).isoformat(timespec="microseconds")
+
+
+_MAX_DIGITS = 24
+_MAX_PLAUSIBLE_SECONDS = 10_000_000_000
+"""The year 2286: a larger number counts a smaller unit."""
+
+
+def _from_text(text: str) -> str:
+    found = parse_time(text)
+    if found is None:
+        return ""
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).isoformat(timespec="microseconds")
+
+
+def seconds_between(start: str, end: str) -> float | None:
+    """Return how many seconds are between two times, at least 0; None if one of them is not known."""
+    seconds = clocks.seconds_between(stated_time(start), stated_time(end))
+    return None if seconds is None else max(0.0, seconds)
+
+
+def later(time: str, seconds: float | None) -> str:
+    """Return the time so many seconds after another, before it if they are negative; "" if one is not known."""
+    begun = parse_time(stated_time(time))
+    if begun is None or seconds is None or not abs(seconds) < _MAX_PLAUSIBLE_SECONDS:
+        return ""
+    try:
+        return (begun + timedelta(seconds=seconds)).isoformat(timespec="microseconds")
+    except OverflowError:
+        return ""
+
+
+Places = Mapping[str, str]
+"""For each count its names, separated by spaces. The first whole number counts. A slash leads into a member."""
+
+
+def counts_at(stated: Members, places: Places) -> dict[str, Payload]:
+    """Return the counts that are stated."""
+    found = ((name, _first(stated, names.split(" "))) for name, names in places.items())
+    return {name: count for name, count in found if count is not None}
+
+
+def usage_at(remaining: Remaining, places: Places, extra: Members | None = None, **more: Payload) -> Usage:
+    """Return the counts of a table, with `more` of a usage. Every other member that remains is in its `extra`."""
+    counts: dict[str, Payload] = {name: remaining.integer(place) for name, place in places.items()}
+    return Usage(**counts, **more, extra=remaining.rest() | (extra or {}))
+
+
+def _first(stated: Members, names: Iterable[str]) -> int | None:
+    return next((count for name in names if (count := as_int(_value_at(stated, name))) is not None), None)
+
+
+def _value_at(stated: Members, name: str) -> Payload:
+    outer, slash, inner = name.partition("/")
+    return as_dict(stated.get(outer)).get(inner) if slash else stated.get(outer)
+
+
+def other_counts(stated: Members, details: Iterable[str], places: Places) -> Members:
+    """Return what the members named `details` state under names that the table lacks, without zeros."""
+    known = {name.partition("/")[2] for names in places.values() for name in names.split(" ")}
+    stating = [as_dict(stated.get(detail)) for detail in details]
+    return {name: value for members in stating for name, value in members.items() if name not in known and value}
