@@ -1,8 +1,8 @@
 """NeMo Relay's ATOF 0.1: lines of events, of which `scope` events begin and end agents, calls and tools.
 
 Source: nemo-relay 0.10 (`AtofExporter`). A scope's `start` has its input and its `end` its output, in the
-provider's own form. Scopes are read as spans, by `read_atof` of `spans/vocabularies/services.py`. A `mark` is an event of the
-scope around it. `propagation_root_uuid` names the trace.
+provider's own form. Scopes are read as spans, by `read_atof` of
+`spans/vocabularies/services.py`. A `mark` is an event of the scope around it. `propagation_root_uuid` names the trace.
 """
 
 from __future__ import annotations
