@@ -177,15 +177,15 @@ def frameworks(session: nox.Session, framework: str) -> None:
 def _run(session: nox.Session, tests: str, names: list[str], results: Path) -> None:
     """Run tests, and add a line to a file of results."""
     installed = session.run("python", "-c", INSTALLED, *dict.fromkeys(names), silent=True)
-    said = session.run("pytest", tests, *session.posargs, silent=True, success_codes=[0, 1])
-    counts = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|error|skipped)", said)}
+    output = session.run("pytest", tests, *session.posargs, silent=True, success_codes=[0, 1])
+    counts = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|error|skipped)", output)}
     failed = counts.get("failed", 0) + counts.get("error", 0)
     name = re.search(r"\((.*)\)", session.name)[1].strip("'\"")
     cells = (name, session.python, installed.strip(), counts.get("passed", 0), failed, counts.get("skipped", 0))
     with results.open("a") as file:
         file.write(f"| {' | '.join(map(str, cells))} |\n")
     if failed or "passed" not in counts:
-        session.error(said)
+        session.error(output)
 
 
 @nox.session(python=PYTHONS, venv_backend="venv")

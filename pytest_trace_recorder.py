@@ -67,7 +67,7 @@ def _trajectory_block(request: pytest.FixtureRequest, tmp_path_factory: pytest.T
     from trace_recorder.errors import TraceRecorderError  # noqa: PLC0415 - see the head; so below
     from trace_recorder.rerun.record_or_replay import RecordOrReplay  # noqa: PLC0415
 
-    item, said = request.node, ""
+    item, message = request.node, ""
     try:
         marker = _marker_of(item)
         block = RecordOrReplay(
@@ -79,9 +79,9 @@ def _trajectory_block(request: pytest.FixtureRequest, tmp_path_factory: pytest.T
             metadata={"test": item.nodeid},
         )
     except (TraceRecorderError, TypeError, ValueError) as error:
-        said = str(error)
-    if said:
-        pytest.fail(said, pytrace=False)
+        message = str(error)
+    if message:
+        pytest.fail(message, pytrace=False)
     item.stash[_BLOCK] = block
     return block
 
@@ -114,13 +114,13 @@ def _end(item: pytest.Item, block: RecordOrReplay) -> None:
     """End the block of a test that has passed: what differs from its journal fails it."""
     from trace_recorder.errors import ReplayMismatchError  # noqa: PLC0415
 
-    said = ""
+    message = ""
     try:
         block.__exit__(None, None, None)
     except ReplayMismatchError as mismatch:
-        said = str(mismatch)
-    if said:
-        pytest.fail(said, pytrace=False)
+        message = str(mismatch)
+    if message:
+        pytest.fail(message, pytrace=False)
     if block.replay is None and not block.is_kept:
         item.warn(pytest.PytestWarning(f"{item.nodeid} has the trajectory marker, but made no LLM call that was seen"))
 
@@ -135,9 +135,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
-def _section(block: RecordOrReplay, said: str) -> Generator[str]:
+def _section(block: RecordOrReplay, output: str) -> Generator[str]:
     mismatch = block.replay.mismatch if block.replay else None
-    if mismatch is not None and str(mismatch) not in said:
+    if mismatch is not None and str(mismatch) not in output:
         yield f"{mismatch}\n"
     if mismatch is not None:
         yield "If the change is intended, record the run again: pytest --trajectory-mode=all\n"

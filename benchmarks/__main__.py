@@ -31,7 +31,7 @@ READ = "read"
 QUICK_LEAVES_OUT = ("turns-200", "agents-mb", "long")
 
 
-def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
+def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="What recording costs, as one table.")
     parser.add_argument("--rounds", type=int, default=5, help="each with fresh processes (5)")
     parser.add_argument("--laps", type=int, help="of each process in a round (each workload has a number of its own)")
@@ -41,7 +41,7 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="one round of one short lap, the long workloads left out")
     parser.add_argument("--no-instructions", action="store_true", help="do not count instructions")
     parser.add_argument("--json", type=Path, help="write every lap's figures to this file too")
-    return parser.parse_args(given)
+    return parser.parse_args(arguments)
 
 
 def _names(known: Sequence[str] | dict[str, object]):  # noqa: ANN202 - argparse's own
@@ -102,9 +102,9 @@ def _say(what: str) -> None:
     print(f"{datetime.now().astimezone():%H:%M:%S}  {what}", file=sys.stderr, flush=True)
 
 
-def main(given: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run, and print the table."""
-    options = _arguments(given)
+    options = _arguments(arguments)
     if options.workloads and READ in options.workloads:
         _read(options)
     workloads, names = _chosen(options)
@@ -112,20 +112,20 @@ def main(given: Sequence[str] | None = None) -> None:
         return
     if any(CONTENDERS[name].packages for name in names) and not PEERS_PYTHON.exists():
         sys.exit("the peers have an environment of their own: `make bench PEERS=1` creates it")
-    found = {}
+    comparisons = {}
     with serving() as url, serving() as sink:
         for name in workloads:
             workload = WORKLOADS[name]
             if options.quick:
                 workload = dataclasses.replace(workload, calls=workload.quick, laps=1, rounds=1, counted=0)
-            found[name] = workload, _measure(workload, names, options, (url, f"{sink}/sink"))
-    versions = next((results.versions[BASE] for _, results in found.values() if BASE in results.versions), {})
+            comparisons[name] = workload, _measure(workload, names, options, (url, f"{sink}/sink"))
+    versions = next((results.versions[BASE] for _, results in comparisons.values() if BASE in results.versions), {})
     said = ", ".join(f"{package} {version}" for package, version in versions.items())
     print(f"Python {platform.python_version()}, {said}, {platform.platform()}, {os.cpu_count()} processors")
-    print(*table.lines(found, names), sep="\n")
+    print(*table.lines(comparisons, names), sep="\n")
     if options.json:
         options.json.write_text(
-            json.dumps({name: dataclasses.asdict(one) for name, (_, one) in found.items()}, indent=1)
+            json.dumps({name: dataclasses.asdict(one) for name, (_, one) in comparisons.items()}, indent=1)
         )
 
 

@@ -9,36 +9,41 @@ from benchmarks.rounds import Results
 from benchmarks.workloads import Conversation
 
 MB = 1e6
-Found = Mapping[str, tuple[Conversation, Results]]
+AllResults = Mapping[str, tuple[Conversation, Results]]
 """By name, the workload as it was run, and what came of it."""
 Line = tuple[str, str, bool]
 """What is asked, what was found, whether it is met."""
 
 
-def goals(found: Found) -> Iterator[Line]:
+def goals(results: AllResults) -> Iterator[Line]:
     """Every goal for which there are figures."""
     for name, most in (("turns-10", 1.05), ("turns-50", 1.03), ("turns-200", 1.03)):
         for what, words in (("wall", "by the clock"), ("cpu", "of CPU")):
-            yield from _at_most(f"{name}: {words}", found, name, lambda one, what=what: one.ratio(what), most)
+            yield from _at_most(f"{name}: {words}", results, name, lambda one, what=what: one.ratio(what), most)
     for what, words in (("wall", "by the clock"), ("cpu", "of CPU")):
-        yield from _at_most(f"tiny: ms added to a call, {words}", found, "tiny", _milliseconds_a_call(what), 0.2)
+        yield from _at_most(f"tiny: ms added to a call, {words}", results, "tiny", _milliseconds_a_call(what), 0.2)
     for what, words in (("wall", "by the clock"), ("cpu", "of CPU")):
-        yield from _at_most(f"mb: ms added per MB of history, {words}", found, "mb", _milliseconds_a_mb(what), 0.5)
-    yield from _first_chunk(found)
+        yield from _at_most(f"mb: ms added per MB of history, {words}", results, "mb", _milliseconds_a_mb(what), 0.5)
+    yield from _first_chunk(results)
     for name in ("agents", "agents-mb"):
         yield from _at_most(
-            f"{name}: ms added to the worst stall", found, name, lambda one: one.added("stall", 1e-3), 2
+            f"{name}: ms added to the worst stall", results, name, lambda one: one.added("stall", 1e-3), 2
         )
-        yield from _at_most(f"{name}: ms of the longest hook", found, name, _longest_hook, 2, "ours-inside")
-        yield from _at_most(f"{name}: ms of CPU of the longest", found, name, _longest_hook_cpu, 2, "ours-inside")
-    yield from _very_long(found)
-    yield from _bytes_a_call(found)
+        yield from _at_most(f"{name}: ms of the longest hook", results, name, _longest_hook, 2, "ours-inside")
+        yield from _at_most(f"{name}: ms of CPU of the longest", results, name, _longest_hook_cpu, 2, "ours-inside")
+    yield from _very_long(results)
+    yield from _bytes_a_call(results)
 
 
 def _at_most(
-    asked: str, found: Found, workload: str, of: Callable[[Comparison], Figure | None], most: float, who: str = "ours"
+    asked: str,
+    results: AllResults,
+    workload: str,
+    of: Callable[[Comparison], Figure | None],
+    most: float,
+    who: str = "ours",
 ) -> Iterator[Line]:
-    figure, control = (_of(found, workload, name, of) for name in (who, "control"))
+    figure, control = (_of(results, workload, name, of) for name in (who, "control"))
     if figure is not None:
         beside = f"; control {control.value:.3f}" if control else ""
         yield (
@@ -48,8 +53,8 @@ def _at_most(
         )
 
 
-def _of(found: Found, workload: str, who: str, of: Callable[[Comparison], Figure | None]) -> Figure | None:
-    return of(Comparison(who, *found[workload])) if workload in found else None
+def _of(results: AllResults, workload: str, who: str, of: Callable[[Comparison], Figure | None]) -> Figure | None:
+    return of(Comparison(who, *results[workload])) if workload in results else None
 
 
 def _milliseconds_a_call(what: str) -> Callable[[Comparison], Figure | None]:
@@ -73,33 +78,33 @@ def _longest_hook_cpu(one: Comparison) -> Figure | None:
     return one.own("longest_hook_cpu", 1e-3)
 
 
-def _first_chunk(found: Found) -> Iterator[Line]:
-    ours, control = (_of(found, "stream", name, lambda one: one.ratio("first_chunk")) for name in ("ours", "control"))
+def _first_chunk(results: AllResults) -> Iterator[Line]:
+    ours, control = (_of(results, "stream", name, lambda one: one.ratio("first_chunk")) for name in ("ours", "control"))
     if ours is not None and control is not None:
         said = f"{ours.value:.3f}; control {control.value:.3f} ({control.least:.3f}..{control.most:.3f})"
         yield "stream: the first chunk comes no later than the control's latest", said, ours.value <= control.most
 
 
-def _very_long(found: Found) -> Iterator[Line]:
+def _very_long(results: AllResults) -> Iterator[Line]:
     def retained(one: Comparison) -> Figure | None:
         return one.added("memory_end", MB)
 
-    yield from _at_most("long: MB in memory at the end, over unrecorded", found, "long", retained, 16)
+    yield from _at_most("long: MB in memory at the end, over unrecorded", results, "long", retained, 16)
     for since, until in (("tenth", "half"), ("half", "end")):
-        figure = _of(found, "long", "ours", lambda one, since=since, until=until: one.growth(since, until))
+        figure = _of(results, "long", "ours", lambda one, since=since, until=until: one.growth(since, until))
         if figure is not None:
             grown = figure.value / MB
             yield f"long: memory is flat from the {since} to the {until} (1 MB)", f"{grown:+.2f} MB", grown <= 1
-    early = _of(found, "long", "ours", lambda one: one.journal_per_call("tenth", "half"))
-    late = _of(found, "long", "ours", lambda one: one.journal_per_call("half", "end"))
+    early = _of(results, "long", "ours", lambda one: one.journal_per_call("tenth", "half"))
+    late = _of(results, "long", "ours", lambda one: one.journal_per_call("half", "end"))
     if early is not None and late is not None:
         said = f"{early.value:.0f}, then {late.value:.0f}"
         yield "long: journal bytes a call are the same in both halves (2 %)", said, late.value <= early.value * 1.02
 
 
-def _bytes_a_call(found: Found) -> Iterator[Line]:
+def _bytes_a_call(results: AllResults) -> Iterator[Line]:
     short, long = (
-        _of(found, name, "ours", lambda one: one.own("journal", one.workload.calls))
+        _of(results, name, "ours", lambda one: one.own("journal", one.workload.calls))
         for name in ("turns-50", "turns-200")
     )
     if short is not None and long is not None:

@@ -112,7 +112,7 @@ def peers(directory: Path, options: argparse.Namespace) -> None:
     subprocess.run(command, cwd=ROOT, check=True)
 
 
-def main(given: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reading", description=__doc__)
     parser.add_argument("--tries", type=int, default=5)
@@ -125,7 +125,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--pages", type=int, nargs="*", default=[4000, 100_000], help="characters of a turn that `show` pages"
     )
-    options = parser.parse_args(given)
+    options = parser.parse_args(arguments)
     print(f"load of the machine before: {os.getloadavg()[0]:.1f}\n", flush=True)
     with tempfile.TemporaryDirectory() as place:
         directory = Path(place)

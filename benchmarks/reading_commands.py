@@ -59,14 +59,14 @@ def _take(*command: str) -> Taken:
 
 def least(tries: int, command: Sequence[str], run: Path) -> Taken:
     """The try of a command on a run that took the least CPU; a file that it wrote counts as written."""
-    found = []
+    samples = []
     for _ in range(tries):
         with tempfile.TemporaryDirectory() as directory:
             out = ["-o", f"{directory}/out/"] if command[0] == "export" and command[-1] not in INTO_A_FILE else []
             taken = take(command[0], run, *command[1:], *out)
             files = sum(file.stat().st_size for file in Path(directory).rglob("*") if file.is_file())
-            found.append(Taken(taken.cpu, taken.clock, taken.megabytes, taken.written + files))
-    return min(found)
+            samples.append(Taken(taken.cpu, taken.clock, taken.megabytes, taken.written + files))
+    return min(samples)
 
 
 def one_run(directory: Path, commands: Sequence[str], turns: Sequence[int], tries: int) -> Iterator[list[str]]:

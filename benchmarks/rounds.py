@@ -110,13 +110,13 @@ def run_round(results: Results, task: Task, names: Sequence[str], laps: int, tur
         }
         for name, runner in list(runners.items()):
             _or_fail(results, runners, name, lambda runner=runner: json.loads(runner.hear()), results.versions)
-        found: dict[str, list[Lap]] = {name: [] for name in runners}
+        laps_of: dict[str, list[Lap]] = {name: [] for name in runners}
         for lap in range(laps):
             for name in _rotated(list(runners), turn + lap):
                 one: dict[str, Any] = {}
                 _or_fail(results, runners, name, runners[name].lap, one)
-                found[name] += one.values()
-    results.rounds.append({name: found[name] for name in runners})
+                laps_of[name] += one.values()
+    results.rounds.append({name: laps_of[name] for name in runners})
 
 
 def _or_fail(results: Results, runners: dict[str, Runner], name: str, ask: Any, into: dict[str, Any]) -> None:

@@ -64,14 +64,14 @@ def _embeddings(size: int) -> bytes:
 def _stream(size: int) -> bytes:
     events: list[bytes] = []
     words = LINES.split(" ")
-    at = done = 0
+    number = done = 0
     while done < size:
-        delta = {"content": f"{words[at % len(words)]} "}
+        delta = {"content": f"{words[number % len(words)]} "}
         choice = {"index": 0, "delta": delta, "finish_reason": None}
         event = {"id": "c", "object": "chat.completion.chunk", "model": "m", "choices": [choice]}
         events.append(b"data: %s\n\n" % json.dumps(event).encode())
         done += len(events[-1])
-        at += 1
+        number += 1
     last = {
         "id": "c",
         "object": "chat.completion.chunk",
@@ -178,14 +178,14 @@ async def _heartbeat(late: list[Gap]) -> AsyncIterator[None]:
 
 
 @contextmanager
-def _pieces(found: list[float]) -> Iterator[None]:
+def _pieces(seconds: list[float]) -> Iterator[None]:
     """Note how much processor time of the loop's thread each callback of the loop takes."""
     run = asyncio.Handle._run
 
     def timed(handle: asyncio.Handle) -> None:
         began = time.thread_time()
         run(handle)
-        found.append(time.thread_time() - began)
+        seconds.append(time.thread_time() - began)
 
     asyncio.Handle._run = timed  # type: ignore[method-assign]
     try:
@@ -195,13 +195,13 @@ def _pieces(found: list[float]) -> Iterator[None]:
 
 
 @contextmanager
-def _background_pieces(found: list[float]) -> Iterator[None]:
+def _background_pieces(lengths: list[float]) -> Iterator[None]:
     """Note how much processor time the recorder's threads take between two pauses, the first included."""
     last = threading.local()
     before = run_yielding.__defaults__
 
     def pause(seconds: float) -> None:
-        found.append(time.thread_time() - getattr(last, "paused", 0.0))
+        lengths.append(time.thread_time() - getattr(last, "paused", 0.0))
         time.sleep(seconds)
         last.paused = time.thread_time()
 
@@ -246,12 +246,12 @@ async def _measure(case: Case, base: str, *, recorded: bool) -> dict[str, float]
                 recorder.start()
                 recorder.wrap(client)
             await client.post(f"{base}/prose/100/v1/chat/completions", content=_body(CASES["small"]))
-            found = await _call(
+            figures = await _call(
                 client, f"{base}/{case.kind}/{case.size}/v1/{endpoint}", _body(case), 1.0 + case.size / MB / 10
             )
         if recorded:
             recorder.finalize(success=True)
-        return found | sizes(Path(directory)) | {"peak": peak_memory()}
+        return figures | sizes(Path(directory)) | {"peak": peak_memory()}
 
 
 def _in_a_process(name: str, url: str, *, recorded: bool) -> dict[str, float]:

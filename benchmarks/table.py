@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from benchmarks.figures import Comparison, Figure
-from benchmarks.goals import Found, goals
+from benchmarks.goals import AllResults, goals
 from benchmarks.rounds import Results
 from benchmarks.suite import BASE, CONTENDERS
 from benchmarks.workloads import Conversation
@@ -30,17 +30,17 @@ COLUMNS = (
 """Two lines of heading, and how wide."""
 
 
-def lines(found: Found, names: Sequence[str]) -> Iterator[str]:
+def lines(comparisons: AllResults, names: Sequence[str]) -> Iterator[str]:
     """The lines of the table."""
     yield _line([first for first, _, _ in COLUMNS])
     yield _line([second for _, second, _ in COLUMNS])
-    for name, (workload, results) in found.items():
+    for name, (workload, results) in comparisons.items():
         yield ""
         yield f"{name}: {workload.says}; {_unrecorded(workload, results)}"
         yield from (_contender(Comparison(one, workload, results)) for one in names if one not in workload.excludes)
     yield ""
     yield "goals"
-    for asked, said, met in goals(found):
+    for asked, said, met in goals(comparisons):
         yield f"  {'met    ' if met else 'NOT MET'}  {asked}: {said}"
 
 
@@ -51,27 +51,27 @@ def _unrecorded(workload: Conversation, results: Results) -> str:
     return f"{workload.calls} calls a lap; {took}"
 
 
-def _contender(one: Comparison) -> str:
-    title = CONTENDERS[one.name].title
-    if one.name in one.results.failed:
-        return f"  {title:<34}  did not run: {one.results.failed[one.name]}"
-    calls = one.workload.calls
-    instructions = one.instructions()
+def _contender(comparison: Comparison) -> str:
+    title = CONTENDERS[comparison.name].title
+    if comparison.name in comparison.results.failed:
+        return f"  {title:<34}  did not run: {comparison.results.failed[comparison.name]}"
+    calls = comparison.workload.calls
+    instructions = comparison.instructions()
     columns = [
         f"  {title}",
-        *_ratio(one.ratio("wall")),
-        _said(one.added("wall", calls * MS), "+.3f"),
-        *_ratio(one.ratio("cpu")),
-        _said(one.added("cpu", calls * MS), "+.3f"),
+        *_ratio(comparison.ratio("wall")),
+        _said(comparison.added("wall", calls * MS), "+.3f"),
+        *_ratio(comparison.ratio("cpu")),
+        _said(comparison.added("cpu", calls * MS), "+.3f"),
         "" if instructions is None else f"{instructions:.4f}",
-        _said(one.inside("wall"), "+.1%"),
-        _said(one.inside("cpu"), "+.1%"),
-        _said(one.added("peak", MB), "+.1f"),
-        _said(one.own("journal", calls * KB), ".2f"),
-        _said(one.own("document", KB), ".0f"),
-        _said(one.own("finish_wall", MS), ".1f"),
+        _said(comparison.inside("wall"), "+.1%"),
+        _said(comparison.inside("cpu"), "+.1%"),
+        _said(comparison.added("peak", MB), "+.1f"),
+        _said(comparison.own("journal", calls * KB), ".2f"),
+        _said(comparison.own("document", KB), ".0f"),
+        _said(comparison.own("finish_wall", MS), ".1f"),
     ]
-    return "  ".join([_line(columns), *_besides(one)])
+    return "  ".join([_line(columns), *_besides(comparison)])
 
 
 def _line(columns: Sequence[str]) -> str:
@@ -91,19 +91,22 @@ def _said(figure: Figure | None, form: str) -> str:
     return "" if figure is None else format(figure.value, form)
 
 
-def _besides(one: Comparison) -> Iterator[str]:
+def _besides(comparison: Comparison) -> Iterator[str]:
     """What only some workloads have."""
-    if first := one.own("first_chunk", MS):
-        yield f"first chunk {first.value:.2f} ms ({_said(one.ratio('first_chunk'), '.3f')} of unrecorded)"
-    if stall := one.own("stall", MS):
-        yield f"worst stall {stall.value:.1f} ms, p99 {_said(one.own('stall_p99', MS), '.1f')}"
-    if hook := one.own("longest_hook", MS):
+    if first := comparison.own("first_chunk", MS):
+        yield f"first chunk {first.value:.2f} ms ({_said(comparison.ratio('first_chunk'), '.3f')} of unrecorded)"
+    if stall := comparison.own("stall", MS):
+        yield f"worst stall {stall.value:.1f} ms, p99 {_said(comparison.own('stall_p99', MS), '.1f')}"
+    if hook := comparison.own("longest_hook", MS):
         parts = ("hooks_wall", "hooks_cpu", "background", "finish_wall")
-        wall, cpu, background, finish = (_said(one.own(part, one.workload.calls * MS), ".3f") for part in parts)
+        wall, cpu, background, finish = (
+            _said(comparison.own(part, comparison.workload.calls * MS), ".3f") for part in parts
+        )
         yield f"ms a call: hooks {wall} ({cpu} CPU), finalize {finish}, other threads {background} CPU"
-        yield f"longest hook {hook.value:.2f} ms ({_said(one.own('longest_hook_cpu', MS), '.2f')} CPU)"
-    if grown := one.growth("tenth", "end"):
-        yield f"in memory {_said(one.added('memory_end', MB), '+.1f')} MB at the end, grown by {grown.value / MB:+.1f}"
-    versions = one.results.versions.get(one.name, {})
-    if CONTENDERS[one.name].packages:
+        yield f"longest hook {hook.value:.2f} ms ({_said(comparison.own('longest_hook_cpu', MS), '.2f')} CPU)"
+    if grown := comparison.growth("tenth", "end"):
+        added = _said(comparison.added("memory_end", MB), "+.1f")
+        yield f"in memory {added} MB at the end, grown by {grown.value / MB:+.1f}"
+    versions = comparison.results.versions.get(comparison.name, {})
+    if CONTENDERS[comparison.name].packages:
         yield ", ".join(f"{package} {version}" for package, version in versions.items())

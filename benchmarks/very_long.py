@@ -18,13 +18,13 @@ class VeryLong(Conversation):
 
     def run(self, client: Any, contender: Unrecorded, messages: Messages) -> dict[str, float]:
         """The calls; bytes in memory, and on disk, at three moments."""
-        found: dict[str, float] = {}
+        figures: dict[str, float] = {}
         moments = {self.calls // 10: "tenth", self.calls // 2: "half", self.calls: "end"}
         for number in range(1, self.calls + 1):
             messages.append({"role": "user", "content": text(number, KB)})
             messages.append(self.turn(client, contender, messages))
             messages[:] = [SYSTEM, *messages[1:][-self.kept :]]
             if number in moments:
-                found[f"memory_{moments[number]}"] = memory()
-                found[f"journal_{moments[number]}"] = sizes(contender.directory)["journal"]
-        return found
+                figures[f"memory_{moments[number]}"] = memory()
+                figures[f"journal_{moments[number]}"] = sizes(contender.directory)["journal"]
+        return figures

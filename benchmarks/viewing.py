@@ -127,11 +127,11 @@ def opening(directory: Path, steps: int, size: int) -> list[str]:
     expanded = expanded_megabytes(path)
     with viewer(directory) as asked:
         idle, before = asked.peak_megabytes(), asked.cpu_seconds()
-        found: list[tuple[dict[str, object], int]] = []
-        first = seconds(lambda: found.append(asked.open("run.json")))
+        opened: list[tuple[dict[str, object], int]] = []
+        first = seconds(lambda: opened.append(asked.open("run.json")))
         taken = asked.cpu_seconds() - before
         again = seconds(lambda: asked.open("run.json"))
-        version = found[0][0]["version"]
+        version = opened[0][0]["version"]
         append_annotation(path, "note", "seen")
         follows = seconds(lambda: asked.get(f"/api/runs/run.json/since?version={version}"))
         peak = asked.peak_megabytes()
@@ -144,7 +144,7 @@ def opening(directory: Path, steps: int, size: int) -> list[str]:
             capture_output=True,
         )
     )
-    sizes = [f"{steps:,}", f"{expanded:.1f} MB", f"{journal:.1f} MB", f"{found[0][1] / 1e6:.2f} MB"]
+    sizes = [f"{steps:,}", f"{expanded:.1f} MB", f"{journal:.1f} MB", f"{opened[0][1] / 1e6:.2f} MB"]
     times = [
         f"{first:.2f} s ({taken:.2f} s)",
         f"{again:.2f} s",

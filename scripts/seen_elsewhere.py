@@ -39,28 +39,28 @@ def main(pictures: Path, phoenix: Path, mlflow: Path, inspect: Path) -> None:
         document = json.loads(run.read_text())
         trace = document["trajectory_id"]
         ports = [_free_port() for _ in range(4)]
-        at = [f"http://127.0.0.1:{port}" for port in ports]
+        addresses = [f"http://127.0.0.1:{port}" for port in ports]
         settings = {"PHOENIX_WORKING_DIR": directory, "PHOENIX_PORT": str(ports[0]), "PHOENIX_GRPC_PORT": str(ports[3])}
         stored = ("--backend-store-uri", f"sqlite:///{place / 'mlflow.db'}", "--default-artifact-root", directory)
         for command, url in (
-            ((phoenix / "bin/phoenix", "serve"), at[0]),
-            ((mlflow / "bin/mlflow", "server", "--host", "127.0.0.1", "--port", ports[1], *stored), at[1]),
-            ((inspect / "bin/inspect", "view", "start", "--log-dir", place / "logs", "--port", ports[2]), at[2]),
+            ((phoenix / "bin/phoenix", "serve"), addresses[0]),
+            ((mlflow / "bin/mlflow", "server", "--host", "127.0.0.1", "--port", ports[1], *stored), addresses[1]),
+            ((inspect / "bin/inspect", "view", "start", "--log-dir", place / "logs", "--port", ports[2]), addresses[2]),
         ):
             (place / "logs").mkdir(exist_ok=True)
             programs.enter_context(_serving(command, url, place, environment | settings))
         export = (sys.executable, "-m", "trace_recorder", "export", run, "-f")
-        _run(*export, "otlp", "--endpoint", at[0], "--form", "both", cwd=ROOT)
-        _ask(f"{at[1]}/api/2.0/mlflow/experiments/create", {"name": "demo"})
-        _run(*export, "otlp", "--endpoint", at[1], "--header", "x-mlflow-experiment-id=1", cwd=ROOT)
+        _run(*export, "otlp", "--endpoint", addresses[0], "--form", "both", cwd=ROOT)
+        _ask(f"{addresses[1]}/api/2.0/mlflow/experiments/create", {"name": "demo"})
+        _run(*export, "otlp", "--endpoint", addresses[1], "--header", "x-mlflow-experiment-id=1", cwd=ROOT)
         _run(*export, "inspect", "--form", "eval", "-o", place / "logs", cwd=ROOT)
         time.sleep(5)  # Phoenix stores spans a little later
         metrics = document["metrics"]
-        project, of_phoenix = _of_phoenix(at[0], trace)
+        project, of_phoenix = _of_phoenix(addresses[0], trace)
         totals = {
             "trace_recorder": (metrics["input_tokens"], metrics["output_tokens"]),
             "Phoenix": of_phoenix,
-            "MLflow": _of_mlflow(at[1], trace),
+            "MLflow": _of_mlflow(addresses[1], trace),
             "Inspect": _of_inspect(inspect, place / "logs" / "mended.eval"),
         }
         for name, total in totals.items():
@@ -69,9 +69,9 @@ def main(pictures: Path, phoenix: Path, mlflow: Path, inspect: Path) -> None:
             sys.exit("the totals are not equal")
         places = [
             place / "runs",
-            f"{at[0]}/projects/{project}/traces/{trace}",
-            f"{at[1]}/#/experiments/1/traces",
-            at[2],
+            f"{addresses[0]}/projects/{project}/traces/{trace}",
+            f"{addresses[1]}/#/experiments/1/traces",
+            addresses[2],
         ]
         _run("node", "e2e/elsewhere.mjs", pictures.resolve(), trace, *places, cwd=ROOT / "viewer_page")
 

@@ -17,18 +17,18 @@ class Stop(BaseException):
 PACKAGE = (str(ROOT / "trace_recorder"),)
 
 
-def interrupted(act: Callable[[], object], at: int, within: tuple[str, ...] = PACKAGE) -> bool:
+def interrupted(act: Callable[[], object], moment: int, within: tuple[str, ...] = PACKAGE) -> bool:
     """Do something, interrupted at the nth moment within the package, or some files, at which Python learns of Ctrl-C.
 
     These are where a function begins, and where a call of a built-in one has returned. Returns whether it came so far.
     """
-    left = at
+    remaining = moment
 
     def profile(frame: FrameType, event: str, _: object) -> None:
-        nonlocal left
+        nonlocal remaining
         if event in {"call", "c_return"} and frame.f_code.co_filename.startswith(within):
-            left -= 1
-            if left == 0:
+            remaining -= 1
+            if remaining == 0:
                 raise Stop
 
     sys.setprofile(profile)
@@ -37,7 +37,7 @@ def interrupted(act: Callable[[], object], at: int, within: tuple[str, ...] = PA
             act()
     finally:
         sys.setprofile(None)
-    return left <= 0
+    return remaining <= 0
 
 
 def interrupted_when(

@@ -36,7 +36,7 @@ def modules() -> Iterator[ModuleType]:
 
 def patterns() -> dict[str, str]:
     """The regular expressions of the package, each with a module that has it."""
-    found = {
+    by_text = {
         regex: "trace_recorder.storage.redaction.patterns"
         for shape in SHAPES
         for regex in (shape.regex, shape.behind_sign, shape.before_sign)
@@ -45,8 +45,8 @@ def patterns() -> dict[str, str]:
         for value in _values(vars(module).values()):
             if isinstance(value, re.Pattern):
                 text = value.pattern
-                found[text.decode("latin-1") if isinstance(text, bytes) else text] = module.__name__
-    return found
+                by_text[text.decode("latin-1") if isinstance(text, bytes) else text] = module.__name__
+    return by_text
 
 
 def _values(values: Iterable[object], depth: int = 4) -> Iterator[object]:
@@ -114,12 +114,12 @@ def test_such_groups_are_found(text: str, *, expected: bool) -> None:
 
 def test_no_pattern_has_one() -> None:
     """A secret in a large answer, and private keys, went unmasked by them."""
-    found = patterns()
+    all_patterns = patterns()
     wrong = [
         f"{module}: {text[:200]}"
-        for text, module in found.items()
+        for text, module in all_patterns.items()
         if any(map(fails_late, groups_repeated(_parser.parse(text))))
     ]
 
-    assert len(found) > 150, "too few were found"
+    assert len(all_patterns) > 150, "too few were found"
     assert wrong == []

@@ -147,7 +147,7 @@ def test_rooms_import_no_sdk() -> None:
         "trace_recorder.cli": {"rich", "typer"},
         "trace_recorder.proxy": {"httpx"},
     }
-    found = {
+    forbidden = {
         (module, imported)
         for module, modules in imports_at_run_time().items()
         for imported in modules
@@ -159,7 +159,7 @@ def test_rooms_import_no_sdk() -> None:
         and room(module) not in {"clients", "viewer"}
     }
 
-    assert found == set()
+    assert forbidden == set()
 
 
 def test_all_imports_are_absolute() -> None:

@@ -243,11 +243,11 @@ class Agent:
 
     def _record(self, number: int, messages: list[Message], response: Response | None, **more: Any) -> None:
         if self.trajectory_recorder:
-            said = {"tool_calls": None, "tool_results": None, "reflection": None, "error": None, **more}
+            members = {"tool_calls": None, "tool_results": None, "reflection": None, "error": None, **more}
             self.trajectory_recorder.record_agent_step(
                 step_number=number,
                 state=State.COMPLETED.value,
                 llm_messages=messages,
                 llm_response=response,
-                **said,
+                **members,
             )

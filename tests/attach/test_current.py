@@ -89,12 +89,12 @@ def test_a_call_in_a_thread_without_a_context_is_of_the_step_around_it(tmp_path:
 def test_where_no_recorder_is_active_nothing_is_done(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The blocks are there all the same, with what belongs to them."""
     loop()
-    with trace_recorder.step(7) as given, trace_recorder.step() as step:
+    with trace_recorder.step(7) as numbered, trace_recorder.step() as step:
         step.state, step.error = "thinking", "no"
     with trace_recorder.agent("a") as agent:
         pass
 
-    assert (given.step_number, step.step_number, agent.name, agent.agent_id) == (7, 1, "a", None)
+    assert (numbered.step_number, step.step_number, agent.name, agent.agent_id) == (7, 1, "a", None)
     assert ([*tmp_path.iterdir()], caplog.messages) == ([], [])
 
 

@@ -54,18 +54,18 @@ class Agent:
 
 def test_a_recorder_says_that_it_cannot_be_pickled(tmp_path: Path) -> None:
     """And what to do; the run goes on."""
-    one = TrajectoryRecorder(tmp_path / "run.json")
-    one.record_agent_step(1, "thinking")
+    recorder = TrajectoryRecorder(tmp_path / "run.json")
+    recorder.record_agent_step(1, "thinking")
 
-    blocks = one.step(), one.agent("researcher"), one.tool_call("search")
-    for what in (one, one.step, Agent(one), *blocks):
+    blocks = recorder.step(), recorder.agent("researcher"), recorder.tool_call("search")
+    for what in (recorder, recorder.step, Agent(recorder), *blocks):
         with pytest.raises(TypeError, match=r"cannot be pickled: its run belongs to this process"):
             pickle.dumps(what)
-    spawned = multiprocessing.get_context("spawn").Process(target=print, args=(one,))
+    spawned = multiprocessing.get_context("spawn").Process(target=print, args=(recorder,))
     with pytest.raises(TypeError, match=r"child_environment\(\)"):
         spawned.start()
 
-    one.finalize(success=True)
+    recorder.finalize(success=True)
     assert load(tmp_path / "run.json").status == "completed"
 
 

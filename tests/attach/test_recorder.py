@@ -49,7 +49,7 @@ def test_a_run_from_start_to_finalize(tmp_path: Path) -> None:
     root = {
         name: written[name] for name in ("task", "provider", "model", "max_steps", "success", "final_result", "status")
     }
-    [one], [step] = written["llm_interactions"], written["agent_steps"]  # type: ignore[misc]
+    [interaction], [step] = written["llm_interactions"], written["agent_steps"]  # type: ignore[misc]
     assert root == {
         "task": "add",
         "provider": "openai",
@@ -59,7 +59,11 @@ def test_a_run_from_start_to_finalize(tmp_path: Path) -> None:
         "final_result": "3",
         "status": "completed",
     }
-    assert (one["input_messages"], one["response"]["content"], one["tools_available"]) == (ASK, "3", ["bash"])
+    assert (interaction["input_messages"], interaction["response"]["content"], interaction["tools_available"]) == (
+        ASK,
+        "3",
+        ["bash"],
+    )
     assert (step["step_number"], step["state"], step["llm_messages"], step["reflection"]) == (
         1,
         "completed",

@@ -27,16 +27,16 @@ from trace_recorder.derive.validate import validate
 ABSENT = "(absent)"
 
 
-def differences(theirs: Any, ours: Any, at: str = "") -> Iterator[tuple[str, Any, Any]]:
+def differences(theirs: Any, ours: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:
     """Where a document of theirs says something that ours does not: the place, what they say, and what we do."""
     if isinstance(theirs, dict) and isinstance(ours, dict):
         for name, value in theirs.items():
-            yield from differences(value, ours.get(name, ABSENT), f"{at}.{name}")
+            yield from differences(value, ours.get(name, ABSENT), f"{place}.{name}")
     elif isinstance(theirs, list) and isinstance(ours, list) and len(theirs) == len(ours):
         for one, other in zip(theirs, ours, strict=True):
-            yield from differences(one, other, f"{at}[]")
+            yield from differences(one, other, f"{place}[]")
     elif json.dumps(theirs) != json.dumps(ours):
-        yield at, theirs, ours
+        yield place, theirs, ours
 
 
 UNKNOWN = dict.fromkeys(("cache_creation_input_tokens", "cache_read_input_tokens", "reasoning_tokens"))

@@ -187,17 +187,17 @@ def test_a_transport_around_a_recording_one_is_recorded_once(tmp_path: Path) -> 
 
 def test_the_given_recorder_takes_what_no_other_does(tmp_path: Path) -> None:
     """A recorder that is active in the context gets the call; the given one begins with the first other call."""
-    given, active = TrajectoryRecorder(tmp_path / "given.json"), TrajectoryRecorder(tmp_path / "active.json")
-    instrument(recorder=given)
+    fallback, active = TrajectoryRecorder(tmp_path / "given.json"), TrajectoryRecorder(tmp_path / "active.json")
+    instrument(recorder=fallback)
     with httpx.Client(transport=Wire(said("yes")), trust_env=False) as client:
         with active:
             client.post(URL, json=asked("hello"))
         before = list(tmp_path.glob("given*"))
         client.post(URL, json=asked("hello"))
         client.get("http://provider.test/something/else")
-    given.finalize()
+    fallback.finalize()
 
-    assert (before, len(seen(active)), len(seen(given))) == ([], 1, 1)
+    assert (before, len(seen(active)), len(seen(fallback))) == ([], 1, 1)
 
 
 def test_other_traffic_and_unrecorded_calls_are_left_alone() -> None:

@@ -22,14 +22,14 @@ def test_retries_of_the_sdk_are_attempts(tmp_path: Path) -> None:
     with recorded_client(path, busy, busy, plain(CHAT), max_retries=2) as (client, _):
         create(client)
 
-    [one] = interactions(path)
+    [interaction] = interactions(path)
     attempts = [
         (attempt.number, attempt.status, attempt.error and attempt.error.type, attempt.inferred)
-        for attempt in one.attempts
+        for attempt in interaction.attempts
     ]
     assert attempts == [(0, 429, "rate_limit", False), (1, 429, "rate_limit", False), (2, 200, None, False)]
-    assert one.error is None
-    assert one.response.content == "hi"
+    assert interaction.error is None
+    assert interaction.response.content == "hi"
 
 
 def test_retries_of_the_user_are_grouped_by_inference(tmp_path: Path) -> None:

@@ -83,12 +83,12 @@ def test_a_large_answer_is_on_file_in_bounded_parts(tmp_path: Path, *, coded: bo
         asyncio.run(run(recorder))
 
     found = [len(text) for text in texts(path)]
-    said = content.replace(KEY, "[REDACTED:anthropic-key]")
+    masked = content.replace(KEY, "[REDACTED:anthropic-key]")
     assert (kinds[-1], max(found) <= LARGEST_PART, len(found) > 10) == ("llm_response", True, True)
     [one] = load(path).llm_interactions
-    assert (one.raw_response, one.raw_stream, one.stream) == (json.loads(answer(said)), None, False)
-    assert (one.complete, one.response and one.response.content) == (True, said)
-    assert json.loads(path.read_text())["llm_interactions"][0]["response"]["content"] == said
+    assert (one.raw_response, one.raw_stream, one.stream) == (json.loads(answer(masked)), None, False)
+    assert (one.complete, one.response and one.response.content) == (True, masked)
+    assert json.loads(path.read_text())["llm_interactions"][0]["response"]["content"] == masked
     assert [finding for finding in validate(path).findings if finding.severity == "error"] == []
 
 

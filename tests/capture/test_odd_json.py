@@ -125,17 +125,17 @@ def test_half_of_a_pair_is_read(tmp_path: Path, api: str, way: str) -> None:
     """Content, reasoning, names and arguments of an answer that holds half of a surrogate pair are read."""
     answer = plain(BODIES[api]) if way == "plain" else streamed(api, STREAMS[api])
     url = URLS[api].replace(":generate", ":streamGenerate") if way == "streamed" else URLS[api]
-    one, shown = recorded(tmp_path / "run.json", url, answer)
+    interaction, shown = recorded(tmp_path / "run.json", url, answer)
 
-    assert (one.api, one.complete, shown["response"]["content"]) == (api, True, READ)
-    assert one.response is not None
-    calls = [(call.call_id, call.name, call.arguments) for call in one.response.tool_calls]
+    assert (interaction.api, interaction.complete, shown["response"]["content"]) == (api, True, READ)
+    assert interaction.response is not None
+    calls = [(call.call_id, call.name, call.arguments) for call in interaction.response.tool_calls]
     if api == "openai-completions":
-        assert (one.response.reasoning, calls) == (None, [])
+        assert (interaction.response.reasoning, calls) == (None, [])
     elif api == "ollama-generate":
-        assert (one.response.reasoning, calls) == (READ, [])
+        assert (interaction.response.reasoning, calls) == (READ, [])
     else:
-        assert (one.response.reasoning, calls) == (READ, [("c", READ, {"text": READ})])
+        assert (interaction.response.reasoning, calls) == (READ, [("c", READ, {"text": READ})])
 
 
 def test_the_raw_body_is_what_came(tmp_path: Path) -> None:

@@ -148,15 +148,17 @@ def recorded(path: Path, caller: Caller, *answers: Answer, **limits: int) -> LLM
     return one
 
 
-def as_came(one: LLMInteraction) -> list[bytes]:
+def as_came(interaction: LLMInteraction) -> list[bytes]:
     """The chunks, of which the times must be in order, from the request to the end."""
-    assert one.raw_chunks is not None
-    times = [at for at, _ in one.raw_chunks]
+    assert interaction.raw_chunks is not None
+    times = [at for at, _ in interaction.raw_chunks]
     assert times == sorted(times)
-    assert one.time_to_first_token_seconds == pytest.approx(times[0], rel=0, abs=0.000501)  # a half and one millionth
-    assert times[-1] <= (one.duration_seconds or 0) + 0.001
-    assert b"".join(data for _, data in one.raw_chunks).decode("utf-8", "replace") == one.raw_stream
-    return [data for _, data in one.raw_chunks]
+    assert interaction.time_to_first_token_seconds == pytest.approx(
+        times[0], rel=0, abs=0.000501
+    )  # a half and one millionth
+    assert times[-1] <= (interaction.duration_seconds or 0) + 0.001
+    assert b"".join(data for _, data in interaction.raw_chunks).decode("utf-8", "replace") == interaction.raw_stream
+    return [data for _, data in interaction.raw_chunks]
 
 
 @pytest.mark.parametrize("name", CALLERS)

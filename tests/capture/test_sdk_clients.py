@@ -22,8 +22,15 @@ def test_a_call_of_each_client_is_recorded_once(tmp_path: Path, name: str) -> No
     with serving(plain(body)) as server, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
         answer = call(server, recorder.wrap)
 
-    [one] = load(recorder.trajectory_path).llm_interactions
-    assert (answer, one.provider, one.api, one.model, one.response and one.response.content, one.complete) == (
+    [interaction] = load(recorder.trajectory_path).llm_interactions
+    assert (
+        answer,
+        interaction.provider,
+        interaction.api,
+        interaction.model,
+        interaction.response and interaction.response.content,
+        interaction.complete,
+    ) == (
         "hi",
         provider,
         api,
@@ -31,8 +38,8 @@ def test_a_call_of_each_client_is_recorded_once(tmp_path: Path, name: str) -> No
         "hi",
         True,
     )
-    assert [one.raw_request] == server.bodies()
-    assert one.raw_response == body
+    assert [interaction.raw_request] == server.bodies()
+    assert interaction.raw_response == body
 
 
 @pytest.mark.parametrize("name", CALLS)

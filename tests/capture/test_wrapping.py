@@ -133,15 +133,15 @@ def test_one_http_client_is_not_bound_to_two_recorders(tmp_path: Path) -> None:
 
 def test_a_binding_moves_with_a_warning(tmp_path: Path) -> None:
     """Wrapping by another recorder moves the client to it, with a warning while the first still runs."""
-    with serving(plain(CHAT)) as server, TrajectoryRecorder(directory=tmp_path) as one:
-        client = one.wrap(_openai(server))
+    with serving(plain(CHAT)) as server, TrajectoryRecorder(directory=tmp_path) as first:
+        client = first.wrap(_openai(server))
         with TrajectoryRecorder(directory=tmp_path) as other:
             with pytest.warns(UserWarning, match="bound to another recorder"):
                 other.wrap(client)
             client.chat.completions.create(model="m", messages=ASK)
         client.close()
 
-    recorded = [len(load(recorder.trajectory_path).llm_interactions) for recorder in (one, other)]
+    recorded = [len(load(recorder.trajectory_path).llm_interactions) for recorder in (first, other)]
     assert recorded == [0, 1]
 
 

@@ -138,7 +138,7 @@ def _has_what_is_named(run: Trajectory, term: Term, value: str) -> bool:
     failures = Counter(
         result.name for step in run.agent_steps for result in step.tool_results if result.success is False
     )
-    given = {one.name: one.value for one in run.rewards}
+    rewards = {one.name: one.value for one in run.rewards}
     numbers = _numbers(run)
     statuses = {run.status, {True: "success", False: "no-success", None: ""}[run.success]}
     return {
@@ -146,7 +146,7 @@ def _has_what_is_named(run: Trajectory, term: Term, value: str) -> bool:
         "failed_tool": lambda: (
             _compares(failures[value], term) if term.relation and asked[value] else failures[value] > 0
         ),
-        "reward": lambda: value in given and (term.relation is None or _compares(given[value], term)),
+        "reward": lambda: value in rewards and (term.relation is None or _compares(rewards[value], term)),
         "id": lambda: run.trajectory_id == value,
         "status": lambda: not statuses.isdisjoint(value.split(",")),
         "success": lambda: {"yes": True, "no": False, "unknown": None}[value] is run.success,

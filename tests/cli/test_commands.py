@@ -221,7 +221,7 @@ def test_findings_for_machines(runs: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["show", "none.json"], "none.json: No such file or directory"),
         (["list", "none"], "none: No such file or directory"),
@@ -231,13 +231,13 @@ def test_findings_for_machines(runs: Path) -> None:
     ],
 )
 def test_what_cannot_be_shown_is_one_sentence(
-    arguments: list[str], said: str, runs: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str], message: str, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It goes to stderr, and the exit code is 1."""
     monkeypatch.chdir(runs)
 
     result = CliRunner().invoke(app, arguments)
-    assert (result.exit_code, result.stdout, result.stderr) == (1, "", f"trace-recorder: {said}\n")
+    assert (result.exit_code, result.stdout, result.stderr) == (1, "", f"trace-recorder: {message}\n")
 
 
 @pytest.mark.parametrize("content", [b"{", b'{"a": 1}', b'{"llm_interactions": [], "schema_version": 99}'])

@@ -45,16 +45,16 @@ def test_rows_of_all_runs_go_into_one_file(runs: Path, tmp_path: Path) -> None:
 def test_several_processes_write_what_one_writes(name: str, runs: Path, tmp_path: Path) -> None:
     """The same files, rows in the same order, and the same report of what failed."""
     (runs / "run00.json").write_text("{")
-    found = []
+    exports = []
     for jobs in (1, 3):
         out = tmp_path / str(jobs) / "out"
         target = out if name in {"traces", "trae"} else out.with_suffix(".jsonl")
         result = invoke("export", runs, "-f", name, "-o", target, "--jobs", jobs, "--name", "all")
         files = {path.name: path.read_text() for path in sorted(target.parent.rglob("*.json*"))}
-        found.append((files, result.stderr.replace(str(target), "OUT"), result.exit_code))
+        exports.append((files, result.stderr.replace(str(target), "OUT"), result.exit_code))
 
-    assert found[1] == found[0]
-    assert found[0][2] == 1
+    assert exports[1] == exports[0]
+    assert exports[0][2] == 1
 
 
 def test_a_file_that_exists_is_reported_by_each_process(runs: Path, tmp_path: Path) -> None:

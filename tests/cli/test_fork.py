@@ -77,11 +77,11 @@ def sent(server: Server) -> list[tuple[str, str]]:
     return [(body["model"], body["messages"][0]["content"]) for body in bodies]
 
 
-@pytest.mark.parametrize("at", ["2", "llm_2"])
-def test_a_program_goes_on_live_from_a_call(at: str, place: Place, server: Server) -> None:
+@pytest.mark.parametrize("call", ["2", "llm_2"])
+def test_a_program_goes_on_live_from_a_call(call: str, place: Place, server: Server) -> None:
     """What was before is given, tools too; the rest is made; the child's file is named at the end."""
     record(place)
-    done = fork(place, "--at", at)
+    done = fork(place, "--at", call)
 
     assert (done.returncode, done.stdout) == (0, "running y\none wrote x live wrote y live\n")
     assert done.stderr == "trace-recorder: recorded 1 run, 2 LLM calls, 1 replayed LLM call, 2 tool calls: child.json\n"
@@ -201,14 +201,14 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("options", "code", "said"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_forked_is_refused(options: list[str], code: int, said: str, place: Place) -> None:
+@pytest.mark.parametrize(("options", "code", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_forked_is_refused(options: list[str], code: int, message: str, place: Place) -> None:
     """Before the program is started, in one sentence."""
     record(place)
     done = fork(place, *options)
 
     assert (done.returncode, done.stdout) == (code, "")
-    assert said in " ".join(done.stderr.replace("│", " ").split())
+    assert message in " ".join(done.stderr.replace("│", " ").split())
 
 
 def test_a_command_is_needed_that_can_be_started(place: Place) -> None:

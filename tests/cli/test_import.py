@@ -107,9 +107,9 @@ def test_watching_follows_a_file_that_grows(tmp_path: Path) -> None:
     assert "2 runs written, 1 replaced" in output
 
 
-@pytest.mark.parametrize(("presses", "said"), [(1, "1 run written"), (2, "0 runs written")])
+@pytest.mark.parametrize(("presses", "message"), [(1, "1 run written"), (2, "0 runs written")])
 def test_a_run_that_is_written_when_watching_ends_is_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, presses: int, said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, presses: int, message: str
 ) -> None:
     """Ctrl-C waits until what became of a run is known; the second one does not."""
 
@@ -123,18 +123,18 @@ def test_a_run_that_is_written_when_watching_ends_is_counted(
     for name in "ab":
         _write(tmp_path / "in" / f"{name}.traj.json")
     ended = invoke("import", tmp_path / "in", "-o", tmp_path / "out", "--watch")
-    assert said in ended.output
+    assert message in ended.output
     assert [run.trajectory_id for run in load_all(tmp_path / "out")] == ["a"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def _wait_for(directory: Path, calls: set[int]) -> None:
-    found: set[int] = set()
+    counts: set[int] = set()
     until = time.monotonic() + 60
-    while found != calls and time.monotonic() < until:
+    while counts != calls and time.monotonic() < until:
         time.sleep(0.1)
-        found = {len(run.llm_interactions) for run in load_all(directory)} if directory.is_dir() else set()
-    assert found == calls
+        counts = {len(run.llm_interactions) for run in load_all(directory)} if directory.is_dir() else set()
+    assert counts == calls
 
 
 def test_only_known_services_have_projects(tmp_path: Path) -> None:

@@ -207,7 +207,7 @@ def test_it_is_said_that_no_run_matches(runs: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ("--status done", "'done' is none of running, completed, failed, interrupted, unknown, success, no-success"),
         ("--sort name", "'name' is none of time, duration, cost, tokens, calls"),
@@ -215,12 +215,12 @@ def test_it_is_said_that_no_run_matches(runs: Path) -> None:
         ("--limit 0", "Invalid value for '--limit'"),
     ],
 )
-def test_options_that_mean_nothing_exit_with_2(options: str, said: str, runs: Path) -> None:
+def test_options_that_mean_nothing_exit_with_2(options: str, message: str, runs: Path) -> None:
     """What is wrong is said."""
     done = invoke("list", runs, *options.split())
 
     assert done.exit_code == 2
-    assert said in " ".join(done.output.split())
+    assert message in " ".join(done.output.split())
 
 
 def test_the_calls_of_an_ended_run_are_not_read(tmp_path: Path) -> None:

@@ -315,7 +315,7 @@ def test_an_environment_without_the_package_borrows_it(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "code", "said"),
+    ("command", "code", "message"),
     [
         ([], 2, "there is no command"),
         (["--"], 2, "there is no command"),
@@ -325,14 +325,14 @@ def test_an_environment_without_the_package_borrows_it(place: Place) -> None:
         (["--no-such-option", "x"], 2, "No such option"),
     ],
 )
-def test_what_cannot_be_run_is_said(command: list[str], code: int, said: str, place: Place) -> None:
+def test_what_cannot_be_run_is_said(command: list[str], code: int, message: str, place: Place) -> None:
     """What is wrong with a command is one sentence, and the exit code that a shell would give."""
     (place.path / "not-executable").write_text("")
     (place.path / "no-program").write_text("neither")
     (place.path / "no-program").chmod(0o755)
     done = place.run(*command)
 
-    assert (done.returncode, said in done.stderr, "Traceback" in done.stderr) == (code, True, False)
+    assert (done.returncode, message in done.stderr, "Traceback" in done.stderr) == (code, True, False)
 
 
 def test_recording_that_fails_changes_nothing(place: Place) -> None:

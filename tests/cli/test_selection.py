@@ -37,7 +37,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("options", "found"),
+    ("options", "tasks"),
     [
         (["--since", "7d"], ["new"]),
         (["--until", "7d"], ["old"]),
@@ -49,14 +49,14 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["--meta", "other="], []),
     ],
 )
-def test_list_and_export_select_alike(runs: Path, options: list[str], found: list[str]) -> None:
+def test_list_and_export_select_alike(runs: Path, options: list[str], tasks: list[str]) -> None:
     listed = json.loads(invoke("list", "--json", *options).output)["trajectories"]
-    assert [run["task"] for run in listed] == found
+    assert [run["task"] for run in listed] == tasks
 
     done = invoke("export", "-f", "trae", "--output", "out", *options)
     exported = sorted(path.name for path in Path("out").glob("*")) if Path("out").is_dir() else []
-    assert (done.exit_code, len(exported)) == (0 if found else 1, len(found))
-    assert found or "no run matches" in done.output
+    assert (done.exit_code, len(exported)) == (0 if tasks else 1, len(tasks))
+    assert tasks or "no run matches" in done.output
 
 
 @pytest.mark.parametrize("options", [["--since", "soon"], ["--until", "1y"], ["--meta", "branch"]])

@@ -34,18 +34,18 @@ def test_forks_are_listed_below_the_runs_that_they_continue(tmp_path: Path) -> N
 
 def test_several_runs_are_shown_one_after_another(tmp_path: Path) -> None:
     """One that cannot be read is reported, and the others are shown; without a name, the newest run is."""
-    one, other = recorded(tmp_path / "one.json", "first"), recorded(tmp_path / "other.json", "second")
+    path, other = recorded(tmp_path / "one.json", "first"), recorded(tmp_path / "other.json", "second")
 
-    done = invoke("show", one, tmp_path / "none.json", other)
+    done = invoke("show", path, tmp_path / "none.json", other)
 
     assert done.exit_code == 1
     shown = [
         line for line in done.output.splitlines() if line.startswith(("one.json", "other.json", "trace-recorder:"))
     ]
     assert shown == ["one.json", f"trace-recorder: {tmp_path / 'none.json'}: No such file or directory", "other.json"]
-    documents = invoke("show", one, other, "--json").output
+    documents = invoke("show", path, other, "--json").output
     first, end = json.JSONDecoder().raw_decode(documents)
-    assert (first, json.loads(documents[end:])) == (load(one).to_document(), load(other).to_document())
+    assert (first, json.loads(documents[end:])) == (load(path).to_document(), load(other).to_document())
 
 
 def test_without_a_name_the_runs_of_the_default_directory_are_taken(

@@ -103,11 +103,11 @@ def test_a_step_without_a_call_or_that_is_not_there_is_an_error(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("options", "said"), [([], "it needs --step"), (["--step", "1", "--turns"], "turns have no step numbers")]
+    ("options", "message"), [([], "it needs --step"), (["--step", "1", "--turns"], "turns have no step numbers")]
 )
-def test_what_does_not_go_with_it_is_refused(options: list[str], said: str, run: Path) -> None:
+def test_what_does_not_go_with_it_is_refused(options: list[str], message: str, run: Path) -> None:
     """With the exit code of misuse."""
     done = invoke("show", run, "--raw", *options)
 
     assert done.exit_code == 2
-    assert said in done.output
+    assert message in done.output

@@ -29,12 +29,18 @@ QUERY = "select c.content, r.success from runs r join calls c using (file) order
 def test_a_query_of_runs_is_that_of_their_export(runs: Path, tmp_path: Path) -> None:
     """The same answer, as lines and as JSON, whether the tables are made for the query or were before."""
     invoke("export", runs, "-f", "parquet", "-o", tmp_path / "out")
-    said = [invoke("sql", QUERY, where, *more) for where in (runs, tmp_path / "out") for more in ([], ["--json"])]
+    results = [invoke("sql", QUERY, where, *more) for where in (runs, tmp_path / "out") for more in ([], ["--json"])]
 
-    assert [one.exit_code for one in said] == [0] * 4
-    assert said[0].stdout == said[2].stdout == ("content   success\nanswer 0  true\nanswer 1  true\nanswer 2  false\n")
-    assert said[1].stdout == said[3].stdout
-    assert json.loads(said[1].stdout) == [{"content": f"answer {number}", "success": number < 2} for number in range(3)]
+    assert [one.exit_code for one in results] == [0] * 4
+    assert (
+        results[0].stdout
+        == results[2].stdout
+        == ("content   success\nanswer 0  true\nanswer 1  true\nanswer 2  false\n")
+    )
+    assert results[1].stdout == results[3].stdout
+    assert json.loads(results[1].stdout) == [
+        {"content": f"answer {number}", "success": number < 2} for number in range(3)
+    ]
 
 
 def test_a_table_may_be_used_twice(runs: Path) -> None:

@@ -54,14 +54,14 @@ def test_only_what_was_added_is_read_and_shown_once(tmp_path: Path) -> None:
     with TrajectoryRecorder(path) as recorder:
         follower = Follower(path.with_suffix(".jsonl"))
         shown = ShownSteps(follower.read(), full=False)
-        found = []
+        answers = []
         for number in range(3):
             recorder.record_llm_interaction(ASK, {"content": f"answer {number}"}, "openai", "m")
             steps = [*shown.settled(follower.read())]
-            found.append([[entry.text for entry in step if entry.label == "answer"] for step in steps])
+            answers.append([[entry.text for entry in step if entry.label == "answer"] for step in steps])
         assert [*shown.settled(follower.read())] == []
 
-    assert found == [[["answer 0"]], [["answer 1"]], [["answer 2"]]]
+    assert answers == [[["answer 0"]], [["answer 1"]], [["answer 2"]]]
 
 
 def test_a_call_in_flight_is_not_settled(tmp_path: Path) -> None:
@@ -85,21 +85,21 @@ def test_a_call_in_flight_is_not_settled(tmp_path: Path) -> None:
 
 def test_several_runs_are_followed_at_once(tmp_path: Path) -> None:
     """Each part says of which run it is; the exit code is 1 where one of them was not completed."""
-    one, other = recorded(tmp_path / "one.json", "first"), recorded(tmp_path / "other.json", "second")
+    path, other = recorded(tmp_path / "one.json", "first"), recorded(tmp_path / "other.json", "second")
     cut = other.with_suffix(".jsonl")
     cut.write_bytes(b"".join(cut.read_bytes().splitlines(keepends=True)[:-1]))
 
-    done = invoke("tail", one, other)
+    done = invoke("tail", path, other)
 
     lines = [line for line in done.output.splitlines() if line.startswith(("==>", "the run"))]
     assert lines == [
-        f"==> {one.with_suffix('.jsonl')} <==",
+        f"==> {path.with_suffix('.jsonl')} <==",
         "the run has ended: completed, success",
         f"==> {cut} <==",
         "the run has ended: interrupted",
     ]
     assert done.exit_code == 1
-    assert invoke("tail", one, one.with_suffix(".jsonl")).output.count("the run has ended") == 1
+    assert invoke("tail", path, path.with_suffix(".jsonl")).output.count("the run has ended") == 1
 
 
 def test_a_running_agent_is_followed_to_its_end(tmp_path: Path) -> None:
@@ -119,12 +119,12 @@ def test_a_running_agent_is_followed_to_its_end(tmp_path: Path) -> None:
     assert rest.splitlines()[-1] == "the run has ended: completed, success"
 
 
-def waiting(path: Path, at: str) -> list[str]:
+def waiting(path: Path, now: str) -> list[str]:
     """The lines about the calls and tools that a run waits for at a time."""
     trajectory = Follower(path).read()
     shown = ShownSteps(trajectory, full=False)
     assert [*shown.settled(trajectory)]
-    return [line.plain for part in shown.open_parts(trajectory) for line in waiting_for(part, at)]
+    return [line.plain for part in shown.open_parts(trajectory) for line in waiting_for(part, now)]
 
 
 def test_an_open_call_is_shown_with_its_time_and_text(tmp_path: Path) -> None:

@@ -58,9 +58,9 @@ def _run(provider: str, directory: Path) -> Payload:
     return json.loads(path.read_text())
 
 
-def rows(found: dict[str, Payload]) -> dict[str, dict[str, str]]:
+def rows(documents: dict[str, Payload]) -> dict[str, dict[str, str]]:
     """The members in which the documents differ, with what each provider has there."""
-    facts = {provider: _facts(document) for provider, document in found.items()}
+    facts = {provider: _facts(document) for provider, document in documents.items()}
     names = dict.fromkeys(name for each in facts.values() for name in each)
     table = {name: {provider: facts[provider].get(name, "—") for provider in facts} for name in names}
     return {name: row for name, row in table.items() if len(set(row.values())) > 1}

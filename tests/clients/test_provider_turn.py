@@ -165,9 +165,9 @@ def test_a_conversation_goes_on_with_another_provider(tmp_path, before, after):
     with serving(plain(ANSWERS[before])) as first, serving(plain(ANSWERS[after])) as second:
         with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
             with client_at(first, before) as one, client_at(second, after) as other:
-                said = one.chat("Look.")
-                other.chat(["Look.", said, *results(said)])
-                other.chat(["Look.", said, *results(said), "And now?"])
+                turn = one.chat("Look.")
+                other.chat(["Look.", turn, *results(turn)])
+                other.chat(["Look.", turn, *results(turn), "And now?"])
 
     trajectory = load(recorder.trajectory_path)
     again = trajectory.llm_interactions[1].input_messages
@@ -175,7 +175,7 @@ def test_a_conversation_goes_on_with_another_provider(tmp_path, before, after):
     texts = (
         spoken.content if isinstance(spoken.content, str) else "".join(part.get("text", "") for part in spoken.content)
     )
-    asked = [(call.name, call.arguments) for call in said.tool_calls]
+    asked = [(call.name, call.arguments) for call in turn.tool_calls]
     answered = [message.content for message in again if message.role == "tool"]
     lost = before not in (after, "openai")
     assert (texts, [(call.name, call.arguments) for call in spoken.tool_calls]) == ("I look.", asked)

@@ -240,13 +240,13 @@ def test_an_error_in_the_body_of_a_200_is_an_error(tmp_path):
     slow = plain({"error": {"code": 503, "message": "slow"}})
     with serving(slow, plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         with client_at(server, "openrouter") as client:
-            said = client.chat("hello")
+            response = client.chat("hello")
     with serving(plain({"error": {"code": 402, "message": "no money"}})) as server:
         with client_at(server, "openrouter") as client, pytest.raises(AnswerError, match="no money") as raised:
             client.chat("hello")
 
     errors_on_file = [one.error is not None for one in load(recorder.trajectory_path).llm_interactions]
-    assert (said.content, raised.value.status_code, errors_on_file) == ("hi", 402, [True, False])
+    assert (response.content, raised.value.status_code, errors_on_file) == ("hi", 402, [True, False])
 
 
 def events(*listed: dict[str, Any]) -> list[bytes]:

@@ -199,14 +199,14 @@ def test_an_image_in_any_providers_form_is_an_image(form):
 @pytest.mark.parametrize("form", ["plain", "openai", "anthropic", "function"])
 def test_tools_of_every_form_are_one(form):
     """A function, OpenAI's form, Anthropic's and a plain one are the same tool in a request."""
-    given: Payload = {
+    definition: Payload = {
         "plain": {**DECLARED, "parameters": SCHEMA},
         "openai": {"type": "function", "function": {**DECLARED, "parameters": SCHEMA}},
         "anthropic": {**DECLARED, "input_schema": SCHEMA},
         "function": look,
     }[form]
 
-    built = anthropic_messages.build_request([], to_tools([given]), {})
+    built = anthropic_messages.build_request([], to_tools([definition]), {})
     assert built["tools"] == BUILT["anthropic-messages"]["tools"]
 
 

@@ -114,20 +114,22 @@ class Outcome:
 def compare(run: str, export: str, payloads: list[Json], base: Path, shows: Shown | None = None) -> list[Outcome]:
     """Hold what an export has of a run against its script; `shows` reads what is in another form than the export's."""
     script, dialect, way = run.split(".")
-    found = (shows or READERS[export])(payloads, base, dialect)
+    conversations = (shows or READERS[export])(payloads, base, dialect)
     if export == "toolbrain":
         turns = list(_turns(SCRIPTS[script]))[-1 if way == "forked" else 0 :]
-        views = {aspect: [_pair(aspect, *both) for both in zip(turns, found, strict=False)] for aspect in ASPECTS}
-        counts = len(turns), len(found)
+        views = {
+            aspect: [_pair(aspect, *both) for both in zip(turns, conversations, strict=False)] for aspect in ASPECTS
+        }
+        counts = len(turns), len(conversations)
     else:
         wanted = list(expected(SCRIPTS[script], dialect, by_exchange=export in BY_EXCHANGE))
         if way == "forked":
             wanted = _of_fork(wanted, export)
         if export not in BY_EXCHANGE:
-            found, wanted = sorted(found, key=_first), sorted(wanted, key=_first)
-        pairs = list(zip(wanted, found, strict=False))
+            conversations, wanted = sorted(conversations, key=_first), sorted(wanted, key=_first)
+        pairs = list(zip(wanted, conversations, strict=False))
         views = {aspect: [(_view(aspect, one), _view(aspect, other)) for one, other in pairs] for aspect in ASPECTS}
-        counts = len(wanted), len(found)
+        counts = len(wanted), len(conversations)
     return [_outcome(aspect, (export, script, dialect), counts, views[aspect]) for aspect in ASPECTS]
 
 
@@ -183,18 +185,18 @@ def _until(talk: Talk, last: int, answers_counted: int) -> Conversation:
     """The conversation up to a round, of whose answers the newest are counted."""
     made = Conversation([Message("system", talk.system)])
     asked = answered = 0
-    for number, one in enumerate(talk.rounds[: last + 1]):
-        for new in one.new:
+    for number, round_ in enumerate(talk.rounds[: last + 1]):
+        for new in round_.new:
             made.messages.append(_shown(new, answered))
             answered += isinstance(new, Result)
         counts = number > last - answers_counted
-        if one.answer.fails:
+        if round_.answer.fails:
             made.failures += counts
             continue
-        calls = [(call.name, dict(call.arguments)) for call in one.answer.calls]
+        calls = [(call.name, dict(call.arguments)) for call in round_.answer.calls]
         answered, asked = asked, asked + len(calls)
-        tokens = _counted(one.answer) if counts else None
-        made.messages.append(Message("assistant", one.answer.text, one.answer.thought, calls, tokens=tokens))
+        tokens = _counted(round_.answer) if counts else None
+        made.messages.append(Message("assistant", round_.answer.text, round_.answer.thought, calls, tokens=tokens))
     return made
 
 
@@ -245,32 +247,32 @@ def _turns(script: Script) -> Iterator[_Turn]:
             yield _Turn(before, answer, [new.text for new in after if isinstance(new, Result)])
 
 
-def _pair(aspect: str, turn: _Turn, found: Conversation) -> tuple[Json, Json]:
+def _pair(aspect: str, turn: _Turn, shown: Conversation) -> tuple[Json, Json]:
     """One aspect of a turn, as it is to be and as it is. A thought is what was said before tools were called, too."""
-    prompt, said, *results = found.messages
+    prompt, reply, *results = shown.messages
     answer = turn.answer
     thoughts = [answer.thought, answer.text if answer.calls else ""]
     views: dict[str, Callable[[], tuple[Json, Json]]] = {
         "messages": lambda: (
             [turn.prompt, "" if answer.calls else answer.text],
-            [_in_order(turn.prompt, prompt.text), said.text],
+            [_in_order(turn.prompt, prompt.text), reply.text],
         ),
-        "calls": lambda: ([(call.name, dict(call.arguments)) for call in answer.calls], said.calls),
+        "calls": lambda: ([(call.name, dict(call.arguments)) for call in answer.calls], reply.calls),
         "results": lambda: (turn.results, [message.text for message in results]),
-        "thinking": lambda: (thoughts, _in_order(thoughts, said.thought)),
+        "thinking": lambda: (thoughts, _in_order(thoughts, reply.thought)),
     }
     return views[aspect]() if aspect in views else (None, None)
 
 
 def _in_order(texts: list[str], whole: str) -> list[str]:
     """Those of these texts that are in a text, each after the one before."""
-    found, at = [], 0
+    present, end = [], 0
     for text in texts:
-        place = whole.find(text, at)
+        place = whole.find(text, end)
         if place >= 0:
-            found.append(text)
-            at = place + len(text)
-    return found
+            present.append(text)
+            end = place + len(text)
+    return present
 
 
 def payloads_of(run: str, export: str, directory: Path) -> tuple[list[Json], Path]:

@@ -16,15 +16,15 @@ def chat_call(identity: str, call: Call) -> Body:
 
 def chat_request(talk: Talk, number: int) -> Body:
     messages: list[Body] = [{"role": "system", "content": talk.system}]
-    for one, key in before(talk, number):
-        if isinstance(one, Asked):
-            url = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{text64(one.image or b'')}"}}
-            content: Any = [{"type": "text", "text": one.text}, url] if one.image else one.text
+    for part, key in before(talk, number):
+        if isinstance(part, Asked):
+            url = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{text64(part.image or b'')}"}}
+            content: Any = [{"type": "text", "text": part.text}, url] if part.image else part.text
             messages.append({"role": "user", "content": content})
-        elif isinstance(one, Answer):
-            messages.append(chat_message(talk, key, one))
+        elif isinstance(part, Answer):
+            messages.append(chat_message(talk, key, part))
         else:
-            for (identity, _), result in zip(calls_before(talk, key), one, strict=True):
+            for (identity, _), result in zip(calls_before(talk, key), part, strict=True):
                 messages.append({"role": "tool", "tool_call_id": identity, "content": result.text})
     function = [{"name": name, "description": name, "parameters": SCHEMA} for name in NAMES]
     return {"model": "m", "messages": messages, "tools": [{"type": "function", "function": one} for one in function]}
@@ -81,15 +81,15 @@ def chat_stream(talk: Talk, key: str, answer: Answer) -> list[bytes]:
 
 def responses_request(talk: Talk, number: int) -> Body:
     items: list[Body] = []
-    for one, key in before(talk, number):
-        if isinstance(one, Asked):
-            url = {"type": "input_image", "image_url": f"data:image/png;base64,{text64(one.image or b'')}"}
-            content = [{"type": "input_text", "text": one.text}, *([url] if one.image else [])]
+    for part, key in before(talk, number):
+        if isinstance(part, Asked):
+            url = {"type": "input_image", "image_url": f"data:image/png;base64,{text64(part.image or b'')}"}
+            content = [{"type": "input_text", "text": part.text}, *([url] if part.image else [])]
             items.append({"role": "user", "content": content})
-        elif isinstance(one, Answer):
-            items += responses_output(talk, key, one)
+        elif isinstance(part, Answer):
+            items += responses_output(talk, key, part)
         else:
-            for (identity, _), result in zip(calls_before(talk, key), one, strict=True):
+            for (identity, _), result in zip(calls_before(talk, key), part, strict=True):
                 items.append({"type": "function_call_output", "call_id": identity, "output": result.text})
     tools = [{"type": "function", "name": name, "description": name, "parameters": SCHEMA} for name in NAMES]
     return {"model": "m", "instructions": talk.system, "input": items, "tools": tools}
@@ -97,19 +97,19 @@ def responses_request(talk: Talk, number: int) -> Body:
 
 def responses_output(talk: Talk, key: str, answer: Answer) -> list[Body]:
     place = f"{talk.agent}{key}"
-    found: list[Body] = []
+    output: list[Body] = []
     if answer.thought:
         summary = [{"type": "summary_text", "text": answer.thought}]
-        found.append({"type": "reasoning", "id": f"rs_{place}", "summary": summary})
+        output.append({"type": "reasoning", "id": f"rs_{place}", "summary": summary})
     if answer.text:
         said = {"type": "output_text", "text": answer.text, "annotations": []}
         message = {"type": "message", "id": f"msg_{place}", "role": "assistant", "status": "completed"}
-        found.append({**message, "content": [said]})
+        output.append({**message, "content": [said]})
     for identity, call in zip(ids(talk, key, answer), answer.calls, strict=True):
         arguments = json.dumps(call.arguments, ensure_ascii=False)
         called = {"type": "function_call", "id": f"fc_{identity}", "call_id": identity, "status": "completed"}
-        found.append({**called, "name": call.name, "arguments": arguments})
-    return found
+        output.append({**called, "name": call.name, "arguments": arguments})
+    return output
 
 
 def responses_answer(talk: Talk, key: str, answer: Answer) -> Body:

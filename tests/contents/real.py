@@ -47,7 +47,7 @@ def events(text: str) -> Iterator[Json]:
 
 def chat(bodies: list[Json], *, streamed: bool) -> Said:
     """OpenAI's chat; an answer of several choices is none of ours."""
-    said = Said()
+    answer = Said()
     calls: dict[int, list[Json]] = {}
     for body in bodies:
         for choice in body.get("choices") or ():
@@ -58,42 +58,42 @@ def chat(bodies: list[Json], *, streamed: bool) -> Said:
                 raise KeyError("refused, or of another form")
             if not isinstance(message.get("content") or "", str):
                 raise KeyError("parts")
-            said.text += message.get("content") or ""
+            answer.text += message.get("content") or ""
             for number, call in enumerate(message.get("tool_calls") or ()):
                 known = calls.setdefault(call.get("index", number) if streamed else number, ["", ""])
                 known[0] += call["function"].get("name") or ""
                 known[1] += call["function"].get("arguments") or ""
-    said.calls = list(calls.values())
-    return said
+    answer.calls = list(calls.values())
+    return answer
 
 
 def responses(bodies: list[Json], *, streamed: bool) -> Said:
     """OpenAI's responses: those of a stream end with the whole."""
     completed = (one["response"] for one in bodies if one.get("type") == "response.completed")
     whole = next(completed) if streamed else bodies[0]
-    said = Said()
+    answer = Said()
     for item in whole["output"]:
         if item["type"] == "message":
-            said.text += "".join(part["text"] for part in item["content"])
+            answer.text += "".join(part["text"] for part in item["content"])
         elif item["type"] == "function_call":
-            said.calls.append([item["name"], item["arguments"]])
+            answer.calls.append([item["name"], item["arguments"]])
         elif item["type"] != "reasoning":
             raise KeyError(item["type"])
-    return said
+    return answer
 
 
 def anthropic(bodies: list[Json], *, streamed: bool) -> Said:
     """Anthropic's messages."""
-    said = Said()
+    answer = Said()
     blocks = bodies[0]["content"] if not streamed else _blocks(bodies)
     for block in blocks:
         if block["type"] == "text":
-            said.text += block["text"]
+            answer.text += block["text"]
         elif block["type"] == "tool_use":
-            said.calls.append([block["name"], block["input"]])
+            answer.calls.append([block["name"], block["input"]])
         elif block["type"] not in {"thinking", "redacted_thinking"}:
             raise KeyError(block["type"])
-    return said
+    return answer
 
 
 def _blocks(bodies: list[Json]) -> list[Json]:
@@ -112,29 +112,29 @@ def _blocks(bodies: list[Json]) -> list[Json]:
 
 def google(bodies: list[Json], *, streamed: bool) -> Said:
     """Gemini."""
-    said = Said()
+    answer = Said()
     for body in bodies:
         for candidate in body.get("candidates") or ():
             if candidate.get("index"):
                 raise KeyError("several candidates")
             for part in (candidate.get("content") or {}).get("parts") or ():
                 if "functionCall" in part:
-                    said.calls.append([part["functionCall"]["name"], part["functionCall"].get("args") or {}])
+                    answer.calls.append([part["functionCall"]["name"], part["functionCall"].get("args") or {}])
                 elif "text" not in part:
                     raise KeyError("another part")
                 elif not part.get("thought"):
-                    said.text += part["text"]
-    return said
+                    answer.text += part["text"]
+    return answer
 
 
 def ollama(bodies: list[Json], *, streamed: bool) -> Said:
     """Ollama's chat."""
-    said = Said()
+    answer = Said()
     for body in bodies:
-        said.text += body["message"].get("content") or ""
+        answer.text += body["message"].get("content") or ""
         calls = [one["function"] for one in body["message"].get("tool_calls") or ()]
-        said.calls += [[one["name"], one["arguments"]] for one in calls]
-    return said
+        answer.calls += [[one["name"], one["arguments"]] for one in calls]
+    return answer
 
 
 ANSWERS: dict[str, Callable[..., Said]] = {

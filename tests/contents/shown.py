@@ -160,17 +160,17 @@ def hierarchy_steps(documents: list[Json], base: Path, dialect: str) -> list[Con
 
 def _hierarchy(messages: list[Json], base: Path) -> Conversation:
     talk = Conversation()
-    for one in messages:
-        if one["tool_response"]:
-            talk.result(one["tool_response"]["id"], one["content"], base)
+    for raw in messages:
+        if raw["tool_response"]:
+            talk.result(raw["tool_response"]["id"], raw["content"], base)
             continue
-        message = talk.say(one["role"], one["content"], base, thought=one["reasoning"] or "")
-        parts = (one["metadata"] or {}).get("parts")
+        message = talk.say(raw["role"], raw["content"], base, thought=raw["reasoning"] or "")
+        parts = (raw["metadata"] or {}).get("parts")
         message.images += [image for part in parts_of(parts) if (image := image_in(part, base)) is not None]
-        if counted := one["usage"]:
+        if counted := raw["usage"]:
             cached = (counted.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
             message.tokens = Tokens(counted.get("prompt_tokens") or 0, counted.get("completion_tokens") or 0, cached)
-        for call in one["tool_calls"] or ():
+        for call in raw["tool_calls"] or ():
             talk.call(message, call["id"], call["name"], call["arguments"])
     return talk
 
@@ -197,12 +197,12 @@ def chat_rows(rows: list[Json], base: Path, dialect: str) -> list[Conversation]:
     return talks
 
 
-def _chat_message(talk: Conversation, one: Json, base: Path, thought: str | None, tokens: Tokens | None) -> None:
-    if one["role"] == "tool":
-        talk.result(one["tool_call_id"], one["content"], base)
+def _chat_message(talk: Conversation, raw: Json, base: Path, thought: str | None, tokens: Tokens | None) -> None:
+    if raw["role"] == "tool":
+        talk.result(raw["tool_call_id"], raw["content"], base)
         return
-    message = talk.say(one["role"], one.get("content"), base, thought=thought or "", tokens=tokens)
-    for call in one.get("tool_calls") or ():
+    message = talk.say(raw["role"], raw.get("content"), base, thought=thought or "", tokens=tokens)
+    for call in raw.get("tool_calls") or ():
         talk.call(message, call["id"], call["function"]["name"], call["function"]["arguments"])
 
 
@@ -216,16 +216,16 @@ def _session(lines: Iterable[Json], base: Path) -> Conversation:
     for line in lines:
         if line["type"] != "message":
             continue
-        one = line["message"]
-        parts = one["content"] if isinstance(one["content"], list) else [{"type": "text", "text": one["content"]}]
-        if one.get("stopReason") == "error":
+        raw = line["message"]
+        parts = raw["content"] if isinstance(raw["content"], list) else [{"type": "text", "text": raw["content"]}]
+        if raw.get("stopReason") == "error":
             talk.failures += 1
-        elif one["role"] == "toolResult":
-            talk.result(one["toolCallId"], parts, base)
+        elif raw["role"] == "toolResult":
+            talk.result(raw["toolCallId"], parts, base)
         else:
             thought = "".join(part.get("thinking") or "" for part in parts)
-            message = talk.say(one["role"], parts, base, thought=thought)
-            if counted := one.get("usage"):
+            message = talk.say(raw["role"], parts, base, thought=thought)
+            if counted := raw.get("usage"):
                 cached = counted.get("cacheRead") or 0
                 prompt = (counted.get("input") or 0) + cached + (counted.get("cacheWrite") or 0)
                 message.tokens = Tokens(prompt, counted.get("output") or 0, cached)
@@ -240,12 +240,12 @@ def session_traces(sessions: list[list[Json]], base: Path, dialect: str) -> list
     talks = []
     for lines in sessions:
         talk = Conversation()
-        for one in (line["message"] for line in lines if line["type"] == "message"):
-            if one["role"] == "tool":
-                talk.result(one["toolCallId"], one["content"], base)
+        for raw in (line["message"] for line in lines if line["type"] == "message"):
+            if raw["role"] == "tool":
+                talk.result(raw["toolCallId"], raw["content"], base)
                 continue
-            message = talk.say(one["role"], one["content"], base, thought=one.get("reasoningContent") or "")
-            for call in one.get("toolCalls", ()):
+            message = talk.say(raw["role"], raw["content"], base, thought=raw.get("reasoningContent") or "")
+            for call in raw.get("toolCalls", ()):
                 function = call["function"]
                 talk.call(message, call["id"], function["name"], json.loads(function["arguments"]))
         talks.append(talk)
@@ -259,17 +259,17 @@ def trae(documents: list[Json], base: Path, dialect: str) -> list[Conversation]:
 
 def _exchange(interaction: Json, base: Path, dialect: str) -> Conversation:
     talk = Conversation()
-    for one in interaction["input_messages"]:
-        if one.get("tool_result"):
-            talk.result(one["tool_result"]["call_id"], one["tool_result"]["result"], base)
-        elif one["role"] == "tool":
-            talk.result(one["call_id"], one["content"], base)
-        elif one.get("tool_call") and talk.messages and one["content"] is None and talk.messages[-1].calls:
-            _calls(talk, talk.messages[-1], [one["tool_call"]])
+    for raw in interaction["input_messages"]:
+        if raw.get("tool_result"):
+            talk.result(raw["tool_result"]["call_id"], raw["tool_result"]["result"], base)
+        elif raw["role"] == "tool":
+            talk.result(raw["call_id"], raw["content"], base)
+        elif raw.get("tool_call") and talk.messages and raw["content"] is None and talk.messages[-1].calls:
+            _calls(talk, talk.messages[-1], [raw["tool_call"]])
         else:
-            message = talk.say(one["role"], one["content"], base, thought=one.get("reasoning") or "")
-            message.images += map(decoded, (one.get("extra") or {}).get("images") or ())
-            _calls(talk, message, one.get("tool_calls") or ([one["tool_call"]] if one.get("tool_call") else []))
+            message = talk.say(raw["role"], raw["content"], base, thought=raw.get("reasoning") or "")
+            message.images += map(decoded, (raw.get("extra") or {}).get("images") or ())
+            _calls(talk, message, raw.get("tool_calls") or ([raw["tool_call"]] if raw.get("tool_call") else []))
     answer = interaction["response"]
     if not answer:
         talk.failures += 1

@@ -42,16 +42,16 @@ def _referred(event: Json, sample: Json) -> list[Json]:
     return [one for begin, end in event["input_refs"] for one in pool[begin:end]]
 
 
-def _message(talk: Conversation, one: Json, base: Path) -> Message:
-    content = one["content"]
+def _message(talk: Conversation, raw: Json, base: Path) -> Message:
+    content = raw["content"]
     parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
-    if one["role"] == "tool":
-        talk.result(one["tool_call_id"], parts, base)
+    if raw["role"] == "tool":
+        talk.result(raw["tool_call_id"], parts, base)
         return talk.messages[-1]
     thought = "".join(part["reasoning"] for part in parts if part["type"] == "reasoning")
-    message = talk.say(one["role"], [part for part in parts if part["type"] == "text"], base, thought=thought)
+    message = talk.say(raw["role"], [part for part in parts if part["type"] == "text"], base, thought=thought)
     message.images = [decoded(part["image"]) for part in parts if part["type"] == "image"]
-    for call in one.get("tool_calls") or ():
+    for call in raw.get("tool_calls") or ():
         talk.call(message, call["id"], call["function"], call["arguments"])
     return message
 

@@ -33,19 +33,19 @@ def genai(lines: list[Json], base: Path, dialect: str) -> list[Conversation]:
     return [_call(span, said, base) for span, said in calls]
 
 
-def _call(span: Json, said: Mapping[str, Json], base: Path) -> Conversation:
+def _call(span: Json, attributes: Mapping[str, Json], base: Path) -> Conversation:
     talk = Conversation()
-    instructions = json.loads(said.get("gen_ai.system_instructions", "[]"))
+    instructions = json.loads(attributes.get("gen_ai.system_instructions", "[]"))
     if instructions:
         talk.say("system", [{"text": part["content"]} for part in instructions], base)
-    for one in json.loads(said["gen_ai.input.messages"]):
+    for one in json.loads(attributes["gen_ai.input.messages"]):
         _message(talk, one, base)
     if span["status"].get("code") == 2:
         talk.failures += 1
         return talk
     names = ("gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens", "gen_ai.usage.cache_read.input_tokens")
-    for answer in json.loads(said.get("gen_ai.output.messages", "[]")):
-        _message(talk, answer, base).tokens = _tokens(said, *names)
+    for answer in json.loads(attributes.get("gen_ai.output.messages", "[]")):
+        _message(talk, answer, base).tokens = _tokens(attributes, *names)
     return talk
 
 
@@ -54,9 +54,9 @@ def _tokens(said: Mapping[str, Json], prompt: str, output: str, cached: str) -> 
     return Tokens(said.get(prompt, 0), said.get(output, 0), said.get(cached, 0)) if prompt in said else None
 
 
-def _message(talk: Conversation, one: Json, base: Path) -> Message:
-    if one["role"] == "tool":
-        for part in one["parts"]:
+def _message(talk: Conversation, raw: Json, base: Path) -> Message:
+    if raw["role"] == "tool":
+        for part in raw["parts"]:
             response = part["response"]
             text = (
                 response if isinstance(response, str) else text_of([{"text": inner["content"]} for inner in response])
@@ -64,11 +64,11 @@ def _message(talk: Conversation, one: Json, base: Path) -> Message:
             talk.result(part["id"], text, base)
         return talk.messages[-1]
     parts: dict[str, list[Json]] = {}
-    for part in one["parts"]:
+    for part in raw["parts"]:
         parts.setdefault(part["type"], []).append(part)
     thought = "".join(part["content"] for part in parts.get("reasoning", ()))
     message = talk.say(
-        one["role"], [{"text": part["content"]} for part in parts.get("text", ())], base, thought=thought
+        raw["role"], [{"text": part["content"]} for part in parts.get("text", ())], base, thought=thought
     )
     message.images = [decoded(part["content"]) for part in parts.get("blob", ())]
     for part in parts.get("tool_call", ()):
@@ -82,38 +82,38 @@ def openinference(lines: list[Json], base: Path, dialect: str) -> list[Conversat
     return [_flat_call(span, said, base) for span, said in calls]
 
 
-def _flat_call(span: Json, said: Mapping[str, Json], base: Path) -> Conversation:
+def _flat_call(span: Json, attributes: Mapping[str, Json], base: Path) -> Conversation:
     talk = Conversation()
-    for one in _nested(said, "llm.input_messages"):
+    for one in _nested(attributes, "llm.input_messages"):
         _flat_message(talk, one["message"], base)
     if span["status"].get("code") == 2:
         talk.failures += 1
         return talk
     names = ("llm.token_count.prompt", "llm.token_count.completion", "llm.token_count.prompt_details.cache_read")
-    for answer in _nested(said, "llm.output_messages"):
-        _flat_message(talk, answer["message"], base).tokens = _tokens(said, *names)
+    for answer in _nested(attributes, "llm.output_messages"):
+        _flat_message(talk, answer["message"], base).tokens = _tokens(attributes, *names)
     return talk
 
 
-def _flat_message(talk: Conversation, one: Json, base: Path) -> Message:
-    contents = [part["message_content"] for part in _listed(one.get("contents", {}))]
+def _flat_message(talk: Conversation, raw: Json, base: Path) -> Message:
+    contents = [part["message_content"] for part in _listed(raw.get("contents", {}))]
     texts = [{"text": part["text"]} for part in contents if part["type"] == "text"]
-    if one["role"] == "tool":
-        talk.result(one["tool_call_id"], one.get("content", texts), base)
+    if raw["role"] == "tool":
+        talk.result(raw["tool_call_id"], raw.get("content", texts), base)
         return talk.messages[-1]
     thought = "".join(part["text"] for part in contents if part["type"] == "reasoning")
-    message = talk.say(one["role"], one.get("content", texts), base, thought=thought)
+    message = talk.say(raw["role"], raw.get("content", texts), base, thought=thought)
     message.images = [decoded(part["image"]["image"]["url"]) for part in contents if part["type"] == "image"]
-    for call in _listed(one.get("tool_calls", {})):
+    for call in _listed(raw.get("tool_calls", {})):
         function = call["tool_call"]["function"]
         talk.call(message, call["tool_call"]["id"], function["name"], function["arguments"])
     return message
 
 
-def _nested(said: Mapping[str, Json], prefix: str) -> list[Json]:
+def _nested(attributes: Mapping[str, Json], prefix: str) -> list[Json]:
     """The values of flat attributes as a list of objects."""
     root: dict[str, Json] = {}
-    for name, value in said.items():
+    for name, value in attributes.items():
         if name.startswith(f"{prefix}."):
             *path, last = name.removeprefix(f"{prefix}.").split(".")
             at = root

@@ -16,13 +16,13 @@ NAMES = ("weather", "research", "search")
 
 def before(talk: Talk, number: int) -> Iterator[tuple[Asked | Answer | tuple[Result, ...], str]]:
     """What a request of this round shows: what was asked, given and answered, with the id of the answer's round."""
-    for at, one in enumerate(talk.rounds[: number + 1]):
-        results = tuple(new for new in one.new if isinstance(new, Result))
+    for place, round_ in enumerate(talk.rounds[: number + 1]):
+        results = tuple(new for new in round_.new if isinstance(new, Result))
         if results:
-            yield results, f"r{at - 1}"
-        yield from ((new, "") for new in one.new if isinstance(new, Asked))
-        if at < number and not one.answer.fails:
-            yield one.answer, f"r{at}"
+            yield results, f"r{place - 1}"
+        yield from ((new, "") for new in round_.new if isinstance(new, Asked))
+        if place < number and not round_.answer.fails:
+            yield round_.answer, f"r{place}"
 
 
 def ids(talk: Talk, key: str, answer: Answer) -> list[str]:

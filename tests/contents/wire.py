@@ -38,15 +38,15 @@ class Dialect:
 
 def anthropic_request(talk: Talk, number: int) -> Body:
     messages: list[Body] = []
-    for one, key in before(talk, number):
-        if isinstance(one, Asked):
-            source = {"type": "base64", "media_type": "image/png", "data": text64(one.image or b"")}
-            image = [{"type": "image", "source": source}] if one.image else []
-            messages.append({"role": "user", "content": [{"type": "text", "text": one.text}, *image]})
-        elif isinstance(one, Answer):
-            messages.append({"role": "assistant", "content": anthropic_blocks(talk, key, one)})
+    for part, key in before(talk, number):
+        if isinstance(part, Asked):
+            source = {"type": "base64", "media_type": "image/png", "data": text64(part.image or b"")}
+            image = [{"type": "image", "source": source}] if part.image else []
+            messages.append({"role": "user", "content": [{"type": "text", "text": part.text}, *image]})
+        elif isinstance(part, Answer):
+            messages.append({"role": "assistant", "content": anthropic_blocks(talk, key, part)})
         else:
-            pairs = zip(calls_before(talk, key), one, strict=True)
+            pairs = zip(calls_before(talk, key), part, strict=True)
             given = [{"type": "tool_result", "tool_use_id": of, "content": result.text} for (of, _), result in pairs]
             messages.append({"role": "user", "content": given})
     tools = [{"name": name, "description": name, "input_schema": SCHEMA} for name in NAMES]
@@ -104,15 +104,15 @@ def _anthropic_deltas(block: Body) -> tuple[Body, list[Body]]:
 
 def google_request(talk: Talk, number: int) -> Body:
     contents: list[Body] = []
-    for one, key in before(talk, number):
-        if isinstance(one, Asked):
-            data = base64.urlsafe_b64encode(one.image or b"").decode()  # as google-genai sends it
-            image = [{"inlineData": {"mimeType": "image/png", "data": data}}] if one.image else []
-            contents.append({"role": "user", "parts": [{"text": one.text}, *image]})
-        elif isinstance(one, Answer):
-            contents.append({"role": "model", "parts": google_parts(one)})
+    for part, key in before(talk, number):
+        if isinstance(part, Asked):
+            data = base64.urlsafe_b64encode(part.image or b"").decode()  # as google-genai sends it
+            image = [{"inlineData": {"mimeType": "image/png", "data": data}}] if part.image else []
+            contents.append({"role": "user", "parts": [{"text": part.text}, *image]})
+        elif isinstance(part, Answer):
+            contents.append({"role": "model", "parts": google_parts(part)})
         else:
-            pairs = zip(calls_before(talk, key), one, strict=True)
+            pairs = zip(calls_before(talk, key), part, strict=True)
             given = [{"name": call.name, "response": {"result": result.text}} for (_, call), result in pairs]
             contents.append({"role": "user", "parts": [{"functionResponse": response} for response in given]})
     declared = [{"name": name, "description": name, "parameters": SCHEMA} for name in NAMES]
@@ -157,14 +157,14 @@ def google_stream(talk: Talk, key: str, answer: Answer) -> list[bytes]:
 
 def ollama_request(talk: Talk, number: int) -> Body:
     messages: list[Body] = [{"role": "system", "content": talk.system}]
-    for one, key in before(talk, number):
-        if isinstance(one, Asked):
-            image = {"images": [text64(one.image)]} if one.image else {}
-            messages.append({"role": "user", "content": one.text, **image})
-        elif isinstance(one, Answer):
-            messages.append(ollama_message(one))
+    for part, key in before(talk, number):
+        if isinstance(part, Asked):
+            image = {"images": [text64(part.image)]} if part.image else {}
+            messages.append({"role": "user", "content": part.text, **image})
+        elif isinstance(part, Answer):
+            messages.append(ollama_message(part))
         else:
-            for (_, call), result in zip(calls_before(talk, key), one, strict=True):
+            for (_, call), result in zip(calls_before(talk, key), part, strict=True):
                 messages.append({"role": "tool", "content": result.text, "tool_name": call.name})
     function = [{"name": name, "description": name, "parameters": SCHEMA} for name in NAMES]
     return {"model": "m", "messages": messages, "tools": [{"type": "function", "function": one} for one in function]}

@@ -39,15 +39,15 @@ def by_hand(path: Path) -> Path:
     result = {"call_id": "c1", "name": "bash", "success": True, "result": "a.py\nb.py", "error": None}
     denied = {"call_id": "c2", "name": "bash", "success": False, "result": None, "error": "denied"}
     first = {"content": "I list.", "tool_calls": [call], "usage": {"input_tokens": 9, "output_tokens": 2}}
-    given = {"provider": "anthropic", "model": "claude"}
+    served_by = {"provider": "anthropic", "model": "claude"}
     asking = {"messages": [SYSTEM, TASK], "tools": ["bash"]}
-    writing.add_body("llm_interaction", asking, interaction_id="llm_1", response=first, **given)
+    writing.add_body("llm_interaction", asking, interaction_id="llm_1", response=first, **served_by)
     told = {"llm_response": first, "tool_calls": [call], "tool_results": [result, denied], "reflection": None}
     step = {"step_number": 1, "state": "calling_tool", "error": None}
     writing.add_body("agent_step", {"llm_messages": [SYSTEM, TASK]}, **step, **told)
     writing.add("annotation", lakeview_step=1, value="It listed the files.")
     answering = {"messages": [{"role": "user", "tool_result": result}], "tools": []}
-    writing.add_body("llm_interaction", answering, interaction_id="llm_2", response={"content": "Done."}, **given)
+    writing.add_body("llm_interaction", answering, interaction_id="llm_2", response={"content": "Done."}, **served_by)
     told = {"llm_response": None, "tool_calls": None, "tool_results": None, "reflection": "Too easy."}
     writing.add_body("agent_step", {"llm_messages": None}, step_number=2, state="error", error="Bad: luck", **told)
     writing.add("annotation", key="judge", value={"score": 3})

@@ -21,13 +21,13 @@ HEADERS = {"content-type": "application/json"}
 class Writing:
     """A journal being written; `elsewhere` is the host, so that nobody can know whether the run goes on."""
 
-    def __init__(self, path: Path, host: str = "elsewhere", **about: Payload) -> None:
+    def __init__(self, path: Path, host: str = "elsewhere", **members: Payload) -> None:
         self.path = path
         self.journal = Journal.create(path)
         self._items: dict[str, tuple[int, int]] = {}
         self._seconds = 0
         where = {"host": host, "pid": 1, "process_start": 0.0, "python": "3.11.7", "platform": "linux"}
-        told = {"task": None, "provider": None, "model": None, "max_steps": None, "metadata": {}, **about}
+        told = {"task": None, "provider": None, "model": None, "max_steps": None, "metadata": {}, **members}
         self.add("start", schema=SCHEMA, version=VERSION, trajectory_id=ID, **where, **told)
 
     def add(self, kind: str, **data: Payload) -> int:

@@ -126,12 +126,16 @@ def test_the_keys_of_a_run_recorded_as_trae_agent_does(tmp_path: Path) -> None:
     recorder.finalize_recording(success=True, final_result="done")
 
     document = json.loads(recorder.trajectory_path.read_text())
-    [one], [step] = document["llm_interactions"], document["agent_steps"]
-    assert (keys(document), keys(one), keys(step)[:9]) == (ROOT + ROOT_ADDED, INTERACTION + INTERACTION_ADDED, STEP)
-    assert (keys(one["response"])[:5], keys(step["llm_response"])[:5]) == (RESPONSE, RESPONSE)
-    assert (keys(one["response"]["usage"]), keys(step["tool_calls"][0])[:3]) == (USAGE[:4], CALL)
-    assert (keys(step["tool_results"][0])[:4], one["tools_available"]) == (RESULT, ["bash"])
-    assert [(m["role"], m["content"]) for m in one["input_messages"]] == [("user", "go")]
+    [interaction], [step] = document["llm_interactions"], document["agent_steps"]
+    assert (keys(document), keys(interaction), keys(step)[:9]) == (
+        ROOT + ROOT_ADDED,
+        INTERACTION + INTERACTION_ADDED,
+        STEP,
+    )
+    assert (keys(interaction["response"])[:5], keys(step["llm_response"])[:5]) == (RESPONSE, RESPONSE)
+    assert (keys(interaction["response"]["usage"]), keys(step["tool_calls"][0])[:3]) == (USAGE[:4], CALL)
+    assert (keys(step["tool_results"][0])[:4], interaction["tools_available"]) == (RESULT, ["bash"])
+    assert [(m["role"], m["content"]) for m in interaction["input_messages"]] == [("user", "go")]
 
 
 def test_what_readers_of_the_format_stumble_over_is_never_there(tmp_path: Path) -> None:

@@ -42,12 +42,12 @@ def test_a_damaged_line_is_told_once(tmp_path: Path) -> None:
     assert [gap.what for gap in load(path).gaps] == ["a damaged line of the journal", "read the clock"]
 
 
-@pytest.mark.parametrize("left", [0, 1, 5])
-def test_a_journal_that_was_cut_is_told_by_its_document(tmp_path: Path, left: int) -> None:
+@pytest.mark.parametrize("kept", [0, 1, 5])
+def test_a_journal_that_was_cut_is_told_by_its_document(tmp_path: Path, kept: int) -> None:
     """Where the document is of a run that ended, a journal without that end has a gap, cut to nothing or not."""
     path = rich_run(tmp_path / "run.json")
     journal = path.with_suffix(".jsonl")
-    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:left]))
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:kept]))
 
     assert [gap.why for gap in load(path).gaps if gap.what == "lines of the journal"] == [
         "its end is missing: the document beside it is of a run that is completed"

@@ -101,13 +101,13 @@ def test_an_answer_without_tokens_has_a_usage_of_nothing_known(
     assert (one.response.usage, one.answered, "usage" in shown(recorder)) == (Usage(), True, False)
 
 
-@pytest.mark.parametrize("given", ["yes", {"content": "yes"}, {"content": "yes", "usage": None}])
+@pytest.mark.parametrize("response", ["yes", {"content": "yes"}, {"content": "yes", "usage": None}])
 def test_a_call_by_hand_has_a_usage(
-    tmp_path: Path, read: Callable[[TrajectoryRecorder], LLMInteraction], given: Payload
+    tmp_path: Path, read: Callable[[TrajectoryRecorder], LLMInteraction], response: Payload
 ) -> None:
     """What was handed over without tokens has a usage of nothing known."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
-    recorder.record_llm_interaction(asked("a")["messages"], given, "p", "m")
+    recorder.record_llm_interaction(asked("a")["messages"], response, "p", "m")
 
     one = read(recorder)
 

@@ -42,13 +42,13 @@ def shown(recorder: TrajectoryRecorder) -> list[Payload]:
     """Of each step its number, whether it is derived, its interaction, and its tools by name and success."""
     return [
         (
-            one.step_number,
-            one.derived,
-            one.interaction and one.interaction.interaction_id,
-            [tool.name for tool in one.tool_calls],
-            [result.success for result in one.tool_results],
+            step.step_number,
+            step.derived,
+            step.interaction and step.interaction.interaction_id,
+            [tool.name for tool in step.tool_calls],
+            [result.success for result in step.tool_results],
         )
-        for one in steps(recorder)
+        for step in steps(recorder)
     ]
 
 

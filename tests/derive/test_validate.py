@@ -129,12 +129,12 @@ def test_no_prefix_of_a_journal_is_in_error(cut: int, tmp_path_factory: pytest.T
     assert errors(validate(path)) == ([] if cut > whole.index(b"\n") else nothing)
 
 
-@given(at=st.integers(min_value=0), bit=st.integers(min_value=0, max_value=7))
-def test_every_changed_bit_is_found(at: int, bit: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+@given(place=st.integers(min_value=0), bit=st.integers(min_value=0, max_value=7))
+def test_every_changed_bit_is_found(place: int, bit: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     """One bit that is not as it was written, anywhere before the last line's end, is an error."""
     path = small(tmp_path_factory.mktemp("bit") / "run.jsonl")
     content = bytearray(path.read_bytes())
-    content[at % (len(content) - 1)] ^= 1 << bit
+    content[place % (len(content) - 1)] ^= 1 << bit
     path.write_bytes(content)
 
     assert not validate(path).ok

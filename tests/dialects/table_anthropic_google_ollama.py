@@ -213,13 +213,13 @@ def _interactions(exchange: Exchange) -> Payload:
     interactions = _google_client(exchange).interactions
     if not exchange.stream:
         return _interaction(interactions.create(model="m", input=""))
-    said: dict[str, list[str | None]] = {"text": [], "thought_summary": []}
+    texts: dict[str, list[str | None]] = {"text": [], "thought_summary": []}
     for event in interactions.create(model="m", input="", stream=True):
         if event.event_type == "interaction.completed":
             last = event.interaction
-        elif event.event_type == "step.delta" and event.delta.type in said:
-            said[event.delta.type].append(getattr(event.delta, "content", event.delta).text)
-    choice = _choice(_joined(said["text"]), _joined(said["thought_summary"]), [], last.status)
+        elif event.event_type == "step.delta" and event.delta.type in texts:
+            texts[event.delta.type].append(getattr(event.delta, "content", event.delta).text)
+    choice = _choice(_joined(texts["text"]), _joined(texts["thought_summary"]), [], last.status)
     return _answer(last.id, last.model, [choice], _interaction_counts(last.usage))
 
 

@@ -42,12 +42,12 @@ def exchanges(dialect: str) -> list[Exchange]:
 
 def differences(dialect: str) -> Counter[tuple[str, tuple[str, ...]]]:
     """Count the exchanges of a dialect that the SDK and we read differently, by host and aspects."""
-    found: Counter[tuple[str, tuple[str, ...]]] = Counter()
+    counts: Counter[tuple[str, tuple[str, ...]]] = Counter()
     for exchange in exchanges(dialect):
         ours, theirs = our_reading(exchange), sdk_reading(exchange)
         if aspects := tuple(name for name in ours if ours[name] != theirs.get(name)):
-            found[exchange.host, aspects] += 1
-    return found
+            counts[exchange.host, aspects] += 1
+    return counts
 
 
 def our_reading(exchange: Exchange) -> Reading:

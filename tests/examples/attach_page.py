@@ -11,9 +11,9 @@ PAGE = (ROOT / "docs" / "attach.md").read_text(encoding="utf-8")
 
 def blocks(language: str) -> dict[str, str]:
     """The blocks of code of the page, by the heading that they are under."""
-    found: dict[str, str] = {}
+    named: dict[str, str] = {}
     for section in PAGE.split("\n## ")[1:]:
         heading = section.partition("\n")[0]
         for number, block in enumerate(re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL), start=1):
-            found[heading if number == 1 else f"{heading} ({number})"] = block
-    return found
+            named[heading if number == 1 else f"{heading} ({number})"] = block
+    return named

@@ -55,13 +55,13 @@ def quoted(page: Path) -> frozenset[str]:
 @cache
 def files() -> frozenset[str]:
     """Every file and folder of the project, by its path and by the ends of that."""
-    found = set()
+    endings = set()
     for top in ("trace_recorder", "tests", "docs", "examples", "benchmarks", "scripts"):
         for path in (ROOT / top).rglob("*"):
             parts = path.relative_to(ROOT).parts
             end = "/" if path.is_dir() else ""
-            found |= {"/".join(parts[at:]) + end for at in range(len(parts))}
-    return frozenset(found | {path.name for path in ROOT.iterdir()} | {f"{path.name}/" for path in ROOT.iterdir()})
+            endings |= {"/".join(parts[at:]) + end for at in range(len(parts))}
+    return frozenset(endings | {path.name for path in ROOT.iterdir()} | {f"{path.name}/" for path in ROOT.iterdir()})
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -84,16 +84,16 @@ def test_links_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_the_commands_that_a_page_names_are_there(page: Path) -> None:
     """Scripts, targets of make, sessions of nox, modules, and subcommands."""
-    said = "\n".join(quoted(page))
+    code = "\n".join(quoted(page))
     subcommands = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "trace_recorder" / "cli").glob("*.py"))
     targets = (ROOT / "Makefile").read_text(encoding="utf-8")
     sessions = (ROOT / "noxfile.py").read_text(encoding="utf-8")
-    modules = [name.replace(".", "/") for name in re.findall(r"python -m ((?:tests|benchmarks|examples)[\w.]*)", said)]
+    modules = [name.replace(".", "/") for name in re.findall(r"python -m ((?:tests|benchmarks|examples)[\w.]*)", code)]
 
-    assert [one for one in re.findall(r"scripts/[\w-]+", said) if not (ROOT / one).exists()] == []
-    assert [one for one in re.findall(r"\bmake (\w+)", said) if not re.search(rf"^{one}:", targets, re.MULTILINE)] == []
-    assert [one for one in re.findall(r"\bnox -[st] (\w+)", said) if one not in sessions] == []
-    assert [one for one in re.findall(r"trace-recorder (\w+)", said) if f"def {one}" not in subcommands] == []
+    assert [one for one in re.findall(r"scripts/[\w-]+", code) if not (ROOT / one).exists()] == []
+    assert [one for one in re.findall(r"\bmake (\w+)", code) if not re.search(rf"^{one}:", targets, re.MULTILINE)] == []
+    assert [one for one in re.findall(r"\bnox -[st] (\w+)", code) if one not in sessions] == []
+    assert [one for one in re.findall(r"trace-recorder (\w+)", code) if f"def {one}" not in subcommands] == []
     assert [one for one in modules if not ((ROOT / one).is_dir() or (ROOT / f"{one}.py").exists())] == []
 
 

@@ -57,14 +57,14 @@ def alike(line: str) -> str:
     return " ".join(line.split())
 
 
-def assert_shown(page: str, found: list[str]) -> None:
+def assert_shown(page: str, shown: list[str]) -> None:
     """Each line of the page is printed, in its order, and nothing between but where it says `...`."""
-    at, skips = 0, False
+    end, skips = 0, False
     for line in map(alike, page.splitlines()):
         if line == "...":
             skips = True
             continue
-        place = found.index(line, at)
-        assert skips or place == at, (line, found[at])
-        at, skips = place + 1, False
-    assert skips or at == len(found), found[at:]
+        place = shown.index(line, end)
+        assert skips or place == end, (line, shown[end])
+        end, skips = place + 1, False
+    assert skips or end == len(shown), shown[end:]

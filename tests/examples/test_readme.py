@@ -76,15 +76,15 @@ def printed(transcript: str, place: Path, surroundings: dict[str, str]) -> list[
 
 def assert_printed(transcript: str, shown: list[str]) -> None:
     """Each line of a transcript is printed, in that order; only `...` means other lines between."""
-    at, skipped = 0, True
+    end, skipped = 0, True
     for line in map(alike, transcript.splitlines()):
         if line == "...":
             skipped = True
             continue
-        found = shown.index(line, at)
-        assert (skipped or found == at or line.startswith("$"), line) == (True, line)
-        at, skipped = found + 1, False
-    assert at == len(shown)
+        found = shown.index(line, end)
+        assert (skipped or found == end or line.startswith("$"), line) == (True, line)
+        end, skipped = found + 1, False
+    assert end == len(shown)
 
 
 def write_scripts(page: str, place: Path) -> None:

@@ -29,7 +29,7 @@ class _Feedback(StandIn):
         self.batches = 0
         self.runs: list[Any] = []
 
-    def answer(self, path: str, given: dict[str, Any]) -> tuple[int, Any]:
+    def answer(self, path: str, request: dict[str, Any]) -> tuple[int, Any]:
         if path.endswith("/info"):
             return 200, {"batch_ingest_config": {"use_multipart_endpoint": False}}
         if path.endswith("/sessions"):
@@ -37,13 +37,13 @@ class _Feedback(StandIn):
             return 200, [project | {"start_time": "2025-10-09T00:00:00", "reference_dataset_id": None}]
         if not path.endswith("/feedback"):
             self.batches += 1
-            self.runs += given["post"]
+            self.runs += request["post"]
             return 202, {}
-        if given["key"] in self.refused:
+        if request["key"] in self.refused:
             return 422, {"detail": "no such key"}
-        assert given["session_id"] == PROJECT
-        self.taken.append(given["key"])
-        return 200, {"id": given["id"], "key": given["key"], "score": given["score"]}
+        assert request["session_id"] == PROJECT
+        self.taken.append(request["key"])
+        return 200, {"id": request["id"], "key": request["key"], "score": request["score"]}
 
 
 def _run(path: Path, *rewards: str) -> None:

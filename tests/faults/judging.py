@@ -83,13 +83,13 @@ def judge(kill: Kill, death: Death, directory: Path, *, timed: bool = False) -> 
 
 
 def _ending(kill: Kill, death: Death) -> list[str]:
-    found = []
+    problems = []
     expected = EXIT.get(kill.dying, EXIT_CODE)
     if death.exit_code != expected:
-        found.append(f"it ended with {death.exit_code} and not with {expected}: {death.complaints[-500:]}")
+        problems.append(f"it ended with {death.exit_code} and not with {expected}: {death.complaints[-500:]}")
     if "could not" in death.complaints or "unrecorded" in death.complaints:
-        found.append(f"it complained: {death.complaints}")
-    return found
+        problems.append(f"it complained: {death.complaints}")
+    return problems
 
 
 def _documents(directory: Path, verdict: Verdict) -> dict[str, Any]:
@@ -175,13 +175,13 @@ def _files(journal: Path, verdict: Verdict) -> list[str]:
     """Whether the files are whole, the lock is free, and nothing can be taken for a document that is none."""
     report = validate(journal)
     verdict.torn = any("ends in the middle" in finding.what for finding in report.findings)
-    found = [f"{one.where}: {one.what}" for one in report.findings if one.severity == "error"]
+    problems = [f"{one.where}: {one.what}" for one in report.findings if one.severity == "error"]
     visible = {path.name for path in journal.parent.iterdir() if not path.name.startswith(".")}
     if not visible <= {"run.json", "run.jsonl"}:
-        found.append(f"files: {sorted(visible)}")
+        problems.append(f"files: {sorted(visible)}")
     with journal.open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            found.append("the journal is locked")
-    return found
+            problems.append("the journal is locked")
+    return problems

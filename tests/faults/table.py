@@ -60,17 +60,17 @@ def run(arguments: argparse.Namespace, keep: Path) -> int:
     """Kill, judge, count; return how many kills left a problem."""
     table, bad, began = Table(), 0, time.monotonic()
     with answering() as provider, Zygote(provider) as zygote:
-        for at, kill in enumerate(kills(arguments.kills, arguments.seed)):
-            if arguments.only not in {None, at}:
+        for number, kill in enumerate(kills(arguments.kills, arguments.seed)):
+            if arguments.only not in {None, number}:
                 continue
-            directory = keep / f"agent-{at}" / "run"
+            directory = keep / f"agent-{number}" / "run"
             directory.mkdir(parents=True)
             death = zygote.kill(kill, directory)
             verdict = judge(kill, death, directory, timed=True)
             table.add(kill, verdict)
             if verdict.problems:
                 bad += 1
-                print(f"{at}: {kill}", *verdict.problems[:5], sep="\n    ", file=sys.stderr, flush=True)
+                print(f"{number}: {kill}", *verdict.problems[:5], sep="\n    ", file=sys.stderr, flush=True)
             else:
                 shutil.rmtree(directory.parent)
     print(*table.lines(), sep="\n")

@@ -67,16 +67,16 @@ def test_an_event_stays_whole(method: str) -> None:
 def test_an_event_wakes_all_who_wait() -> None:
     """One that is set is set for everybody, at once or later."""
     event = Event()
-    found: list[bool] = []
-    waiting = [threading.Thread(target=lambda: found.append(event.wait())) for _ in range(3)]
-    for one in waiting:
-        one.start()
+    results: list[bool] = []
+    waiting = [threading.Thread(target=lambda: results.append(event.wait())) for _ in range(3)]
+    for thread in waiting:
+        thread.start()
     event.set()
     event.set()
-    for one in waiting:
-        one.join()
+    for thread in waiting:
+        thread.join()
 
-    assert (found, event.wait(0), Event().wait(0.001)) == ([True] * 3, True, False)
+    assert (results, event.wait(0), Event().wait(0.001)) == ([True] * 3, True, False)
 
 
 @pytest.mark.parametrize("function", ["_acquire_restore", "_release_save", "wait", "__enter__", "__exit__"])
@@ -146,18 +146,18 @@ def test_an_interrupt_while_a_run_waits_for_its_threads_leaves_its_document_whol
 ) -> None:
     """Whenever it comes, no other exception comes out, nothing waits in vain, the document is complete."""
     wrong: dict[str, list[int]] = {}
-    for at in count(1):
-        recorder = TrajectoryRecorder(tmp_path / f"{at}.json", exporters=[Endpoint()] if exports else [])
+    for moment in count(1):
+        recorder = TrajectoryRecorder(tmp_path / f"{moment}.json", exporters=[Endpoint()] if exports else [])
         recorder.start()
         began = time.monotonic()
-        came = interrupted(partial(record_and_end, recorder), at, (*WAITING, threading.__file__))
+        came = interrupted(partial(record_and_end, recorder), moment, (*WAITING, threading.__file__))
         with suppress(AlreadyFinalizedError):
             recorder.finalize(success=True)
         recorder._lifecycle.at_exit()
         if time.monotonic() - began > QUICK:
-            wrong.setdefault("it waits in vain", []).append(at)
+            wrong.setdefault("it waits in vain", []).append(moment)
         if not agrees(recorder) or document(recorder)["status"] == "running":
-            wrong.setdefault("the document does not say what the journal says", []).append(at)
+            wrong.setdefault("the document does not say what the journal says", []).append(moment)
         if not came:
             break
 

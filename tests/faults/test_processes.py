@@ -43,12 +43,12 @@ class Ended:
 
     def runs(self) -> dict[str, Run]:
         """The runs on file, by the name of their document; there is nothing wrong with any of them."""
-        found = {}
+        by_name = {}
         for journal in self.directory.glob("*.jsonl"):
             errors = [finding for finding in validate(journal).findings if finding.severity == "error"]
             assert errors == [], journal
-            found[journal.with_suffix(".json").name] = _run(journal)
-        return found
+            by_name[journal.with_suffix(".json").name] = _run(journal)
+        return by_name
 
 
 def _run(journal: Path) -> Run:

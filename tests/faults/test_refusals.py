@@ -109,21 +109,23 @@ WHOLE = """
 
 
 @pytest.mark.parametrize(
-    ("refused", "said"),
+    ("refused", "warning"),
     [
         *((f"flock:{error}:", "this file system has no locks") for error in ("ENOSYS", "EOPNOTSUPP", "ENOLCK")),
         ("fsync:EINVAL:", "this file system does not support writing to disk at once"),
         ("renameat2:EPERM:", ""),
     ],
 )
-def test_what_a_file_system_does_not_offer(refusing: dict[str, str], tmp_path: Path, refused: str, said: str) -> None:
+def test_what_a_file_system_does_not_offer(
+    refusing: dict[str, str], tmp_path: Path, refused: str, warning: str
+) -> None:
     """Runs are recorded without it, an earlier one is moved aside all the same, and the user is warned once."""
     path = tmp_path / "run.json"
 
     told = agent(refusing, path, refused, WHOLE)
 
     about = [message.partition(" (")[0] for message in told if "was there already" not in message]
-    assert about == ([said] if said else [])
+    assert about == ([warning] if warning else [])
     names = ("run.json", "run.1.json", "run.json.other.json")
     assert sorted(one.name for one in tmp_path.glob("*.json")) == sorted(names)
     assert [(load(tmp_path / name).status, errors(tmp_path / name)) for name in names] == [("completed", [])] * 3

@@ -130,12 +130,12 @@ def test_what_a_killed_process_left_half_written_is_removed(tmp_path: Path) -> N
     """The next run in a directory removes temporary files of dead processes, and of nobody else."""
     dead = python("import os; print(os.getpid())").stdout.strip()
     names = {"own": f".{dead}.98766712.tmp", "old": f".{dead}.00000000.tmp", "journal": f".{'0' * 16}.tmp"}
-    left = {"new": f".{dead}.11111111.tmp", "living": f".{os.getpid()}.00000000.tmp", "other": ".cache.tmp"}
-    for name in [*names.values(), *left.values()]:
+    leftovers = {"new": f".{dead}.11111111.tmp", "living": f".{os.getpid()}.00000000.tmp", "other": ".cache.tmp"}
+    for name in [*names.values(), *leftovers.values()]:
         (tmp_path / name).write_text("half")
-        if name != left["new"]:
+        if name != leftovers["new"]:
             os.utime(tmp_path / name, (0, 0))
 
     python("import sys; from trace_recorder import *; TrajectoryRecorder(sys.argv[1] + '/run.json').start()", tmp_path)
 
-    assert sorted(one.name for one in tmp_path.iterdir()) == sorted([*left.values(), "run.json", "run.jsonl"])
+    assert sorted(one.name for one in tmp_path.iterdir()) == sorted([*leftovers.values(), "run.json", "run.jsonl"])

@@ -79,11 +79,11 @@ def test_a_stream_over_a_full_disk_is_whole_in_the_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize("awaited", [False, True], ids=["sync", "async"])
 def test_a_large_response_over_a_full_disk_reaches_its_caller(tmp_path: Path, streamed: bool, awaited: bool) -> None:
     """Of a response in parts, none can be written: the caller has it whole all the same, and the file says so."""
-    path, said = tmp_path / "run.json", "word " * 40_000
+    path, text = tmp_path / "run.json", "word " * 40_000
     answer = (
-        stream(chat_chunk(said), chat_chunk(None, "stop"))
+        stream(chat_chunk(text), chat_chunk(None, "stop"))
         if streamed
-        else plain({**CHAT, "choices": [{"index": 0, "message": {"role": "assistant", "content": said}}]})
+        else plain({**CHAT, "choices": [{"index": 0, "message": {"role": "assistant", "content": text}}]})
     )
 
     async def later(client: openai.AsyncOpenAI) -> int:
@@ -100,9 +100,9 @@ def test_a_large_response_over_a_full_disk_reaches_its_caller(tmp_path: Path, st
         url = f"{server.url}/v1"
         with limit(resource.RLIMIT_FSIZE, path.with_suffix(".jsonl").stat().st_size + 2000):
             if awaited:
-                assert asyncio.run(later(recorder.wrap(openai.AsyncOpenAI(api_key="k", base_url=url)))) > len(said)
+                assert asyncio.run(later(recorder.wrap(openai.AsyncOpenAI(api_key="k", base_url=url)))) > len(text)
             else:
-                assert now(recorder.wrap(openai.OpenAI(api_key="k", base_url=url))) > len(said)
+                assert now(recorder.wrap(openai.OpenAI(api_key="k", base_url=url))) > len(text)
 
     assert {gap.what for gap in load(path).gaps} & {"record a response", "record a part of a response"}
 

@@ -145,18 +145,18 @@ def test_a_frame_that_is_handed_on_is_no_signal() -> None:
 
 def calls_of_ours(act: Callable[[], object]) -> list[str]:
     """The functions of the package that run while something is done."""
-    found: list[str] = []
+    names: list[str] = []
 
     def profile(frame: FrameType, event: str, _: object) -> None:
         if event == "call" and frame.f_globals.get("__name__", "").startswith("trace_recorder."):
-            found.append(frame.f_code.co_qualname)
+            names.append(frame.f_code.co_qualname)
 
     sys.setprofile(profile)
     try:
         act()
     finally:
         sys.setprofile(None)
-    return found
+    return names
 
 
 @pytest.mark.parametrize("finished", [True, False])
@@ -202,15 +202,15 @@ def test_a_time_limit_in_the_middle_of_recording(tmp_path: Path) -> None:
     assert [one for one in validate(tmp_path / "run.json").findings if one.severity == "error"] == []
 
 
-def handled(act: Callable[[], object], at: int, handler: Callable[[], object]) -> bool:
+def handled(act: Callable[[], object], moment: int, handler: Callable[[], object]) -> bool:
     """Do something; at the nth moment at which signals reach the journal, a handler acts. Return whether it did."""
-    left = at
+    remaining = moment
 
     def profile(frame: FrameType, event: str, _: object) -> None:
-        nonlocal left
+        nonlocal remaining
         if event in {"call", "c_return"} and frame.f_code.co_filename == sys.modules[Journal.__module__].__file__:
-            left -= 1
-            if left == 0:
+            remaining -= 1
+            if remaining == 0:
                 sys.setprofile(None)
                 handler()
 
@@ -221,7 +221,7 @@ def handled(act: Callable[[], object], at: int, handler: Callable[[], object]) -
         pass
     finally:
         sys.setprofile(None)
-    return left <= 0
+    return remaining <= 0
 
 
 def appended(journal: Journal, *texts: str) -> None:
@@ -256,9 +256,9 @@ def seqs_and_texts(path: Path) -> list[tuple[int, str]]:
 
 def test_what_a_handler_records_is_not_cut_off_with_a_later_record(tmp_path: Path) -> None:
     """Whenever in an append it comes, a later record for which there is no room takes no record with it."""
-    for at in count(1):
-        journal = Journal.create(tmp_path / f"{at}.jsonl")
-        came = handled(partial(appended, journal, "one", "two"), at, partial(appended, journal, "handler"))
+    for moment in count(1):
+        journal = Journal.create(tmp_path / f"{moment}.jsonl")
+        came = handled(partial(appended, journal, "one", "two"), moment, partial(appended, journal, "handler"))
         with pytest.raises(OSError, match="of a record"):
             refused(journal, "x" * 1000)
         appended(journal, "last")
@@ -266,7 +266,7 @@ def test_what_a_handler_records_is_not_cut_off_with_a_later_record(tmp_path: Pat
         found = seqs_and_texts(journal.path)
         expected = {"one", "two", "last"} | ({"handler"} if came else set())
         assert ([seq for seq, _ in found], {text for _, text in found}) == ([*range(1, len(expected) + 1)], expected), (
-            at
+            moment
         )
         if not came:
             break
@@ -274,15 +274,15 @@ def test_what_a_handler_records_is_not_cut_off_with_a_later_record(tmp_path: Pat
 
 def test_what_a_handler_records_while_an_interrupted_write_is_asked_after(tmp_path: Path) -> None:
     """Behind a record that Ctrl-C came with, no number is given twice, whenever a handler records something."""
-    for at in count(1):
-        journal = Journal.create(tmp_path / f"{at}.jsonl")
+    for moment in count(1):
+        journal = Journal.create(tmp_path / f"{moment}.jsonl")
         interrupted_after_writing(journal)
-        came = handled(partial(appended, journal, "one", "two"), at, partial(appended, journal, "handler"))
+        came = handled(partial(appended, journal, "one", "two"), moment, partial(appended, journal, "handler"))
         journal.close()
         found = seqs_and_texts(journal.path)
         expected = {"interrupted", "one", "two"} | ({"handler"} if came else set())
         assert ([seq for seq, _ in found], {text for _, text in found}) == ([*range(1, len(expected) + 1)], expected), (
-            at
+            moment
         )
         if not came:
             break
@@ -290,8 +290,8 @@ def test_what_a_handler_records_while_an_interrupted_write_is_asked_after(tmp_pa
 
 def test_what_a_handler_records_while_a_record_is_refused(tmp_path: Path) -> None:
     """It is on file, whenever it comes, and what is refused is taken back only where nothing comes after it."""
-    for at in count(1):
-        journal = Journal.create(tmp_path / f"{at}.jsonl")
+    for moment in count(1):
+        journal = Journal.create(tmp_path / f"{moment}.jsonl")
         appended(journal, "first")
         soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 
@@ -299,12 +299,12 @@ def test_what_a_handler_records_while_a_record_is_refused(tmp_path: Path) -> Non
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
             appended(journal, "handler")
 
-        came = handled(partial(refused, journal, "x" * 1000), at, record)
+        came = handled(partial(refused, journal, "x" * 1000), moment, record)
         appended(journal, "last")
         journal.close()
         found = seqs_and_texts(journal.path)
         texts = [text for _, text in found if not text.startswith("x")]
-        assert [seq for seq, _ in found] == [*range(1, len(found) + 1)], at
-        assert texts == (["first", "handler", "last"] if came else ["first", "last"]), at
+        assert [seq for seq, _ in found] == [*range(1, len(found) + 1)], moment
+        assert texts == (["first", "handler", "last"] if came else ["first", "last"]), moment
         if not came:
             break

@@ -49,9 +49,9 @@ def test_an_agent_without_us_is_a_program(name: str) -> None:
 def test_the_results_are_those_of_the_sessions() -> None:
     """Each framework of noxfile.py has tests, and results on the same Pythons, none failed and none skipped."""
     tables = matrix()
-    said = [(name, python, failed, skipped) for name, python, _, _, failed, skipped in rows(RESULTS, "Results")]
-    pythons = [python for python in tables["PYTHONS"] if any(one[1] == python for one in said)]  # type: ignore[attr-defined]
+    results = [(name, python, failed, skipped) for name, python, _, _, failed, skipped in rows(RESULTS, "Results")]
+    pythons = [python for python in tables["PYTHONS"] if any(one[1] == python for one in results)]  # type: ignore[attr-defined]
 
-    assert said == [(*one, "0", "0") for one in product(tables["FRAMEWORKS"], pythons)]  # type: ignore[call-overload]
+    assert results == [(*one, "0", "0") for one in product(tables["FRAMEWORKS"], pythons)]  # type: ignore[call-overload]
     assert pythons
-    assert all((ROOT / "tests" / "frameworks" / f"test_{name}.py").is_file() for name, *_ in said)
+    assert all((ROOT / "tests" / "frameworks" / f"test_{name}.py").is_file() for name, *_ in results)

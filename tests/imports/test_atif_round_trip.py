@@ -213,15 +213,15 @@ def test_it_is_what_the_run_says(tmp_path: Path) -> None:
 
 def test_a_run_of_one_moment_has_no_known_end(tmp_path: Path) -> None:
     """Where all timestamps are one, how long it took is not known: it did not take 0 s."""
-    at = "2025-06-12T20:00:00Z"
+    moment = "2025-06-12T20:00:00Z"
     steps = [
-        {"step_id": 1, "timestamp": at, "source": "user", "message": "q"},
-        {"step_id": 2, "timestamp": at, "source": "agent", "message": "a"},
+        {"step_id": 1, "timestamp": moment, "source": "user", "message": "q"},
+        {"step_id": 2, "timestamp": moment, "source": "agent", "message": "a"},
     ]
     document = {"schema_version": "ATIF-v1.7", "agent": {"name": "x", "version": "1"}, "steps": steps}
 
     run = load(written(tmp_path / "moment.json", document))
-    assert (run.start_time, run.end_time, run.execution_time) == (at, None, None)
+    assert (run.start_time, run.end_time, run.execution_time) == (moment, None, None)
 
 
 @pytest.fixture(scope="module")
@@ -236,19 +236,19 @@ def _tools(directory: Path) -> Path:
     with TrajectoryRecorder(path, task="look") as recorder:
 
         @recorder.tool
-        def look(at: str) -> Payload:
-            if at == "nothing":
-                raise ValueError(at)
+        def look(place: str) -> Payload:
+            if place == "nothing":
+                raise ValueError(place)
             with recorder.agent("looker"):
-                recorder.record_llm_interaction([{"role": "user", "content": at}], {"content": "seen"}, "p", "m")
-            return {"seen": at}
+                recorder.record_llm_interaction([{"role": "user", "content": place}], {"content": "seen"}, "p", "m")
+            return {"seen": place}
 
         asked = [{"call_id": f"c{n}", "name": "look", "arguments": {"at": at}} for n, at in enumerate(("a", "nothing"))]
         question = [{"role": "user", "content": "Look."}]
         recorder.record_llm_interaction(question, {"content": None, "tool_calls": asked}, "p", "m")
-        look(at="a")
+        look(place="a")
         with pytest.raises(ValueError, match="nothing"):
-            look(at="nothing")
+            look(place="nothing")
         said = {"role": "assistant", "content": None, "tool_calls": asked}
         shown = [{"role": "tool", "call_id": f"c{n}", "content": text} for n, text in enumerate(("I see a", "no"))]
         recorder.record_llm_interaction([*question, said, *shown], {"content": "done"}, "p", "m")
@@ -311,14 +311,14 @@ def test_a_document_with_sounds_is_read_and_written_again_the_same(tmp_path: Pat
 def test_a_document_with_a_sound_in_a_sub_agent_without_answers_stays_of_version_1_8(tmp_path: Path) -> None:
     """Such a trajectory is no call of the run: it is kept as it is."""
     sound = {"type": "audio", "source": {"media_type": "audio/mpeg", "path": "images/q.mp3"}}
-    about = {"schema_version": "ATIF-v1.8", "agent": {"name": "x", "version": "1"}}
-    silent = {**about, "trajectory_id": "ear", "steps": [{"step_id": 1, "source": "user", "message": [sound]}]}
+    header = {"schema_version": "ATIF-v1.8", "agent": {"name": "x", "version": "1"}}
+    silent = {**header, "trajectory_id": "ear", "steps": [{"step_id": 1, "source": "user", "message": [sound]}]}
     steps = [
         {"step_id": 1, "source": "user", "message": "Listen."},
         {"step_id": 2, "source": "agent", "message": "A bell.", "model_name": "m"},
     ]
     path = tmp_path / "heard.json"
-    path.write_text(json.dumps({**about, "trajectory_id": "s", "steps": steps, "subagent_trajectories": [silent]}))
+    path.write_text(json.dumps({**header, "trajectory_id": "s", "steps": steps, "subagent_trajectories": [silent]}))
     again = to_atif(load(path))
 
     assert (again["schema_version"], again["subagent_trajectories"]) == ("ATIF-v1.8", [silent])

@@ -151,7 +151,7 @@ def problems(path: Path) -> list[str]:
         trajectory = load(path)
     except TrajectoryFormatError:
         return []
-    found = []
+    failures = []
     for name, form in EXPORT_FORMATS.items():
         try:
             pieces, _ = form.outputs(form.with_options(), trajectory, OutputPlace("run", path.parent))
@@ -159,8 +159,8 @@ def problems(path: Path) -> list[str]:
             trajectory.to_document()
         except Exception as error:  # noqa: BLE001 - whatever is raised is what is looked for
             if type(error).__module__ == "builtins":
-                found.append(f"{name}: {error!r}")
-    return found
+                failures.append(f"{name}: {error!r}")
+    return failures
 
 
 @pytest.mark.parametrize("depth", [150, 400, 900])

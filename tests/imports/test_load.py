@@ -315,14 +315,19 @@ def test_a_document_of_trae_agent_loads(tmp_path: Path) -> None:
 
     trajectory = load(tmp_path / "run.json")
 
-    [one], [step] = trajectory.llm_interactions, trajectory.agent_steps
+    [interaction], [step] = trajectory.llm_interactions, trajectory.agent_steps
     assert (trajectory.status, trajectory.success, trajectory.start_time) == ("completed", True, TRAE["start_time"])
-    assert [(message.role, message.content) for message in one.input_messages] == [
+    assert [(message.role, message.content) for message in interaction.input_messages] == [
         ("system", "be good"),
         ("user", "go"),
     ]
-    assert [(made.call_id, made.name, made.arguments) for made in one.response.tool_calls] == [("c", "bash", {"a": 1})]
-    assert (one.response.usage and one.response.usage.input_tokens, [tool.name for tool in one.tools]) == (
+    assert [(made.call_id, made.name, made.arguments) for made in interaction.response.tool_calls] == [
+        ("c", "bash", {"a": 1})
+    ]
+    assert (
+        interaction.response.usage and interaction.response.usage.input_tokens,
+        [tool.name for tool in interaction.tools],
+    ) == (
         150,
         ["bash"],
     )

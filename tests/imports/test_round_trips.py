@@ -31,13 +31,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Trajectory]:
 
 @pytest.mark.parametrize("name", _DIFFERS)
 def test_only_what_a_format_cannot_carry_differs(name: str, runs: dict[str, Trajectory], tmp_path: Path) -> None:
-    found: set[str] = set()
+    differing: set[str] = set()
     for run_name, run in runs.items():
         again = _exported_and_read(name, run, tmp_path / run_name)
-        found |= {aspect for aspect, value in _of_run(run).items() if value != _of_run(again)[aspect]}
+        differing |= {aspect for aspect, value in _of_run(run).items() if value != _of_run(again)[aspect]}
         for one, other in zip(_calls(run), _calls(again), strict=False):
-            found |= {aspect for aspect, value in one.items() if value != other[aspect]}
-    assert found == _DIFFERS[name]
+            differing |= {aspect for aspect, value in one.items() if value != other[aspect]}
+    assert differing == _DIFFERS[name]
 
 
 @pytest.mark.parametrize("name", _DIFFERS)
@@ -83,19 +83,19 @@ def _of_run(run: Trajectory) -> dict[str, Any]:
 def _calls(run: Trajectory) -> list[dict[str, Any]]:
     return [
         {
-            "agent": one.agent,
-            "model": one.model,
-            "prompt": [_message(message) for message in one.input_messages],
-            "said": one.response.content,
-            "reasoning": one.response.reasoning,
-            "finish reason": one.response.finish_reason,
-            "tools": [tool.name for tool in one.tools],
-            "tools asked for": [*_asked(one.response.tool_calls)],
-            "tokens": (one.response.usage.input_tokens, one.response.usage.output_tokens),
-            "cached tokens": one.response.usage.cache_read_input_tokens,
-            "error": one.error and one.error.message,
+            "agent": interaction.agent,
+            "model": interaction.model,
+            "prompt": [_message(message) for message in interaction.input_messages],
+            "said": interaction.response.content,
+            "reasoning": interaction.response.reasoning,
+            "finish reason": interaction.response.finish_reason,
+            "tools": [tool.name for tool in interaction.tools],
+            "tools asked for": [*_asked(interaction.response.tool_calls)],
+            "tokens": (interaction.response.usage.input_tokens, interaction.response.usage.output_tokens),
+            "cached tokens": interaction.response.usage.cache_read_input_tokens,
+            "error": interaction.error and interaction.error.message,
         }
-        for one in run.llm_interactions
+        for interaction in run.llm_interactions
     ]
 
 

@@ -76,39 +76,39 @@ def outcome_of(shape: Shape, url: str, kind: str, bind: Callable[[Payload], obje
     return Outcome(got)
 
 
-async def _to_the_end(said: Payload, got: list[Payload]) -> None:
-    if hasattr(said, "__aiter__"):
-        async for one in said:
+async def _to_the_end(response: Payload, got: list[Payload]) -> None:
+    if hasattr(response, "__aiter__"):
+        async for one in response:
             got.append(described(one))  # noqa: PERF401 - what had come before an exception counts
     else:
-        for one in said:
+        for one in response:
             got.append(described(one))  # noqa: PERF401 - likewise
 
 
-async def _closed(said: Payload, got: list[Payload]) -> None:
-    chunks = await _first(said, got)
-    if hasattr(said, "__aiter__"):
-        await (said.close() if hasattr(said, "close") else chunks.aclose())
+async def _closed(response: Payload, got: list[Payload]) -> None:
+    chunks = await _first(response, got)
+    if hasattr(response, "__aiter__"):
+        await (response.close() if hasattr(response, "close") else chunks.aclose())
     else:
-        said.close()
+        response.close()
 
 
-async def _left(said: Payload, got: list[Payload]) -> None:
-    chunks = await _first(said, got)
-    asynchronous = hasattr(said, "__aiter__")
-    del said, chunks
+async def _left(response: Payload, got: list[Payload]) -> None:
+    chunks = await _first(response, got)
+    asynchronous = hasattr(response, "__aiter__")
+    del response, chunks
     gc.collect()
     if asynchronous:
         for _ in range(100):  # rounds of the loop, in which it closes what was collected
             await asyncio.sleep(0)
 
 
-async def _first(said: Payload, got: list[Payload]) -> Payload:
-    if hasattr(said, "__aiter__"):
-        chunks = aiter(said)
+async def _first(response: Payload, got: list[Payload]) -> Payload:
+    if hasattr(response, "__aiter__"):
+        chunks = aiter(response)
         got.append(described(await anext(chunks)))
     else:
-        chunks = iter(said)
+        chunks = iter(response)
         got.append(described(next(chunks)))
     return chunks
 
@@ -124,12 +124,12 @@ def described(value: Payload) -> Payload:
 
 def in_all(error: BaseException | None) -> Payload:
     """The types and the words of an exception and of those that it came from."""
-    found = []
+    errors = []
     while error is not None:
         words = re.sub(r"127.0.0.1:\d+|\b[0-9a-f]{12}\b", "…", str(error))
-        found.append((type(error), words, getattr(error, "status_code", None), getattr(error, "body", None)))
+        errors.append((type(error), words, getattr(error, "status_code", None), getattr(error, "body", None)))
         error = error.__cause__ or error.__context__
-    return found
+    return errors
 
 
 _unwrapped: dict[tuple[str, str], Outcome] = {}

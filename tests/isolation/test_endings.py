@@ -70,13 +70,17 @@ def test_an_ending_is_on_file_as_what_it_was(tmp_path: Path, ending: Ending, mak
     with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         wrapped = raised(ending, make, run, recorder.wrap)
 
-    [one] = load(recorder.trajectory_path).llm_interactions
+    [interaction] = load(recorder.trajectory_path).llm_interactions
     assert wrapped == unwrapped
-    assert (one.complete, (one.ended_by or "").partition(":")[0], one.response and one.response.content) == (
-        *(False, ending.ended_by if one.ended_by else ""),
+    assert (
+        interaction.complete,
+        (interaction.ended_by or "").partition(":")[0],
+        interaction.response and interaction.response.content,
+    ) == (
+        *(False, ending.ended_by if interaction.ended_by else ""),
         ending.content,
     )
-    assert (one.error and one.error.type) == (ending.ended_by if ending.failed else None)
+    assert (interaction.error and interaction.error.type) == (ending.ended_by if ending.failed else None)
 
 
 ERRORS = ("ConnectError", "ConnectTimeout", "ReadTimeout", "WriteTimeout", "PoolTimeout", "ReadError", "ProxyError")

@@ -125,19 +125,19 @@ METHODS = {
 }
 
 
-def pieces_of(said: Payload) -> Iterator[Payload]:
+def pieces_of(response: Payload) -> Iterator[Payload]:
     """The pieces of a stream, or of a helper, which is a context manager."""
-    if hasattr(said, "__enter__"):
-        with said as inside:
+    if hasattr(response, "__enter__"):
+        with response as inside:
             yield from inside
     else:
-        yield from said
+        yield from response
 
 
-async def pieces_later(said: Payload) -> AsyncIterator[Payload]:
+async def pieces_later(response: Payload) -> AsyncIterator[Payload]:
     """The same of an async client."""
     async with AsyncExitStack() as stack:
-        made = await said if isinstance(said, Awaitable) else said
+        made = await response if isinstance(response, Awaitable) else response
         inside = await stack.enter_async_context(made) if hasattr(made, "__aenter__") else made
         async for piece in inside:
             yield piece

@@ -77,14 +77,14 @@ def read_bodies(data: bytes) -> None:
 
 def read_journal(data: bytes) -> None:
     """Every byte of a journal is of a record or of a bad line, in order, and what there is folds and is a document."""
-    fold, at = Fold(), 0
+    fold, end = Fold(), 0
     for line in read(data):
-        assert line.offset >= at
+        assert line.offset >= end
         assert line.length > 0
-        assert not data[at : line.offset].strip(b"\n")
-        at = line.offset + line.length
+        assert not data[end : line.offset].strip(b"\n")
+        end = line.offset + line.length
         fold.add(line)
-    assert not data[at:].strip(b"\n")
+    assert not data[end:].strip(b"\n")
     document = fold.trajectory("unknown").to_document()
     json.loads(to_json(document))
 
@@ -200,7 +200,7 @@ def search(target: str, enough: Callable[[int], bool], seed: int, *, slow: float
 
     What takes more than `slow` seconds is a finding too.
     """
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     tries = 0
     while not enough(tries):
         data = example(target, Random(f"{seed} {tries}"))
@@ -209,14 +209,14 @@ def search(target: str, enough: Callable[[int], bool], seed: int, *, slow: float
             TARGETS[target](data)
         except Exception as error:  # noqa: BLE001 - whatever is found
             kind = f"{type(error).__name__}: {str(error)[:80]}"
-            if not found[kind]:
+            if not counts[kind]:
                 print(f"{target}, try {tries}: {kind}\n  {data[:300]!r}", file=sys.stderr)
-            found[kind] += 1
+            counts[kind] += 1
         if time.monotonic() - began > slow:
-            found["slow"] += 1
+            counts["slow"] += 1
             print(f"{target}, try {tries}: took {time.monotonic() - began:.1f} s, {len(data)} bytes", file=sys.stderr)
         tries += 1
-    return tries, found
+    return tries, counts
 
 
 def guided(target: str, seconds: float, seed: int) -> None:

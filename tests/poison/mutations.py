@@ -74,16 +74,16 @@ BODIES: dict[str, Payload] = {
 
 def streams() -> dict[str, list[str]]:
     """Streams of every dialect by the dialect's name; real ones where the corpus is there."""
-    found: dict[str, list[str]] = {}
+    texts: dict[str, list[str]] = {}
     for path in sorted(DATA.iterdir()):
         text = path.read_text(encoding="utf-8")
         for api in APIS:
             if path.name.startswith(api.replace("-", "_")) or _FAMILY.get(path.stem) == api:
-                found.setdefault(api, []).append(text)
+                texts.setdefault(api, []).append(text)
     for one in load():
         if one.stream:
-            found.setdefault(one.dialect, []).append(one.response_text)
-    return found
+            texts.setdefault(one.dialect, []).append(one.response_text)
+    return texts
 
 
 APIS = (

@@ -87,12 +87,12 @@ _REFUSED = re.compile(r"cannot be \w+(?:: \w+Error|, as it is damaged).*|says wh
 def runs(place: Path) -> dict[str, list[dict[str, Payload]] | dict[str, Payload]]:
     """Return whole runs of every shape by name, as the records of their journals and as their documents."""
     place.mkdir()
-    found: dict[str, list[dict[str, Payload]] | dict[str, Payload]] = {}
+    contents: dict[str, list[dict[str, Payload]] | dict[str, Payload]] = {}
     for name, path in {**every(place), "rich": rich_run(place / "rich.json")}.items():
         if path.with_suffix(".jsonl").exists():
-            found[f"{name}.jsonl"] = [{"kind": one.kind, "data": one.data} for one in records_of(path)]
-        found[f"{name}.json"] = load(path).to_document()
-    return found
+            contents[f"{name}.jsonl"] = [{"kind": one.kind, "data": one.data} for one in records_of(path)]
+        contents[f"{name}.json"] = load(path).to_document()
+    return contents
 
 
 def retyped(value: Payload, random: Random, times: int = 3) -> Payload:
@@ -246,22 +246,22 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="the number of the first change")
     options = parser.parse_args()
     end = time.monotonic() + options.seconds
-    found: list[str] = []
+    findings: list[str] = []
     with tempfile.TemporaryDirectory() as directory:
         whole, place = runs(Path(directory, "whole")), Path(directory, "changed")
         place.mkdir()
         for number in count(options.first):
             if time.monotonic() > end:
                 break
-            found += one(number, options.seed, whole, place)
+            findings += one(number, options.seed, whole, place)
     kinds: dict[str, list[str]] = {}
-    for said in found:
+    for said in findings:
         kinds.setdefault(said.rpartition(" at ")[2], []).append(said)
-    print(f"{number - options.first} changed runs: {len(found)} findings in {len(kinds)} places")
+    print(f"{number - options.first} changed runs: {len(findings)} findings in {len(kinds)} places")
     for several in kinds.values():
         acts = dict.fromkeys(said.split(": ")[1] for said in several)
         print(f"  {several[0]}\n    {len(several)} times: {', '.join(acts)}")
-    sys.exit(bool(found))
+    sys.exit(bool(findings))
 
 
 if __name__ == "__main__":

@@ -143,12 +143,12 @@ def test_a_list_without_an_end_is_cut(tmp_path: Path) -> None:
 @pytest.mark.parametrize("argument", LIFE)
 def test_no_value_harms_the_life_of_a_run(tmp_path: Path, argument: str) -> None:
     """Whatever is said of a run at its beginning and its end, it begins and ends, and the files are sound."""
-    found = {
+    complaints = {
         name: outcome(lambda path, make=make: LIFE[argument](path, make()), tmp_path)  # type: ignore[misc]
         for name, make in MAKERS.items()
     }
 
-    assert {name: wrong for name, wrong in found.items() if wrong} == {}
+    assert {name: wrong for name, wrong in complaints.items() if wrong} == {}
 
 
 @given(values, st.sampled_from(sorted(ARGUMENTS)))

@@ -113,7 +113,7 @@ def programs(tools: Path, place: Path) -> Iterator[Program]:
     (place / "anthropic.mjs").write_text(NODE_ANTHROPIC)
     (place / "node_modules").symlink_to(tools / "node_modules")
     quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
-    found = {
+    paths = {
         name: str(tools / "node_modules" / ".bin" / name) for name in ("claude", "codex", "gemini", "opencode", "qwen")
     }
     codex = ("exec", "--skip-git-repo-check", "-m", "gpt-5", "What is the weather?")
@@ -132,33 +132,33 @@ def programs(tools: Path, place: Path) -> Iterator[Program]:
     yield Program("anthropic, Node", ("node", "anthropic.mjs"), weather)
     yield Program(
         "Claude Code",
-        (found["claude"], "-p", "What is the weather?", "--allowedTools", "Bash", "Agent", "Task"),
+        (paths["claude"], "-p", "What is the weather?", "--allowedTools", "Bash", "Agent", "Task"),
         _claude,
         quiet,
         joined_tools=2,
     )
     yield Program(
         "Codex",
-        (found["codex"], *codex),
+        (paths["codex"], *codex),
         _calls(Call("exec_command", {"cmd": "echo sunny"})),
-        without_proxy=(found["codex"], "-c", "model_provider=local", "-c", local, *codex),
+        without_proxy=(paths["codex"], "-c", "model_provider=local", "-c", local, *codex),
         joined_tools=1,
     )
     yield Program(
         "Gemini CLI",
-        (found["gemini"], "-p", "What is the weather?", "--yolo", "--skip-trust", "-m", "gemini-2.5-flash"),
+        (paths["gemini"], "-p", "What is the weather?", "--yolo", "--skip-trust", "-m", "gemini-2.5-flash"),
         _calls(Call("run_shell_command", {"command": "echo sunny"})),
         files={".gemini/settings.json": '{"security": {"auth": {"selectedType": "gemini-api-key"}}}'},
         joined_tools=1,
     )
     yield Program(
         "Qwen Code",
-        (found["qwen"], "-p", "What is the weather?", "--yolo", "--auth-type", "openai", "-m", "m"),
+        (paths["qwen"], "-p", "What is the weather?", "--yolo", "--auth-type", "openai", "-m", "m"),
         _calls(Call("run_shell_command", {"command": "echo sunny", "is_background": False})),
     )
     yield Program(
         "opencode",
-        (found["opencode"], "run", "What is the weather?"),
+        (paths["opencode"], "run", "What is the weather?"),
         _calls(Call("bash", {"command": "echo sunny", "description": "look"})),
         opencode,
         joined_tools=1,

@@ -36,14 +36,14 @@ def test_headers_pass_in_their_order_but_for_those_of_the_connection(proxy: Runn
     with httpx.Client() as client:
         response = client.send(httpx.Request("POST", proxy.url + PATH, headers=sent, content=BODY))
 
-    (path, received, body), given = server.requests[0], dict(response.headers)
+    (path, received, body), answered = server.requests[0], dict(response.headers)
     del received["host"]
     assert (path, [*received.items()], body) == (
         "/v1/chat/completions",
         [("x-b", "2"), ("x-a", "1"), ("authorization", "Bearer key"), ("content-length", str(len(BODY)))],
         BODY,
     )
-    assert given == {
+    assert answered == {
         "content-type": "application/json",
         "x-request-id": "r",
         "x-ratelimit-remaining": "5",

@@ -25,10 +25,10 @@ def proxy(server: Server, tmp_path: Path) -> Iterator[RunningProxy]:
         yield proxy
 
 
-def ask(proxy: RunningProxy, *said: str, path: str = CHAT_PATH, **headers: str) -> None:
+def ask(proxy: RunningProxy, *texts: str, path: str = CHAT_PATH, **headers: str) -> None:
     """Send a prompt whose messages are those of a user and of an assistant, in turn."""
-    roles = ["user", "assistant"] * len(said)
-    messages = [{"role": role, "content": text} for role, text in zip(roles, said, strict=False)]
+    roles = ["user", "assistant"] * len(texts)
+    messages = [{"role": role, "content": text} for role, text in zip(roles, texts, strict=False)]
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     assert httpx.post(f"{proxy.url}/{path}", headers=sent, json={"messages": messages}).status_code == 200
 

@@ -36,10 +36,10 @@ def validate() -> None:
     subprocess.run([str(Path(sys.executable).with_name("scout")), "db", "validate", str(PLACE)], check=True)
 
 
-def compare(run: Trajectory, found: dict[str, Transcript]) -> None:
+def compare(run: Trajectory, transcripts: dict[str, Transcript]) -> None:
     """Raise where Scout has something else of a run."""
     cells = {name: values[0] for name, values in cells_of(run, "transcripts").items()}
-    one = found[cells["transcript_id"]]
+    one = transcripts[cells["transcript_id"]]
     roles = [message["role"] for message in json.loads(cells["messages"])]
     assert [message.role for message in one.messages] == roles
     for name in ("source_type", "model", "success", "error", "total_time", "total_tokens", "message_count"):

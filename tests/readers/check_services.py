@@ -111,12 +111,12 @@ def langfuse_calls(server: Service) -> Iterator[tuple[list[Json], Json, Json, bo
 
 def langsmith_runs(server: Service) -> list[Json]:
     """The runs, put together from the parts of each request."""
-    found: dict[str, Json] = {}
+    by_id: dict[str, Json] = {}
     for path, headers, body in server.requests:
         if not path.startswith("/runs/"):
             continue
         if path.endswith("/batch"):
-            found.update((run["id"], run) for run in json.loads(body)["post"])
+            by_id.update((run["id"], run) for run in json.loads(body)["post"])
             continue
         boundary = re.search(r'boundary="?([^";]+)', headers["content-type"])[1]  # type: ignore[index]
         for part in body.split(f"--{boundary}".encode())[1:-1]:
@@ -124,8 +124,8 @@ def langsmith_runs(server: Service) -> list[Json]:
             name = re.search(rb'name="([^"]+)"', head)[1].decode()  # type: ignore[index]
             _, identity, *member = name.split(".")
             value = json.loads(content.strip())
-            found.setdefault(identity, {}).update({member[0]: value} if member else value)
-    return [*found.values()]
+            by_id.setdefault(identity, {}).update({member[0]: value} if member else value)
+    return [*by_id.values()]
 
 
 def langsmith_calls(server: Service) -> Iterator[tuple[list[Json], Json, Json, bool]]:
@@ -138,7 +138,7 @@ def langsmith_calls(server: Service) -> Iterator[tuple[list[Json], Json, Json, b
 
 def conversations(calls: Iterator[tuple[list[Json], Json, Json, bool]], service: str, base: Path) -> list[Conversation]:
     """Calls as the scripts have them."""
-    found = []
+    talks = []
     for prompt, answer, usage, failed in calls:
         talk = Conversation()
         for message in prompt:
@@ -147,18 +147,18 @@ def conversations(calls: Iterator[tuple[list[Json], Json, Json, bool]], service:
         if not failed:
             _say(talk, answer, base)
             talk.messages[-1].tokens = _tokens(usage, service)
-        found.append(talk)
-    return found
+        talks.append(talk)
+    return talks
 
 
-def _say(talk: Conversation, one: Json, base: Path) -> None:
-    if one["role"] == "tool":
-        talk.result(one["tool_call_id"], one["content"], base)
+def _say(talk: Conversation, raw: Json, base: Path) -> None:
+    if raw["role"] == "tool":
+        talk.result(raw["tool_call_id"], raw["content"], base)
         return
-    message = talk.say(one["role"], one["content"], base, thought=one.get("reasoning_content") or "")
-    parts = one["content"] if isinstance(one["content"], list) else []
+    message = talk.say(raw["role"], raw["content"], base, thought=raw.get("reasoning_content") or "")
+    parts = raw["content"] if isinstance(raw["content"], list) else []
     message.images = [decoded(part["image_url"]["url"]) for part in parts if part["type"] == "image_url"]
-    for call in one.get("tool_calls", ()):
+    for call in raw.get("tool_calls", ()):
         talk.call(message, call["id"], call["function"]["name"], call["function"]["arguments"])
 
 

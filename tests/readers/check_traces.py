@@ -33,7 +33,7 @@ def texts(content: list[dict[str, Any]]) -> str:
 
 def expected(lines: list[dict[str, Any]]) -> list[tuple[str, str, int]]:
     """Role, text and number of calls of each message that says anything."""
-    said = []
+    turns = []
     for line in lines:
         if line["type"] == "message":
             message = line["message"]
@@ -41,8 +41,8 @@ def expected(lines: list[dict[str, Any]]) -> list[tuple[str, str, int]]:
             thoughts = [part for part in message["content"] if part["type"] == "thinking"]
             text = texts(message["content"])
             if text or calls or thoughts or message["role"] in {"user", "toolResult"}:
-                said.append((ROLES.get(message["role"], message["role"]), text, len(calls)))
-    return said
+                turns.append((ROLES.get(message["role"], message["role"]), text, len(calls)))
+    return turns
 
 
 def check(path: Path, cache: str) -> None:

@@ -48,13 +48,13 @@ def without_nulls(value: Any) -> Any:
 
 def words(messages: list[dict[str, Any]]) -> list[str]:
     """What a template must show of messages."""
-    found = []
+    texts = []
     for message in messages:
         content = message["content"]
-        found += [content] if isinstance(content, str) else [part["text"] for part in content if part.get("text")]
+        texts += [content] if isinstance(content, str) else [part["text"] for part in content if part.get("text")]
         for call in message.get("tool_calls", ()):
-            found += [call["function"]["name"], *(f"{name}=" for name in call["function"]["arguments"])]
-    return [one for one in found if one]
+            texts += [call["function"]["name"], *(f"{name}=" for name in call["function"]["arguments"])]
+    return [one for one in texts if one]
 
 
 def render(row: dict[str, Any], template: PreTrainedTokenizerFast) -> None:
@@ -74,10 +74,10 @@ def has_tokens(row: dict[str, Any]) -> None:
     assert any(row["assistant_masks"])
 
 
-def read(reader: Reader, given: list[dict[str, Any]], check: Callable[[dict[str, Any]], object]) -> Reader:
+def read(reader: Reader, dicts: list[dict[str, Any]], check: Callable[[dict[str, Any]], object]) -> Reader:
     """Make a dataset of rows, which must give them back, and check each."""
-    back = [without_nulls(row) for row in Dataset.from_list(given, on_mixed_types="use_json")]
-    for number, (row, before) in enumerate(zip(back, given, strict=True), start=1):
+    back = [without_nulls(row) for row in Dataset.from_list(dicts, on_mixed_types="use_json")]
+    for number, (row, before) in enumerate(zip(back, dicts, strict=True), start=1):
 
         def whole(row: dict[str, Any] = row, before: dict[str, Any] = before) -> None:
             assert row == without_nulls(before), "the dataset gives another row back"

@@ -24,15 +24,15 @@ def check_tables(name: str, read: Callable[[str], Rows], *packages: str) -> NoRe
     for table in TABLES:
         form = "parquet-scout" if table == "transcripts" else "parquet"
         reader = Reader(f"{name}: {table}", "rows of runs", *packages)
-        found: dict[str, Rows] = {}
+        by_run: dict[str, Rows] = {}
         reader.take(
             f"the files of {table}",
-            lambda table=table, form=form, found=found: found.update(
+            lambda table=table, form=form, found=by_run: found.update(
                 by_file(read(str(directory() / form / table / "*.parquet")), table)
             ),
         )
         for _, run in runs():
-            reader.take(f"{table} of {run.path}", lambda run=run, table=table, found=found: compare(run, table, found))
+            reader.take(f"{table} of {run.path}", lambda run=run, table=table, found=by_run: compare(run, table, found))
         readers.append(reader)
     finish(*readers)
 
@@ -45,14 +45,14 @@ def by_file(rows: Rows, table: TableName) -> dict[str, Rows]:
     return found
 
 
-def compare(run: Trajectory, table: TableName, found: dict[str, Rows]) -> None:
+def compare(run: Trajectory, table: TableName, by_run: dict[str, Rows]) -> None:
     """Raise where a run has other rows than it should."""
     cells = cells_of(run, table)
     expected = [
         {name: plain(value) for name, value in zip(cells, values, strict=True)}
         for values in zip(*cells.values(), strict=True)
     ]
-    read = [{name: plain(value) for name, value in row.items()} for row in found.get(str(run.path), [])]
+    read = [{name: plain(value) for name, value in row.items()} for row in by_run.get(str(run.path), [])]
     assert len(read) == len(expected), f"{len(read)} rows in the place of {len(expected)}"
     for number, (one, other) in enumerate(zip(read, expected, strict=True)):
         for name, value in other.items():

@@ -47,13 +47,15 @@ def test_what_a_reader_loses_is_refused(capsys: pytest.CaptureFixture[str]) -> N
     losing.hold(lambda rows, _: [{"messages": rows[0]["messages"][1:]}])
     raising.hold(lambda rows, _: rows[7])
 
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert (losing.refused, raising.refused, raising.accepted) == (2, 1, 0)
-    assert [said.count(f"DIFFERENT in L: image.anthropic.whole: {aspect}: ") for aspect in ("messages", "images")] == [
+    assert [
+        output.count(f"DIFFERENT in L: image.anthropic.whole: {aspect}: ") for aspect in ("messages", "images")
+    ] == [
         1,
         1,
     ]
-    assert "REFUSED by E: image.anthropic.whole: " in said
+    assert "REFUSED by E: image.anthropic.whole: " in output
 
 
 @pytest.mark.usefixtures("_place")

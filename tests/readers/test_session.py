@@ -33,7 +33,7 @@ def test_a_reader_counts_what_it_took_and_what_it_refused(capsys: pytest.Capture
     with pytest.raises(SystemExit) as ended:
         finish(reader)
 
-    said, result = capsys.readouterr().out.rsplit(RESULT, 1)
+    output, result = capsys.readouterr().out.rsplit(RESULT, 1)
     counts = {"accepted": 1, "refused": 1}
     expected = {
         "reader": "R",
@@ -42,8 +42,8 @@ def test_a_reader_counts_what_it_took_and_what_it_refused(capsys: pytest.Capture
         **counts,
     }
     assert (ended.value.code, json.loads(result)) == (True, expected)
-    assert "REFUSED by R: two: " in said
-    assert "ValueError: not so" in said
+    assert "REFUSED by R: two: " in output
+    assert "ValueError: not so" in output
 
 
 def test_a_reader_that_was_given_nothing_has_accepted_nothing() -> None:

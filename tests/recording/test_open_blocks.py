@@ -117,11 +117,11 @@ def test_an_announced_tool_ends_with_its_generator(recorder: TrajectoryRecorder,
 def test_what_was_started_in_a_block_stays_in_it(recorder: TrajectoryRecorder, leave: Left | None) -> None:
     """Tasks, callbacks and threads with a copied context: also when the block was left meanwhile, wherever."""
     started: list[asyncio.Future[None]] = []
-    left = asyncio.Event()
+    is_over = asyncio.Event()
     contexts: list[contextvars.Context] = []
 
     async def work() -> None:
-        await left.wait()
+        await is_over.wait()
         ask(recorder, "task")
 
     async def research() -> AsyncIterator[None]:
@@ -136,7 +136,7 @@ def test_what_was_started_in_a_block_stays_in_it(recorder: TrajectoryRecorder, l
         else:
             async for _ in research():
                 pass
-        left.set()
+        is_over.set()
         await asyncio.gather(*started)
         await asyncio.get_running_loop().run_in_executor(None, contexts[0].run, ask, recorder, "thread")
         ask(recorder, "lead")

@@ -30,26 +30,26 @@ def started(path: Path) -> tuple[TrajectoryRecorder, str]:
     return recorder, str(load(path).trajectory_id)
 
 
-@pytest.mark.parametrize("found", [None, "", "somebody"])
+@pytest.mark.parametrize("inherited", [None, "", "somebody"])
 def test_one_open_run_is_shown_and_several_are_not(
-    found: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    inherited: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the environment said before, it says again while several runs are open, and after them."""
-    if found is not None:
-        monkeypatch.setenv(PARENT_VARIABLE, found)
-    said = [shown()]
-    first, one = started(tmp_path / "1.json")
-    said.append(shown())
+    if inherited is not None:
+        monkeypatch.setenv(PARENT_VARIABLE, inherited)
+    values = [shown()]
+    first, identity = started(tmp_path / "1.json")
+    values.append(shown())
     second, other = started(tmp_path / "2.json")
-    said.append(shown())
+    values.append(shown())
     first.finalize()
-    said.append(shown())
+    values.append(shown())
     second.finalize()
-    said.append(shown())
+    values.append(shown())
 
     parents = [records_of(tmp_path / name)[0].data.get("parent") for name in ("1.json", "2.json")]
-    assert said == [found or "", one, found or "", other, found or ""]
-    assert parents == [found or None] * 2
+    assert values == [inherited or "", identity, inherited or "", other, inherited or ""]
+    assert parents == [inherited or None] * 2
 
 
 def test_what_somebody_sets_meanwhile_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,7 +75,7 @@ def test_a_run_that_is_interrupted_is_not_shown(tmp_path: Path) -> None:
 
 def test_of_several_runs_one_gives_its_own_environment(tmp_path: Path) -> None:
     """A program that is started with a recorder's `child_environment` links its run to that recorder's."""
-    first, one = started(tmp_path / "1.json")
+    first, identity = started(tmp_path / "1.json")
     second, _ = started(tmp_path / "2.json")
 
     command = [sys.executable, "-c", CHILD, str(tmp_path / "child.json")]
@@ -83,7 +83,7 @@ def test_of_several_runs_one_gives_its_own_environment(tmp_path: Path) -> None:
 
     first.finalize()
     second.finalize()
-    assert records_of(tmp_path / "child.json")[0].data["parent"] == one
+    assert records_of(tmp_path / "child.json")[0].data["parent"] == identity
 
 
 def test_without_recording_the_environment_is_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +97,7 @@ def test_without_recording_the_environment_is_as_it_is(tmp_path: Path, monkeypat
 @pytest.mark.parametrize("open_still", [True, False])
 def test_a_program_that_is_started_leaves_its_parent_s_file(tmp_path: Path, open_still: bool) -> None:
     """A child that records to its parent's path takes a number, also where that run has ended meanwhile."""
-    recorder, one = started(tmp_path / "run.json")
+    recorder, identity = started(tmp_path / "run.json")
     environment = recorder.child_environment()
     if not open_still:
         recorder.finalize()
@@ -106,7 +106,7 @@ def test_a_program_that_is_started_leaves_its_parent_s_file(tmp_path: Path, open
     subprocess.run(command, env=environment, check=True)
 
     parents = {name: records_of(tmp_path / name)[0].data.get("parent") for name in ("run.json", "run.1.json")}
-    assert parents == {"run.json": None, "run.1.json": one}
+    assert parents == {"run.json": None, "run.1.json": identity}
 
 
 @pytest.mark.parametrize("order", ["child first", "parent first"])

@@ -209,8 +209,8 @@ def _content(one: Any) -> Any:
     return one.get("content") if isinstance(one, dict) else one.content
 
 
-def _edit_inside(one: Any, value: object) -> None:
-    inner = _content(one)
+def _edit_inside(element: Any, value: object) -> None:
+    inner = _content(element)
     if isinstance(inner, list):
         inner.append(value)
     elif isinstance(inner, dict):

@@ -160,18 +160,18 @@ def test_a_replay_whose_tools_run_is_not_answered_by_another(tmp_path: Path) -> 
 
 def in_a_thread(act: Callable[[], str]) -> list[str]:
     """What something gives in a thread without a context: its result, or the class of its exception."""
-    found: list[str] = []
+    results: list[str] = []
 
     def run() -> None:
         try:
-            found.append(act())
+            results.append(act())
         except ReplayMismatchError as mismatch:
-            found.append(str(mismatch))
+            results.append(str(mismatch))
 
     thread = threading.Thread(target=contextvars.Context().run, args=(run,))
     thread.start()
     thread.join()
-    return found
+    return results
 
 
 def test_a_thread_of_its_own_is_given_the_only_replay(tmp_path: Path) -> None:

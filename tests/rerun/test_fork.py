@@ -68,10 +68,10 @@ def texts(path: Path) -> list[str | None]:
     return [one.response.content if one.response else None for one in load(path).llm_interactions]
 
 
-@pytest.mark.parametrize("at", [{"at": "llm_2"}, {"at_step": 2}])
-def test_a_run_goes_on_live_from_a_call(at: dict[str, Any], path: Path, server: Server) -> None:
+@pytest.mark.parametrize("point", [{"point": "llm_2"}, {"at_step": 2}])
+def test_a_run_goes_on_live_from_a_call(point: dict[str, Any], path: Path, server: Server) -> None:
     """What was before it is given, tools too; that call and those behind it are made, and their tools run."""
-    with fork(path, **at) as branch:
+    with fork(path, **point) as branch:
         done = work(branch.wrap(client(f"{server.url}/v1")))
 
     assert done == ["one", "wrote first", "four", "wrote second", "five", "wrote third"]

@@ -121,12 +121,12 @@ def test_a_replay_that_is_recorded_names_the_same_exception(tmp_path: Path) -> N
         path = tmp_path / f"{number}.json"
         again = [replay(tmp_path / "0.json")] if number else []
         with TrajectoryRecorder(path, strict=True):
-            for one in again:
-                one.__enter__()
+            for context in again:
+                context.__enter__()
             with pytest.raises(Exception, match="nothing was found") as raised:
                 search("nothing")
-            for one in again:
-                one.__exit__(None, None, None)
+            for context in again:
+                context.__exit__(None, None, None)
         names.append(type(raised.value).__name__)
 
     assert (names, ran) == (["OwnError", "OwnError"], ["nothing"])

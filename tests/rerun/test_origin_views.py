@@ -137,15 +137,15 @@ SHOWN = {
 @pytest.mark.parametrize("name", SHOWN)
 def test_show_says_where_answers_are_from(name: str, runs: Runs) -> None:
     """The head names the other run, once; each call that was not made names the recorded one."""
-    said = invoke("show", runs[name]).output
+    output = invoke("show", runs[name]).output
     origin, calls, sources = SHOWN[name]
 
-    assert labelled(said, "origin") == [origin]
-    assert labelled(said, "calls")[0].startswith(calls)
-    assert labelled(said, "replayed") == sources
-    spent = [text.endswith(", when it was recorded") for text in labelled(said, "tokens")[MADE[name] > 0 :]]
+    assert labelled(output, "origin") == [origin]
+    assert labelled(output, "calls")[0].startswith(calls)
+    assert labelled(output, "replayed") == sources
+    spent = [text.endswith(", when it was recorded") for text in labelled(output, "tokens")[MADE[name] > 0 :]]
     assert sum(spent) == sum(source.startswith("from") for source in sources)
-    assert labelled(said, "metadata") == []
+    assert labelled(output, "metadata") == []
 
 
 def labelled(said: str, label: str) -> list[str]:

@@ -153,7 +153,7 @@ def test_what_may_differ_is_named_by_the_marker(project: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("arguments", "message"),
     [
         ("bad=1", "*arguments that it does not take*trajectory(name=None*"),
         ('"a", "b"', "*arguments that it does not take*"),
@@ -162,12 +162,12 @@ def test_what_may_differ_is_named_by_the_marker(project: Project) -> None:
         ('tools="no"', "*tools is 'no'*"),
     ],
 )
-def test_a_marker_that_cannot_be_read_says_why(project: Project, given: str, said: str) -> None:
+def test_a_marker_that_cannot_be_read_says_why(project: Project, arguments: str, message: str) -> None:
     """Its test is an error, before anything is sent."""
-    result = project.run(ONE.replace("trajectory", f"trajectory({given})"))
+    result = project.run(ONE.replace("trajectory", f"trajectory({arguments})"))
 
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([said])
+    result.stdout.fnmatch_lines([message])
     assert project.requests == [0]
 
 

@@ -197,13 +197,13 @@ def test_chunks_come_as_they_came(tmp_path: Path) -> None:
     paused = stream(CHAT_STREAM[0], 0.3, *CHAT_STREAM[1:])
     recorded(tmp_path / "run.json", paused, made_openai, streamed)
     body = {"model": "m", "messages": ASKED, "stream": True, "stream_options": {"include_usage": True}}
-    found = []
+    answers = []
     for speed in (None, 1.0):
         with local_provider(tmp_path / "run.json", speed=speed) as server, httpx.Client(trust_env=False) as made:
             with made.stream("POST", f"{server.url}/v1/chat/completions", json=body) as answer:
-                found.append((list(answer.iter_raw()), answer.elapsed.total_seconds() >= 0.25))
+                answers.append((list(answer.iter_raw()), answer.elapsed.total_seconds() >= 0.25))
 
-    assert found == [(list(CHAT_STREAM), False), (list(CHAT_STREAM), True)]
+    assert answers == [(list(CHAT_STREAM), False), (list(CHAT_STREAM), True)]
 
 
 def test_what_ended_without_an_answer_ends_so(tmp_path: Path) -> None:

@@ -192,17 +192,17 @@ def test_a_stream_that_is_iterated_twice_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
 
     async def pieces(made: openai.AsyncOpenAI) -> list[int]:
-        found = []
+        lengths = []
         async with (
             made,
             made.chat.completions.with_streaming_response.create(model="m", messages=ASKED, stream=True) as response,
         ):
             stream_: Any = response.http_response.stream
             async for chunk in stream_:
-                found.append(len(chunk))
+                lengths.append(len(chunk))
                 break
-            found += [len(chunk) async for chunk in stream_]
-        return found
+            lengths += [len(chunk) async for chunk in stream_]
+        return lengths
 
     record(path, [stream(THREE[0], 0.05, THREE[1], 0.05, b"data: [DONE]\n\n")], chunks_of)
     with replay(path) as run:

@@ -177,27 +177,27 @@ class Agents:
         return None
 
     def _call(self, actor: Actor, random: Random) -> None:
-        request, said = self._request(actor, random, stream=False), self._answer(random)
+        request, answer = self._request(actor, random, stream=False), self._answer(random)
         if random.random() < 0.15:
             refused: Payload = random.choice(({"error": {"type": "rate_limit", "message": "slow"}}, None))
             self._send(request, refused or httpx.ConnectError("nobody"), 429, stream=False)
             if random.random() < 0.4:
                 return
             request.headers["x-stainless-retry-count"] = "1"
-        self._send(request, actor.dialect.answer(said), 200, stream=False)
-        actor.hear(said)
-        actor.asked += said.asks
+        self._send(request, actor.dialect.answer(answer), 200, stream=False)
+        actor.hear(answer)
+        actor.asked += answer.asks
 
     def _stream(self, actor: Actor, random: Random) -> None:
-        request, said = self._request(actor, random, stream=True), self._answer(random)
-        pieces = (piece.encode() for piece in actor.dialect.pieces(said))
+        request, answer = self._request(actor, random, stream=True), self._answer(random)
+        pieces = (piece.encode() for piece in actor.dialect.pieces(answer))
         response = self._send(request, pieces, 200, stream=True)
         assert response is not None
         heard = random.random() < 0.4
         if heard:
-            actor.hear(said)
-        actor.asked += said.asks
-        self._streams.append(Stream(response, response.iter_raw(), actor, said, heard))
+            actor.hear(answer)
+        actor.asked += answer.asks
+        self._streams.append(Stream(response, response.iter_raw(), actor, answer, heard))
 
     def _advance(self, _: Actor, random: Random) -> None:
         if self._streams:
@@ -221,16 +221,16 @@ class Agents:
 
     def _by_hand(self, actor: Actor, random: Random) -> None:
         """A call recorded by hand, also one that was captured, or will be, or is recorded a second time."""
-        said = self._answer(random)
+        answer = self._answer(random)
         if random.random() < 0.6:
-            said = Said(random.choice(self._said), said.text, said.asks if random.random() < 0.5 else ())
+            answer = Said(random.choice(self._said), answer.text, answer.asks if random.random() < 0.5 else ())
         if random.random() < 0.3:
             self._said.append(f"r{random.randrange(10**6)}")
-        calls = [{"call_id": one.identity, "name": one.name, "arguments": one.arguments} for one in said.asks]
+        calls = [{"call_id": one.identity, "name": one.name, "arguments": one.arguments} for one in answer.asks]
         messages = DIALECTS["chat"].request(actor.talk)["messages"]
-        response = {"content": said.text, "id": said.identity, "tool_calls": calls}
+        response = {"content": answer.text, "id": answer.identity, "tool_calls": calls}
         self.recorder.record_llm_interaction(messages, response, "p", "m")
-        actor.asked += said.asks
+        actor.asked += answer.asks
 
     # ── tools, steps, agents ─────────────────────────────────────────────────────────────────────────────────────────
 

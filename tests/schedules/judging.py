@@ -146,17 +146,17 @@ class EveryRecord:
     def problems(self) -> list[str]:
         """Return what is wrong with the documents that were seen, in their order."""
         lines = self._path.with_suffix(".jsonl").read_bytes().splitlines(keepends=True)
-        found, last = [], 0
+        complaints, last = [], 0
         for data in self._seen:
             document = json.loads(data)
             covered = document["journal_records"]
             whole = folded(b"".join(lines[:covered]), document["status"]).to_document("inline")
             if json.dumps(expanded(document)) != json.dumps(whole | {"history": document["history"]}):
-                found.append(f"the document of {covered} records is another one")
+                complaints.append(f"the document of {covered} records is another one")
             if not last <= covered <= len(lines):
-                found.append(f"it covered {last} records, and then {covered}")
+                complaints.append(f"it covered {last} records, and then {covered}")
             last = covered
-        return found if self._seen else ["no document was seen"]
+        return complaints if self._seen else ["no document was seen"]
 
 
 def disagreement(path: Path) -> str | None:

@@ -104,7 +104,7 @@ def test_a_call_that_is_found_at_the_end_of_a_stream_is_shown_in_its_step(tmp_pa
 
 def test_an_answer_that_is_tried_again_is_read_as_it_came(tmp_path: Path) -> None:
     """What the first answer asked for is known to a tool that ran before the second, however late both are read."""
-    about = {"interaction_id": "llm_1", "api": "openai-chat", "provider": "p", "model": "m"}
+    identity = {"interaction_id": "llm_1", "api": "openai-chat", "provider": "p", "model": "m"}
 
     def answered(attempt: int) -> tuple[str, Payload]:
         body = json.loads(said(None, calls=[(f"c{attempt}", "bash", "{}")]).body)
@@ -113,11 +113,11 @@ def test_an_answer_that_is_tried_again_is_read_as_it_came(tmp_path: Path) -> Non
     used = {"execution_id": "tool_1", "name": "bash"}
     data = journal_of(
         ("start", {}),
-        ("llm_request", {**about, "attempt": 0, "body": asked("go")}),
+        ("llm_request", {**identity, "attempt": 0, "body": asked("go")}),
         answered(0),
         ("tool_call", {**used, "arguments": {}}),
         ("tool_result", {**used, "success": True, "result": 1}),
-        ("llm_request", {**about, "attempt": 1, "body": asked("go")}),
+        ("llm_request", {**identity, "attempt": 1, "body": asked("go")}),
         answered(1),
     )
     with (tmp_path / "run.jsonl").open("ab", buffering=0) as file:

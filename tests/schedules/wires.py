@@ -85,12 +85,12 @@ def _chat_answer(said: Said) -> Payload:
     return {"id": said.identity, "object": "chat.completion", "model": "m-1", "choices": [choice]}
 
 
-def _chat_pieces(said: Said) -> Iterable[str]:
-    calls = [[{"index": at, **_chat_call(one)}] for at, one in enumerate(said.asks)]
-    deltas = [*({"content": half} for half in _halves(said.text)), *({"tool_calls": call} for call in calls)]
+def _chat_pieces(answer: Said) -> Iterable[str]:
+    calls = [[{"index": at, **_chat_call(one)}] for at, one in enumerate(answer.asks)]
+    deltas = [*({"content": half} for half in _halves(answer.text)), *({"tool_calls": call} for call in calls)]
     for delta in deltas:
-        yield _event({"id": said.identity, "choices": [{"index": 0, "delta": delta}]})
-    yield _event({"id": said.identity, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+        yield _event({"id": answer.identity, "choices": [{"index": 0, "delta": delta}]})
+    yield _event({"id": answer.identity, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
     yield "data: [DONE]\n\n"
 
 
@@ -103,13 +103,13 @@ def _responses_input(talk: Sequence[Turn]) -> Iterable[Payload]:
         yield from map(_responses_call, turn.asks)
 
 
-def _responses_call(one: Ask) -> Payload:
+def _responses_call(ask: Ask) -> Payload:
     return {
         "type": "function_call",
-        "id": f"fc_{one.identity}",
-        "call_id": one.identity,
-        "name": one.name,
-        "arguments": json.dumps(one.arguments),
+        "id": f"fc_{ask.identity}",
+        "call_id": ask.identity,
+        "name": ask.name,
+        "arguments": json.dumps(ask.arguments),
     }
 
 
@@ -124,8 +124,8 @@ def _responses_answer(said: Said) -> Payload:
     return {"id": said.identity, "object": "response", "status": "completed", "model": "m-1", "output": output}
 
 
-def _responses_pieces(said: Said) -> Iterable[str]:
-    whole = _responses_answer(said)
+def _responses_pieces(answer: Said) -> Iterable[str]:
+    whole = _responses_answer(answer)
     yield _event({"type": "response.created", "response": {**whole, "status": "in_progress", "output": []}})
     for at, item in enumerate(whole["output"]):
         yield _event({"type": "response.output_item.added", "output_index": at, "item": item})
@@ -158,19 +158,19 @@ def _anthropic_answer(said: Said) -> Payload:
     return {**head, "content": content, "stop_reason": "end_turn", "usage": {"input_tokens": 1, "output_tokens": 1}}
 
 
-def _anthropic_pieces(said: Said) -> Iterable[str]:
-    whole = _anthropic_answer(said)
+def _anthropic_pieces(answer: Said) -> Iterable[str]:
+    whole = _anthropic_answer(answer)
     yield _event({"type": "message_start", "message": {**whole, "content": [], "stop_reason": None}})
-    for at, block in enumerate(whole["content"]):
+    for place, block in enumerate(whole["content"]):
         if block["type"] == "text":
             begun: Payload = {"type": "text", "text": ""}
             delta = {"type": "text_delta", "text": block["text"]}
         else:
             begun = {**block, "input": {}}
             delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
-        yield _event({"type": "content_block_start", "index": at, "content_block": begun})
-        yield _event({"type": "content_block_delta", "index": at, "delta": delta})
-        yield _event({"type": "content_block_stop", "index": at})
+        yield _event({"type": "content_block_start", "index": place, "content_block": begun})
+        yield _event({"type": "content_block_delta", "index": place, "delta": delta})
+        yield _event({"type": "content_block_stop", "index": place})
     yield _event({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 1}})
     yield _event({"type": "message_stop"})
 
@@ -199,13 +199,13 @@ def _google_answer(said: Said) -> Payload:
     return {"candidates": [candidate], "responseId": said.identity, "modelVersion": "m-1"}
 
 
-def _google_pieces(said: Said) -> Iterable[str]:
-    *first, last = ({"text": said.text}, *map(_google_call, said.asks))
+def _google_pieces(answer: Said) -> Iterable[str]:
+    *first, last = ({"text": answer.text}, *map(_google_call, answer.asks))
     for part in first:
         content = {"role": "model", "parts": [part]}
-        yield _event({"candidates": [{"content": content, "index": 0}], "responseId": said.identity})
+        yield _event({"candidates": [{"content": content, "index": 0}], "responseId": answer.identity})
     ending = {"content": {"role": "model", "parts": [last]}, "finishReason": "STOP", "index": 0}
-    yield _event({"candidates": [ending], "responseId": said.identity})
+    yield _event({"candidates": [ending], "responseId": answer.identity})
 
 
 def _ollama_call(one: Ask) -> Payload:

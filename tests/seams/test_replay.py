@@ -170,12 +170,12 @@ def test_a_fork_goes_on_live(tmp_path: Path, kind: type[Library]) -> None:
     with serving(stream(*CHAT_STREAM)) as server:
         child = TrajectoryRecorder(tmp_path / "fork.json", strict=True)
         with fork(tmp_path / "run.json", at="llm_2", model="other", recorder=child) as branch:
-            given = kind().outcome(server.url + PATH, "whole", branch.wrap)
+            replayed = kind().outcome(server.url + PATH, "whole", branch.wrap)
             kind().outcome(server.url + PATH, "lines", branch.wrap)
         asked = server.bodies()
     calls = load(tmp_path / "fork.json").llm_interactions
 
-    assert given.joined() == first.joined()
+    assert replayed.joined() == first.joined()
     assert asked == [{**ASK, "stream": True, "model": "other"}]
     assert [call.response.content for call in calls] == ["hi", "Grüße"]
     assert [call.replayed_from is None for call in calls] == [False, True]

@@ -65,8 +65,8 @@ def draw(template: str, random: Random) -> tuple[str, tuple[str, ...]]:
     """Fill in a template; return the text and what was drawn, the first and last letters of which are no signs."""
     drawn: list[str] = []
 
-    def fill(found: re.Match[str]) -> str:
-        letters, count = _LETTERS[found[1]], int(found[2])
+    def fill(match: re.Match[str]) -> str:
+        letters, count = _LETTERS[match[1]], int(match[2])
         ends = [letter for letter in letters if letter.isalnum()]  # a hyphen at an end is the text's, to a reader
         drawn.append(
             "".join(
@@ -133,16 +133,16 @@ def false_alarms() -> dict[str, str]:
 
 def masked_on_the_wire() -> list[tuple[str, str]]:
     """What is masked in the corpus of real traffic: where it is, and the text around."""
-    found = []
+    masks = []
     redaction = Redaction(default_redactor, {})
-    for one in load():
-        for text in (json.dumps(one.request, ensure_ascii=False), one.response_text):
+    for exchange in load():
+        for text in (json.dumps(exchange.request, ensure_ascii=False), exchange.response_text):
             masked, count, _ = redaction.mask_stream(text.encode())
             if count:
                 left = masked.decode()
                 at = next(n for n, pair in enumerate(zip(text, left, strict=False)) if pair[0] != pair[1])
-                found.append((one.source, text[max(0, at - 60) : at + 60]))
-    return found
+                masks.append((exchange.source, text[max(0, at - 60) : at + 60]))
+    return masks
 
 
 def main() -> None:

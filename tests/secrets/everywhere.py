@@ -218,15 +218,15 @@ def _parts(place: Place, key: Key) -> Iterator[bytes]:
 
 def main() -> None:
     """Print the table."""
-    total = left = 0
+    total = leaked = 0
     with tempfile.TemporaryDirectory() as directory:
         print(f"{len(samples())} kinds of secrets in {len(PLACES)} places")
         for name in PLACES:
             found = missed(name, Path(directory))
-            total, left = total + len(samples()), left + len(found)
+            total, leaked = total + len(samples()), leaked + len(found)
             shown = ", ".join(found[:8]) if "-v" not in sys.argv else ", ".join(found)
             print(f"{name:32} {len(found):4} missed {shown}", flush=True)
-    print(f"{left} of {total} came through")
+    print(f"{leaked} of {total} came through")
 
 
 if __name__ == "__main__":

@@ -160,23 +160,23 @@ def texts() -> tuple[tuple[str, str, str], ...]:
 
 def alarms() -> dict[str, list[tuple[str, str]]]:
     """The texts of which something is masked, by kind: their names, and what is left of them."""
-    found: dict[str, list[tuple[str, str]]] = {}
+    by_kind: dict[str, list[tuple[str, str]]] = {}
     for kind, name, text in texts():
         left = masked(text)
         if left != text:
-            found.setdefault(kind, []).append((name, left))
-    return found
+            by_kind.setdefault(kind, []).append((name, left))
+    return by_kind
 
 
 def main() -> None:
     """Print the table."""
-    found = alarms()
+    by_kind = alarms()
     for kind in sorted({kind for kind, _, _ in texts()}):
         several = sum(one == kind for one, _, _ in texts())
-        print(f"{kind:12} {len(found.get(kind, [])):4} of {several:5} texts")
+        print(f"{kind:12} {len(by_kind.get(kind, [])):4} of {several:5} texts")
     if "-v" in sys.argv:
         by_name = {name: text for _, name, text in texts()}
-        for some in found.values():
+        for some in by_kind.values():
             for name, left in some:
                 text = by_name[name]
                 at = left.index("[REDACTED") if "[REDACTED" in left else 0

@@ -40,7 +40,7 @@ def test_every_kind_of_key_is_masked(place: str) -> None:
 def test_every_kind_of_key_is_masked_however_json_spells_it(spelled: str) -> None:
     """What is in JSON within JSON, or in escapes, is masked too."""
     redaction = Redaction(default_redactor, {})
-    left = {}
+    masked = {}
     for key in keys(3):
         text = json.dumps({"a": f"ü\n{key.text}"}, ensure_ascii=spelled == "ascii json")
         if spelled == "json in json":
@@ -48,9 +48,9 @@ def test_every_kind_of_key_is_masked_however_json_spells_it(spelled: str) -> Non
         if spelled == "all escaped":
             escapes = "".join(f"\\u{ord(letter):04x}" for letter in key.text)
             text = f'{{"a":"{escapes}"}}'
-        left[key] = json.dumps(json.loads(redaction.mask(text)[0]))
+        masked[key] = json.dumps(json.loads(redaction.mask(text)[0]))
 
-    assert [key for key, text in left.items() if key.longest in text] == []
+    assert [key for key, text in masked.items() if key.longest in text] == []
 
 
 @pytest.mark.parametrize(("service", "text"), near_misses(), ids=lambda one: one[:24])

@@ -68,10 +68,10 @@ def test_a_place_in_the_words_is_one_in_the_text(text: str) -> None:
 def test_words_are_seen_by_their_first_letters(any_text: str) -> None:
     """Each place of each word is found, in small letters and in capitals, once, and no place of a third word."""
     data = any_text.replace("ABC", "TOKEN").encode("latin-1", "replace")
-    found = Beginnings([["tok", "key"], ["aut"], ["th?"]]).places(data)
+    places = Beginnings([["tok", "key"], ["aut"], ["th?"]]).places(data)
     patterns = [rb"(?i:t(?=ok)|k(?=ey))", rb"(?i:a(?=ut))", rb"(?is:t(?=h.))"]
     exact = [one.start() for some in patterns for one in re.finditer(some, data)]
     crossed = [one.start() for one in re.finditer(rb"(?i:t(?=[oe][ky])|k(?=[oe][ky]))", data)]
 
-    assert set(exact) <= set(found) <= {*exact, *crossed}
-    assert found == sorted(set(found))
+    assert set(exact) <= set(places) <= {*exact, *crossed}
+    assert places == sorted(set(places))

@@ -98,7 +98,7 @@ def test_what_was_harmless_is_masked_once_a_short_value_in_it_is_known() -> None
 
 def test_eight_clients_that_make_their_first_call_at_once_are_all_masked() -> None:
     """What a thread has learned is masked in whatever it says next, whichever threads learn meanwhile."""
-    left: list[str] = []
+    leaked: list[str] = []
 
     def first_call(redaction: Redaction, number: int, barrier: threading.Barrier) -> None:
         key = f"opaque-Key-0f-client-{number}-{id(redaction):x}"
@@ -106,7 +106,7 @@ def test_eight_clients_that_make_their_first_call_at_once_are_all_masked() -> No
         redaction.learn([key])
         barrier.wait()
         if key in redaction.mask(json.dumps({"content": f"my key is {key}"}))[0]:
-            left.append(key)
+            leaked.append(key)
 
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)  # so that threads are switched in the middle of learning
@@ -119,7 +119,7 @@ def test_eight_clients_that_make_their_first_call_at_once_are_all_masked() -> No
             thread.join()
     sys.setswitchinterval(interval)
 
-    assert left == []
+    assert leaked == []
 
 
 @pytest.mark.parametrize(

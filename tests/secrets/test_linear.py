@@ -74,26 +74,26 @@ def patterns() -> Iterator[tuple[str, re.Pattern[str] | re.Pattern[bytes]]]:
 
 def unbounded(tree: list[tuple[object, object]], *, is_end: bool) -> list[str]:
     """The repeats without a bound that are anywhere but at a pattern's end, where nothing can fail any more."""
-    found: list[str] = []
+    repeats: list[str] = []
     for number, one in enumerate(tree):
         last = is_end and all(_cannot_fail(*one) for one in tree[number + 1 :])
-        name, given = _possessive(*one)
+        name, arguments = _possessive(*one)
         if name in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
-            least, most, inner = given  # type: ignore[misc]
+            least, most, inner = arguments  # type: ignore[misc]
             is_open = most == re._constants.MAXREPEAT  # type: ignore[attr-defined]
             if is_open and not (last and name == "POSSESSIVE_REPEAT") and not (last and name == "MAX_REPEAT"):
-                found.append(f"{name} {least}")
-            found += unbounded(list(inner), is_end=last and (not is_open or name == "POSSESSIVE_REPEAT"))
+                repeats.append(f"{name} {least}")
+            repeats += unbounded(list(inner), is_end=last and (not is_open or name == "POSSESSIVE_REPEAT"))
         elif name == "SUBPATTERN":
-            found += unbounded(list(given[-1]), is_end=last)  # type: ignore[index]
+            repeats += unbounded(list(arguments[-1]), is_end=last)  # type: ignore[index]
         elif name == "BRANCH":
-            for branch in given[1]:  # type: ignore[index]
-                found += unbounded(list(branch), is_end=last)
+            for branch in arguments[1]:  # type: ignore[index]
+                repeats += unbounded(list(branch), is_end=last)
         elif name in ("ASSERT", "ASSERT_NOT"):
-            found += unbounded(list(given[1]), is_end=False)  # type: ignore[index]
+            repeats += unbounded(list(arguments[1]), is_end=False)  # type: ignore[index]
         elif name == "ATOMIC_GROUP":
-            found += unbounded(list(given), is_end=last)  # type: ignore[call-overload]
-    return found
+            repeats += unbounded(list(arguments), is_end=last)  # type: ignore[call-overload]
+    return repeats
 
 
 def _cannot_fail(kind: object, given: object) -> bool:
@@ -101,12 +101,12 @@ def _cannot_fail(kind: object, given: object) -> bool:
     return name in ("MAX_REPEAT", "POSSESSIVE_REPEAT") and given[0] == 0  # type: ignore[index]
 
 
-def _possessive(kind: object, given: object) -> tuple[str, object]:
+def _possessive(kind: object, arguments: object) -> tuple[str, object]:
     """A node of a parsed pattern; an atomic group of one repeat is a possessive repeat, as Python defines it."""
     name = str(kind)
-    if name == "ATOMIC_GROUP" and len(inner := list(given)) == 1 and str(inner[0][0]) == "MAX_REPEAT":  # type: ignore[call-overload]
+    if name == "ATOMIC_GROUP" and len(inner := list(arguments)) == 1 and str(inner[0][0]) == "MAX_REPEAT":  # type: ignore[call-overload]
         return "POSSESSIVE_REPEAT", inner[0][1]
-    return name, given
+    return name, arguments
 
 
 @pytest.mark.parametrize(("name", "pattern"), [pytest.param(*one, id=one[0]) for one in patterns()])
@@ -121,25 +121,25 @@ def test_a_try_of_a_pattern_is_bounded(name: str, pattern: re.Pattern[str]) -> N
 
 def nested(tree: list[tuple[object, object]], *, within: bool) -> list[str]:
     """The repeats within repeats that may be taken apart in several ways: of these there are exponentially many."""
-    found: list[str] = []
+    repeats: list[str] = []
     for one in tree:
-        name, given = _possessive(*one)
+        name, arguments = _possessive(*one)
         if name in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
-            least, most, inner = given  # type: ignore[misc]
+            least, most, inner = arguments  # type: ignore[misc]
             varies = name != "POSSESSIVE_REPEAT" and most > 8 and most != least
             if varies and within:
-                found.append(f"{name} {least} {most}")
-            found += nested(list(inner), within=varies or (within and name != "POSSESSIVE_REPEAT"))
+                repeats.append(f"{name} {least} {most}")
+            repeats += nested(list(inner), within=varies or (within and name != "POSSESSIVE_REPEAT"))
         elif name == "SUBPATTERN":
-            found += nested(list(given[-1]), within=within)  # type: ignore[index]
+            repeats += nested(list(arguments[-1]), within=within)  # type: ignore[index]
         elif name == "BRANCH":
-            for branch in given[1]:  # type: ignore[index]
-                found += nested(list(branch), within=within)
+            for branch in arguments[1]:  # type: ignore[index]
+                repeats += nested(list(branch), within=within)
         elif name in ("ASSERT", "ASSERT_NOT"):
-            found += nested(list(given[1]), within=False)  # type: ignore[index]
+            repeats += nested(list(arguments[1]), within=False)  # type: ignore[index]
         elif name == "ATOMIC_GROUP":
-            found += nested(list(given), within=False)  # type: ignore[call-overload]
-    return found
+            repeats += nested(list(arguments), within=False)  # type: ignore[call-overload]
+    return repeats
 
 
 def every_pattern() -> Iterator[tuple[str, re.Pattern[str] | re.Pattern[bytes]]]:
@@ -186,7 +186,7 @@ def test_hostile_texts_take_steps_in_proportion(unit: str, act: Callable[[str], 
     assert steps_of(20_000) <= 4.2 * steps_of(5_000) + 100
 
 
-def steps(act: Callable[..., object], *given: object, **named: object) -> int:
+def steps(act: Callable[..., object], *arguments: object, **named: object) -> int:
     """How many calls are made, of our own functions and of Python's."""
     count = 0
 
@@ -195,7 +195,7 @@ def steps(act: Callable[..., object], *given: object, **named: object) -> int:
         count += event in ("call", "c_call")
 
     sys.setprofile(profile)
-    act(*given, **named)
+    act(*arguments, **named)
     sys.setprofile(None)
     return count
 

@@ -19,11 +19,11 @@ def run(path: Path, task: str) -> TrajectoryRecorder:
 
 def tasks(directory: Path) -> dict[str, str]:
     """Of every pair of files in a directory, what both say is the run's task; what else there is, by name."""
-    found = {}
+    by_name = {}
     for path in sorted(directory.iterdir()):
         if path.suffix == ".json" and journal_path_for(path).exists():
             document = json.loads(path.read_text())["task"]
-            found[path.name] = document if document == load(path).task else f"{document} and {load(path).task}"
+            by_name[path.name] = document if document == load(path).task else f"{document} and {load(path).task}"
         elif not (path.suffix == ".jsonl" and path.with_suffix(".json").exists()):
-            found[path.name] = "alone"
-    return found
+            by_name[path.name] = "alone"
+    return by_name

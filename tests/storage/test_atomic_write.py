@@ -33,7 +33,7 @@ def test_what_finds_no_room_leaves_the_old_content(tmp_path: Path) -> None:
     replace_file(path, [b"old"])
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 
-    left = []
+    remaining = []
     for room in (1, 10, 5_000):
         resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
         try:
@@ -41,6 +41,6 @@ def test_what_finds_no_room_leaves_the_old_content(tmp_path: Path) -> None:
                 replace_file(path, [b"0123456789"] * (2 * replacing._MAX_BUFFERS))
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        left.append((path.read_bytes(), [one.name for one in tmp_path.iterdir()]))
+        remaining.append((path.read_bytes(), [one.name for one in tmp_path.iterdir()]))
 
-    assert left == [(b"old", ["file"])] * 3
+    assert remaining == [(b"old", ["file"])] * 3

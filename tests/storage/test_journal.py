@@ -76,12 +76,12 @@ def test_every_cut_reads_as_a_prefix() -> None:
 
 def test_a_flipped_bit_costs_the_line_that_it_hits() -> None:
     """Whichever bit of a journal is flipped, every other line reads as before, and the loss is reported."""
-    for at in range(len(WHOLE)):
+    for place in range(len(WHOLE)):
         for bit in (0, 3, 5, 7):
-            broken = WHOLE[:at] + bytes([WHOLE[at] ^ 1 << bit]) + WHOLE[at + 1 :]
+            broken = WHOLE[:place] + bytes([WHOLE[place] ^ 1 << bit]) + WHOLE[place + 1 :]
             found = [(one.seq, one.data) for one in records(broken)]
-            assert found == [(one.seq, one.data) for one in untouched(at, at + 1)], (at, bit)
-            assert damages(broken), (at, bit)
+            assert found == [(one.seq, one.data) for one in untouched(place, place + 1)], (place, bit)
+            assert damages(broken), (place, bit)
 
 
 @given(begin=st.integers(0, len(WHOLE)), length=st.integers(1, 200))
@@ -136,14 +136,14 @@ def test_a_record_that_was_said_within_another_is_none(tmp_path: Path, cut: int)
 def test_a_long_damaged_line_is_passed_over_in_time() -> None:
     """A damaged line that looks at 60,000 places like the beginning of a record is not checked from each of them."""
     broken = line(1, "note", {"list": [{"seq": 1}] * 60_000}).replace(b": ", b":").replace(b"note", b"n0te")
-    found: list[object] = []
+    lines: list[object] = []
 
     def read_all() -> None:
-        found.extend(read(broken))
+        lines.extend(read(broken))
 
     checked = arguments_of(read_all, journal_reader._parse_record, lambda arguments: len(arguments["line"]))
 
-    assert (len(found), sum(checked) < 3 * len(broken)) == (1, True)
+    assert (len(lines), sum(checked) < 3 * len(broken)) == (1, True)
 
 
 @given(

@@ -56,9 +56,9 @@ def test_ctrl_c_and_a_short_write_cost_no_record_that_was_appended(tmp_path: Pat
     """Interrupted at any moment of one append, with a later one that finds no room, the one between is on file."""
     lost = []
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    for at in range(1, 100):
-        journal = Journal.create(tmp_path / f"{at}.jsonl")
-        reached = interrupted(partial(journal.append, "note", '{"text":"interrupted"}', TIME), at)
+    for moment in range(1, 100):
+        journal = Journal.create(tmp_path / f"{moment}.jsonl")
+        reached = interrupted(partial(journal.append, "note", '{"text":"interrupted"}', TIME), moment)
         journal.append("note", '{"text":"between"}', TIME)
         resource.setrlimit(resource.RLIMIT_FSIZE, (journal.path.stat().st_size + 10, hard))
         with pytest.raises(OSError, match="of a record"):
@@ -68,7 +68,7 @@ def test_ctrl_c_and_a_short_write_cost_no_record_that_was_appended(tmp_path: Pat
         journal.close()
         texts = [one.data["text"] for one in records(journal.path.read_bytes())]
         if texts[-2:] != ["between", "last"] or damages(journal.path.read_bytes()):
-            lost.append((at, texts))
+            lost.append((moment, texts))
         if not reached:
             break
 
@@ -151,12 +151,12 @@ def test_a_short_write_to_a_file_that_others_have_cut_or_grown_costs_nothing_els
     os.truncate(journal.path, size)
     with limit(resource.RLIMIT_FSIZE, size + 300), pytest.raises(OSError, match="of a record"):
         journal.append_all([("note", '{"text":"lost"}'), ("note", f'{{"text":"{LONG}"}}')], TIME)
-    left = journal.path.stat().st_size
+    remaining = journal.path.stat().st_size
 
     journal.append("note", '{"text":"3"}', TIME)
 
     journal.close()
-    assert left == size
+    assert remaining == size
     assert [(one.seq, one.data["text"]) for one in records(journal.path.read_bytes())][-1] == (3, "3")
 
 

@@ -18,7 +18,7 @@ from trace_recorder.storage.paths import create_files, default_name, document_pa
 
 
 @pytest.mark.parametrize(
-    ("given", "document", "journal"),
+    ("name", "document", "journal"),
     [
         ("run.json", "run.json", "run.jsonl"),
         ("run.jsonl", "run.json", "run.jsonl"),
@@ -29,9 +29,9 @@ from trace_recorder.storage.paths import create_files, default_name, document_pa
         ("run.journal.json", "run.journal.json", "run.journal.json.journal.jsonl"),
     ],
 )
-def test_a_document_and_its_journal_know_each_other(given: str, document: str, journal: str) -> None:
+def test_a_document_and_its_journal_know_each_other(name: str, document: str, journal: str) -> None:
     """From either of a run's paths the other is known."""
-    path = Path("d") / given
+    path = Path("d") / name
 
     assert (document_path_for(path), journal_path_for(document_path_for(path)), journal_path_for(path)) == (
         *(Path("d") / document, Path("d") / journal, Path("d") / journal),
@@ -239,8 +239,8 @@ def test_a_directory_that_is_made_is_for_its_owner_alone(tmp_path: Path, umask: 
 
 
 @pytest.mark.parametrize("name", ["run.json", "run.jsonl"])
-@pytest.mark.parametrize("given", ["run.json", "run.jsonl"])
-def test_a_pipe_at_either_path_is_refused(tmp_path: Path, name: str, given: str) -> None:
+@pytest.mark.parametrize("argument", ["run.json", "run.jsonl"])
+def test_a_pipe_at_either_path_is_refused(tmp_path: Path, name: str, argument: str) -> None:
     """To open it would be to wait for somebody who reads from it."""
     os.mkfifo(tmp_path / name)
     code = """
@@ -253,7 +253,7 @@ def test_a_pipe_at_either_path_is_refused(tmp_path: Path, name: str, given: str)
             print(error)
     """
 
-    ended = python(code, tmp_path / given)
+    ended = python(code, tmp_path / argument)
 
     assert (ended.stdout, ended.stderr) == (
         *(f"[Errno 22] This path is no file; give the path of one: '{tmp_path / name}'\n", ""),

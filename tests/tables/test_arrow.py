@@ -77,15 +77,15 @@ def test_each_message_is_there_once_with_the_calls_that_hold_it(trajectories: Ma
     for run in trajectories.values():
         rows = to_arrow(run, of="messages").to_pylist()
         numbers = {row["interaction_id"]: row["call_number"] for row in to_arrow(run, of="calls").to_pylist()}
-        found: dict[str, set[str]] = {}
+        expected: dict[str, set[str]] = {}
         for one in run.llm_interactions:
             for document in _documents(one.input_messages):
-                found.setdefault(document, set()).add(one.interaction_id)
+                expected.setdefault(document, set()).add(one.interaction_id)
         holders: dict[int, set[str]] = {row["message_number"]: set() for row in rows}
         for call, number in _held(rows, numbers):
             holders[number].add(call)
 
-        assert sorted(map(sorted, holders.values())) == sorted(map(sorted, found.values()))
+        assert sorted(map(sorted, holders.values())) == sorted(map(sorted, expected.values()))
         assert [row["held_by"] for row in rows] == [len(holders[row["message_number"]]) for row in rows]
         assert all(row["first_call"] in holders[row["message_number"]] for row in rows)
 

@@ -179,27 +179,27 @@ def test_misuse_is_reported(tmp_path: Path) -> None:
 def test_scout_gets_its_columns(runs: list[Trajectory], tmp_path: Path) -> None:
     """A row a run, with the conversation as Inspect's messages."""
     invoke("export", tmp_path / "runs", "-f", "parquet", "--form", "scout", "-o", tmp_path / "out")
-    found = rows(tmp_path / "out", "transcripts")
+    transcripts = rows(tmp_path / "out", "transcripts")
 
-    assert [row["transcript_id"] for row in found] == [run.trajectory_id for run in runs]
-    assert [row["message_count"] for row in found] == [2] * 4
-    assert [(one["role"], one["content"]) for one in json.loads(found[0]["messages"])] == [
+    assert [row["transcript_id"] for row in transcripts] == [run.trajectory_id for run in runs]
+    assert [row["message_count"] for row in transcripts] == [2] * 4
+    assert [(one["role"], one["content"]) for one in json.loads(transcripts[0]["messages"])] == [
         ("user", "q"),
         ("assistant", "answer 0"),
     ]
-    assert json.loads(found[3]["score"]) == 0.5
+    assert json.loads(transcripts[3]["score"]) == 0.5
 
 
 def test_duckdb_finds_the_parts(runs: list[Trajectory], tmp_path: Path) -> None:
     """By a pattern; the tables are joined by the file of the run."""
     with TableFiles(tmp_path / "out", FORMS["tables"], part_bytes=1) as files:
         write(files, runs)
-    found = duckdb.sql(
+    contents = duckdb.sql(
         f"select c.content from '{tmp_path}/out/runs/*.parquet' r join '{tmp_path}/out/calls/*.parquet' c using (file) "
         "where r.rewards[1].value = 0.5"
     ).fetchall()
 
-    assert found == [("a",)]
+    assert contents == [("a",)]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="it has no limit of the size of a file")

@@ -119,12 +119,12 @@ def test_an_export_that_replaces_tables_leaves_no_older_part(address: str) -> No
     for name in ("part-00000.parquet", "part-00001.parquet", "notes.txt"):
         memory.pipe_file(f"/out/runs/{name}", b"old")
     result = invoke("export", f"{address}/a.json", "-f", "parquet", "-o", "memory://out", "--force")
-    found = {path: memory.cat_file(path) for path in memory.find("/out/runs")}
+    files = {path: memory.cat_file(path) for path in memory.find("/out/runs")}
     memory.rm("/out", recursive=True)
 
     assert result.exit_code == 0
-    assert sorted(found) == ["/out/runs/notes.txt", "/out/runs/part-00000.parquet"]
-    assert found["/out/runs/part-00000.parquet"] != b"old"
+    assert sorted(files) == ["/out/runs/notes.txt", "/out/runs/part-00000.parquet"]
+    assert files["/out/runs/part-00000.parquet"] != b"old"
 
 
 def test_a_path_is_no_address(tmp_path: Path) -> None:

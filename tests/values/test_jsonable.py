@@ -239,7 +239,7 @@ def test_a_value_that_unfolds_without_end_is_cut() -> None:
         value = [value, value]
     texts: list[str] = []
 
-    assert not interrupted(lambda: texts.append(to_json(value, max_nodes=10_000)), at=20 * 10_000)
+    assert not interrupted(lambda: texts.append(to_json(value, max_nodes=10_000)), moment=20 * 10_000)
     assert texts[0].count("[") + texts[0].count("1") <= 10_000
 
 

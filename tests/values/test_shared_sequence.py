@@ -16,13 +16,13 @@ SLICES = st.builds(slice, BOUNDS, BOUNDS, st.none() | st.sampled_from([1, 2, -1,
 def test_a_slice_has_the_elements_of_the_same_slice_of_a_list(numbers: list[int], first: slice, second: slice) -> None:
     """Slices of slices are those of lists: their elements, their length, their order from both ends."""
     expected = numbers[first][second]
-    found = SharedSequence(numbers)[first][second]
-    assert found == expected
-    assert expected == found
-    assert len(found) == len(expected)
-    assert [*reversed(found)] == expected[::-1]
-    assert [found[place] for place in range(-len(expected), len(expected))] == expected * 2
-    assert repr(found) == repr(expected)
+    part = SharedSequence(numbers)[first][second]
+    assert part == expected
+    assert expected == part
+    assert len(part) == len(expected)
+    assert [*reversed(part)] == expected[::-1]
+    assert [part[place] for place in range(-len(expected), len(expected))] == expected * 2
+    assert repr(part) == repr(expected)
 
 
 @given(NUMBERS, NUMBERS)
@@ -34,10 +34,10 @@ def test_two_are_equal_where_their_elements_are(one: list[int], other: list[int]
 
 
 @given(NUMBERS, NUMBERS, NUMBERS)
-def test_extending_one_changes_no_other(begin: list[int], one: list[int], other: list[int]) -> None:
+def test_extending_one_changes_no_other(begin: list[int], some: list[int], other: list[int]) -> None:
     """Two continuations of the same beginning have nothing of each other."""
     beginning = SharedSequence(list(begin))
-    first, second = beginning.extended(one), beginning.extended(other)
-    assert (beginning, first, second) == (begin, begin + one, begin + other)
-    assert first + other == begin + one + other
-    assert other + first == other + begin + one
+    first, second = beginning.extended(some), beginning.extended(other)
+    assert (beginning, first, second) == (begin, begin + some, begin + other)
+    assert first + other == begin + some + other
+    assert other + first == other + begin + some

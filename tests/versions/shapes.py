@@ -130,12 +130,12 @@ def shapes(clients: Mapping[str, Make], calls: Mapping[str, Call], *, basic: int
 
     A client whose name begins with "Async" or is google-genai's ".aio" is called asynchronously.
     """
-    found = {}
+    by_name = {}
     for place, (client, make) in enumerate(clients.items()):
         asynchronous = client.startswith("Async") or ".aio" in client
         for name, call in list(calls.items())[: basic if place else None]:
-            found[f"{client}: {name}"] = Shape(make, call, asynchronous)
-    return found
+            by_name[f"{client}: {name}"] = Shape(make, call, asynchronous)
+    return by_name
 
 
 def own_transport(library: str, *, asynchronous: bool) -> Payload:

@@ -212,15 +212,15 @@ def test_the_list_is_that_of_the_command(tmp_path: Path) -> None:
     stated = {one.file: one for one in listing([tmp_path]).trajectories}
 
     assert rows.keys() == stated.keys()
-    for name, one in stated.items():
+    for name, facts in stated.items():
         row = rows[name]
-        assert (row["task"], row["status"], row["success"]) == (one.task, one.status, one.success)
+        assert (row["task"], row["status"], row["success"]) == (facts.task, facts.status, facts.success)
         assert (row["llm_calls"], row["total_input_tokens"], row["model"]) == (
-            one.llm_calls,
-            one.input_tokens,
-            one.model,
+            facts.llm_calls,
+            facts.input_tokens,
+            facts.model,
         )
-        assert (row["start_time"], row["execution_time_seconds"]) == (one.start_time, one.execution_time)
+        assert (row["start_time"], row["execution_time_seconds"]) == (facts.start_time, facts.execution_time)
 
 
 def test_a_run_that_goes_on_is_running_and_then_interrupted(tmp_path: Path) -> None:

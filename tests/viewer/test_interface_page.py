@@ -68,30 +68,30 @@ def test_the_list_is_as_described(answers: dict[str, Payload]) -> None:
 
 def test_the_outline_is_as_described(answers: dict[str, Payload]) -> None:
     """The outline, its facts, and the entries of interactions and steps."""
-    said, found = example("## The outline"), answers["outline"]
+    documented, answered = example("## The outline"), answers["outline"]
     interaction, step = example("### An interaction in the outline"), example("### A step in the outline")
 
-    assert members(said) == members(found)
-    assert members(said["run"]) == members(found["run"])
-    assert said["counts"].keys() == found["counts"].keys()
-    assert members(said["agents"][0]) == members(found["agents"][0])
-    assert members(interaction) == members(found["interactions"][0])
-    assert members(interaction["prompt"]) == members(found["interactions"][0]["prompt"])
-    assert members(interaction["attempts"][0]) == members(found["interactions"][0]["attempts"][0])
-    assert members(step) == members(found["steps"][0])
-    calls = [call for one in found["steps"] for call in one["tool_calls"]]
+    assert members(documented) == members(answered)
+    assert members(documented["run"]) == members(answered["run"])
+    assert documented["counts"].keys() == answered["counts"].keys()
+    assert members(documented["agents"][0]) == members(answered["agents"][0])
+    assert members(interaction) == members(answered["interactions"][0])
+    assert members(interaction["prompt"]) == members(answered["interactions"][0]["prompt"])
+    assert members(interaction["attempts"][0]) == members(answered["interactions"][0]["attempts"][0])
+    assert members(step) == members(answered["steps"][0])
+    calls = [call for one in answered["steps"] for call in one["tool_calls"]]
     assert {*map(frozenset, map(members, calls))} == {frozenset(members(step["tool_calls"][0]))}
 
 
 def test_the_parts_of_a_run_are_as_described(answers: dict[str, Payload]) -> None:
     """Answers, raw data, steps, what changed, and the data of the one file."""
-    said = example("## Answers")["interactions"][0]
-    found = answers["interaction"]
+    documented = example("## Answers")["interactions"][0]
+    answered = answers["interaction"]
     step, found_step = example("## Steps")["steps"][0], answers["step"]
 
-    assert members(said) == members(found)
-    assert members(said["response"]) == members(found["response"])
-    assert members(said["attempts"][0]) - {"error"} <= members(found["attempts"][0])
+    assert members(documented) == members(answered)
+    assert members(documented["response"]) == members(answered["response"])
+    assert members(documented["attempts"][0]) - {"error"} <= members(answered["attempts"][0])
     assert members(example("## Raw")) == members(answers["raw"])
     assert members(example("## Raw")["request"]) == members(answers["raw"]["request"])
     assert members(example("## Raw")["stream"]) == members(answers["raw"]["stream"])

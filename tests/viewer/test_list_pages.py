@@ -155,15 +155,15 @@ def test_what_runs_have_is_counted(directory: Path) -> None:
     """By status, by what the caller judged, and by model: over all runs; with a search also over those that match."""
     with serving(directory) as client:
         rows = page(client)["runs"]
-        found = page(client, query="tool:bash", status="completed")
+        listed = page(client, query="tool:bash", status="completed")
 
     statuses = [row["status"] for row in rows]
     statuses += [{True: "success", False: "no success"}[row["success"]] for row in rows if row["success"] is not None]
-    assert dict(found["statuses"]) == {status: statuses.count(status) for status in statuses}
+    assert dict(listed["statuses"]) == {status: statuses.count(status) for status in statuses}
     models = [row["model"] for row in rows if row["model"]]
-    assert dict(found["models"]) == {model: models.count(model) for model in models}
-    assert dict(found["counts"]["tool"])["bash"] == len([*load_all(directory, where="tool:bash", strict=False)])
-    assert [file["id"] for file in found["unreadable"]] == ["damaged.json"]
+    assert dict(listed["models"]) == {model: models.count(model) for model in models}
+    assert dict(listed["counts"]["tool"])["bash"] == len([*load_all(directory, where="tool:bash", strict=False)])
+    assert [file["id"] for file in listed["unreadable"]] == ["damaged.json"]
 
 
 @pytest.mark.parametrize(

@@ -74,12 +74,12 @@ def test_a_run_is_displayed_as_the_one_file_in_a_frame(tmp_path: Path, monkeypat
 
     [shown] = captured.outputs
     frame = shown.data["text/html"]
-    found = re.fullmatch(
+    match = re.fullmatch(
         r'<iframe sandbox="allow-scripts" srcdoc="([^"]*)" title="trajectory" style="([^"]*)"></iframe>', frame
     )
-    assert found is not None
-    assert unescape(found[1]) == one_file(run)
-    assert "height:300px" in found[2]
+    assert match is not None
+    assert unescape(match[1]) == one_file(run)
+    assert "height:300px" in match[2]
 
 
 def test_an_interaction_without_a_request_has_html(tmp_path: Path) -> None:

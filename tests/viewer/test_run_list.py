@@ -84,7 +84,7 @@ def test_a_run_of_unknown_start_is_filtered_by_the_time_of_its_files(runs: RunLi
 def test_several_searches_at_once_read_each_run_once(runs: RunList, monkeypatch: pytest.MonkeyPatch) -> None:
     """Callers who take turns find their results again, so each search comes to its end."""
     queries = [f"hi -word{number}" for number in range(8)]
-    found = [runs.find(query)["runs"] for query in queries]
+    rows = [runs.find(query)["runs"] for query in queries]
     read: list[str] = []
     read_bytes = Path.read_bytes
 
@@ -94,7 +94,7 @@ def test_several_searches_at_once_read_each_run_once(runs: RunList, monkeypatch:
 
     monkeypatch.setattr(Path, "read_bytes", noting)
 
-    assert ([runs.find(query)["runs"] for query in queries], read) == (found, [])
+    assert ([runs.find(query)["runs"] for query in queries], read) == (rows, [])
 
 
 def test_running_runs_that_did_not_change_are_read_last_and_in_turn(tmp_path: Path) -> None:

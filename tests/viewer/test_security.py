@@ -35,12 +35,12 @@ def test_without_the_token_there_is_no_answer(directory: Path, authorization: st
     """Neither the page nor a run is given to who does not have the token."""
     with serving(directory) as client:
         headers = {"authorization": authorization.encode()}
-        found = [
+        answers = [
             client.get(address, headers=headers) for address in ("/", "/api/runs", RUN, "/?token=wrong", "/nothing")
         ]
 
-    assert {one.status_code for one in found} == {401}
-    assert not any("fix the failing test" in one.text for one in found)
+    assert {one.status_code for one in answers} == {401}
+    assert not any("fix the failing test" in one.text for one in answers)
 
 
 @pytest.mark.parametrize("address", ["/", "/?token=wrong", RUN])

@@ -245,8 +245,8 @@ def test_two_runs_are_aligned_by_number(directory: Path) -> None:
     with serving(directory) as client:
         compared = client.get("/api/compare", params={"a": "run.json", "b": "other.json"}).json()
         pairs = compared["pairs"]
-        at = compared["parts_at"]
-        changes = client.get(f"/api/compare/pairs/{at}", params={"a": "run.json", "b": "other.json"}).json()
+        pair_number = compared["parts_at"]
+        changes = client.get(f"/api/compare/pairs/{pair_number}", params={"a": "run.json", "b": "other.json"}).json()
         same = client.get("/api/compare", params={"a": "run.json", "b": "run.json"}).json()
         refused = [
             client.get("/api/compare", params={"a": "run.json"}).status_code,
@@ -255,20 +255,20 @@ def test_two_runs_are_aligned_by_number(directory: Path) -> None:
 
     assert [one["a"] for one in pairs] == [{"step": number, "interaction": number} for number in (1, 2, 3)]
     assert (same["equal"], same["parts_at"]) == (True, None)
-    assert pairs[at]["differs"] == [one["kind"] for one in changes["differences"]]
+    assert pairs[pair_number]["differs"] == [one["kind"] for one in changes["differences"]]
     assert "another output" in str(changes)
     assert refused == [404, 404]
 
 
 def test_two_requests_at_once_get_the_same_run(directory: Path) -> None:
     """A run that is opened twice at the same time is read without harm."""
-    found: list[httpx.Response] = []
+    answers: list[httpx.Response] = []
     with serving(directory) as client:
-        threads = [threading.Thread(target=lambda: found.append(client.get(RUN))) for _ in range(8)]
+        threads = [threading.Thread(target=lambda: answers.append(client.get(RUN))) for _ in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
 
-    assert {one.status_code for one in found} == {200}
-    assert len({one.text for one in found}) == 1
+    assert {one.status_code for one in answers} == {200}
+    assert len({one.text for one in answers}) == 1

@@ -155,15 +155,15 @@ def twins(directory: Path) -> Path:
     path = directory / "twins.json"
     asks, dig = [SYSTEM, _user("Research Ulm.")], called("call_1", "search", q="Ulm")
     spent = {"role": "assistant", "content": None, "tool_calls": [dig]}
-    found = {parent: [*asks, spent, answered("call_1", f"found by {parent}")] for parent in ("east", "west")}
+    prompts_of = {parent: [*asks, spent, answered("call_1", f"found by {parent}")] for parent in ("east", "west")}
     answers = [spoken(None, dig), spoken(None, dig), spoken("A minster."), spoken("A river.")]
     with serving(*map(plain, answers)) as server, TrajectoryRecorder(path, task="research") as recorder:
         with openai_client(server.url, recorder) as client:
-            places = {parent: copy_context() for parent in found}
+            places = {parent: copy_context() for parent in prompts_of}
             for parent, place in places.items():
                 place.run(lambda parent=parent: recorder.agent(parent).__enter__())
                 place.run(lambda: recorder.agent("researcher").__enter__())
-            for prompts in (dict.fromkeys(found, asks), found):
+            for prompts in (dict.fromkeys(prompts_of, asks), prompts_of):
                 for parent, messages in prompts.items():
                     places[parent].run(client.chat.completions.create, model="gpt-4o", messages=messages)
     return path

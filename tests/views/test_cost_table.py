@@ -27,7 +27,7 @@ COUNTS = (
 )
 
 
-def asked(provider: str, model: str, counts: Counts, at: datetime | None) -> float | None:
+def asked(provider: str, model: str, counts: Counts, time: datetime | None) -> float | None:
     """What the package says."""
     if counts.prompt is None or counts.completion is None:
         return None
@@ -38,7 +38,7 @@ def asked(provider: str, model: str, counts: Counts, at: datetime | None) -> flo
             cache_read_tokens=counts.cache_read,
             cache_write_tokens=counts.cache_write,
         )
-        found = prices.calc_price(usage, model, provider_id=provider, genai_request_timestamp=at)
+        found = prices.calc_price(usage, model, provider_id=provider, genai_request_timestamp=time)
     except (LookupError, ValueError):
         return None
     return float(found.total_price)

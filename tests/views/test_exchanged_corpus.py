@@ -52,9 +52,9 @@ def conversations(run: Path, export: str) -> list[Conversation]:
     return reader(payloads, source.directory, "")
 
 
-def keys(found: list[Conversation], export: str) -> set[str]:
+def keys(conversations: list[Conversation], export: str) -> set[str]:
     """The answers that are shown; what a turn of ToolBrain says before it calls a tool is its thought."""
-    answers = [message for one in found for message in one.messages if message.role == "assistant"]
+    answers = [message for one in conversations for message in one.messages if message.role == "assistant"]
     shown_as = [(one.text, one.calls) for one in answers]
     if export == "toolbrain":
         shown_as += [(one.thought, one.calls) for one in answers if one.calls]

@@ -29,7 +29,7 @@ def test_a_conversation_is_a_session() -> None:
 
     assert session[0]["type"] == "session"
     assert (session[0]["version"], session[0]["timestamp"]) == (3, "2025-06-12T20:00:01+00:00")
-    asked, looked, found, answered = messages(session)
+    asked, looked, result, answered = messages(session)
     assert asked == {"role": "user", "content": [{"type": "text", "text": "q"}]}
     assert looked == {
         "role": "assistant",
@@ -47,7 +47,7 @@ def test_a_conversation_is_a_session() -> None:
         "durationSeconds": 0.25,
         "interactionId": "llm_1",
     }
-    assert found == {
+    assert result == {
         "role": "toolResult",
         "toolCallId": "c1",
         "toolName": "bash",

@@ -30,16 +30,16 @@ def test_a_conversation_is_a_header_and_a_line_for_each_message() -> None:
     }
     arguments = json.dumps({"command": "ls"})
     asked = {"id": "c1", "function": {"name": "bash", "arguments": arguments}}
-    at, later = 1749758401000, 1749758402000
+    time, later = 1749758401000, 1749758402000
     assert [line["message"] for line in lines] == [
-        {"role": "system", "content": "s", "timestamp": at},
-        {"role": "user", "content": "q", "timestamp": at},
+        {"role": "system", "content": "s", "timestamp": time},
+        {"role": "user", "content": "q", "timestamp": time},
         {
             "role": "assistant",
             "content": "",
             "reasoningContent": "so",
             "toolCalls": [asked],
-            "timestamp": at,
+            "timestamp": time,
             "model": "m-1",
             "interactionId": "llm_1",
         },

@@ -31,15 +31,15 @@ Deliveries = dict[int, Delivery]
 @contextmanager
 def watch() -> Iterator[Deliveries]:
     """Watch every HTTP client of the process until the block ends."""
-    found: Deliveries = {}
+    deliveries: Deliveries = {}
 
     def wrap(transport: Any, library: str, *, asynchronous: bool) -> Any:
-        return _watching_class(library, asynchronous)(transport, found)
+        return _watching_class(library, asynchronous)(transport, deliveries)
 
     patch = TransportPatch(wrap)
     patch.install()
     try:
-        yield found
+        yield deliveries
     finally:
         patch.remove()
 

@@ -110,12 +110,12 @@ def compare(exchange: Exchange, first: Seen, second: Seen, mode: Mode) -> Verdic
 
 
 def _compare_deliveries(exchange: Exchange, before: Delivery, again: Delivery, mode: Mode) -> Verdicts:
-    found: Verdicts = {"status": again.status == before.status}
-    found["headers"] = _kept(again) == _kept(before)
-    found["body"] = _body(exchange, again) == (_body(exchange, before) if not mode.compress else _sent(exchange))
+    verdicts: Verdicts = {"status": again.status == before.status}
+    verdicts["headers"] = _kept(again) == _kept(before)
+    verdicts["body"] = _body(exchange, again) == (_body(exchange, before) if not mode.compress else _sent(exchange))
     if exchange.stream and not mode.compress:
-        found["chunks"] = again.chunks == before.chunks
-    return found
+        verdicts["chunks"] = again.chunks == before.chunks
+    return verdicts
 
 
 def _kept(delivery: Delivery) -> dict[str, str]:
@@ -176,14 +176,14 @@ def main() -> None:
 
 
 def _differences(exchanges: Sequence[Exchange], verdicts: dict[int, Verdicts]) -> list[str]:
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     firsts: dict[str, str] = {}
     for exchange in exchanges:
         columns = ", ".join(name for name, verdict in verdicts[exchange.number].items() if verdict is False)
         if columns:
-            found[f"{exchange.dialect}: {columns}"] += 1
+            counts[f"{exchange.dialect}: {columns}"] += 1
             firsts.setdefault(f"{exchange.dialect}: {columns}", f"#{exchange.number} {exchange.source}")
-    return [f"{count} x {what}\n    first: {firsts[what]}" for what, count in found.items()]
+    return [f"{count} x {what}\n    first: {firsts[what]}" for what, count in counts.items()]
 
 
 if __name__ == "__main__":

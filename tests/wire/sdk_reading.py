@@ -74,14 +74,14 @@ def _call(call_id: str | None, name: str, arguments: Payload) -> Payload:
 
 def _counts(source: Any, **names: str) -> Payload:
     """Take the token counts that the SDK has: {our name: its attribute, dotted where it is a detail of another}."""
-    found = {}
+    counts = {}
     for ours, theirs in names.items():
         value = source
         for name in theirs.split("."):
             value = getattr(value, name, None)
         if value is not None:
-            found[ours] = value
-    return found
+            counts[ours] = value
+    return counts
 
 
 def _joined(texts: Iterable[str | None]) -> str | None:

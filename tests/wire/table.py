@@ -76,14 +76,14 @@ def _cell(verdicts: list[bool | None]) -> str:
 
 
 def _differences(exchanges: Sequence[Exchange], verdicts: dict[int, Verdicts]) -> list[str]:
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     lines: dict[str, str] = {}
     for exchange in exchanges:
         for column in (name for name, verdict in verdicts[exchange.number].items() if verdict is False):
             reason = f"{exchange.dialect}, {column}: {explain(exchange, column) or 'NOT NAMED'}"
-            found[reason] += 1
+            counts[reason] += 1
             lines.setdefault(reason, f"#{exchange.number} {exchange.source}")
-    return [f"{count} x {reason}\n    first: {lines[reason]}" for reason, count in found.items()]
+    return [f"{count} x {reason}\n    first: {lines[reason]}" for reason, count in counts.items()]
 
 
 if __name__ == "__main__":

@@ -31,15 +31,15 @@ class Agent:
         self.open: list[tuple[int, str]] = []
         self.answers = 0
 
-    def go_on(self, at: int, text: str, tool: bool, api: bool) -> None:
-        talk = self.talks[at]
+    def go_on(self, place: int, text: str, tool: bool, api: bool) -> None:
+        talk = self.talks[place]
         talk.append({"role": "user", "content": text})
         self.answers += 1
         calls = [(f"c{self.answers}", "bash", '{"a": 1}')] if tool else []
         parameters: Payload = {"temperature": 0.5} if api else {}
         call(self.recorder, asked(*talk, **parameters), said(text, identity=f"r{self.answers}", calls=calls))
         if tool:
-            self.open.append((at, calls[0][0]))
+            self.open.append((place, calls[0][0]))
             asking = {"id": calls[0][0], "type": "function", "function": {"name": "bash", "arguments": "{}"}}
             talk.append({"role": "assistant", "tool_calls": [asking]})
         else:

@@ -71,14 +71,14 @@ def test_a_recorded_call_leaves_nothing_to_the_garbage_collector(tmp_path: Path)
         gc.set_debug(gc.DEBUG_SAVEALL)
         calls(20)
         gc.collect()
-        found = {type(one).__module__ for one in gc.garbage}
+        modules = {type(one).__module__ for one in gc.garbage}
     finally:
         gc.set_debug(0)
         gc.garbage.clear()
         gc.enable()
     recorder.finalize()
 
-    assert not {module for module in found if module.startswith("trace_recorder")}
+    assert not {module for module in modules if module.startswith("trace_recorder")}
 
 
 @LISTS_FILES

@@ -40,15 +40,15 @@ def test_ctrl_c_at_any_moment_leaves_the_files_in_agreement(
 ) -> None:
     """Interrupted at whichever line while recording, a run goes on: nothing twice, and both files say the same."""
     wrong: dict[str, list[int]] = {}
-    for at in range(1, 100_000, every):
+    for moment in range(1, 100_000, every):
         recorder = TrajectoryRecorder(tmp_path / "run.json")
         recorder.start()
         act(recorder, 1)
-        reached = interrupted(partial(act, recorder, 2), at)
+        reached = interrupted(partial(act, recorder, 2), moment)
         act(recorder, 3)
         recorder.finalize()
         for complaint in complaints(recorder):
-            wrong.setdefault(complaint, []).append(at)
+            wrong.setdefault(complaint, []).append(moment)
         shutil.rmtree(tmp_path)
         tmp_path.mkdir()
         if not reached:
@@ -67,12 +67,12 @@ def complaints(recorder: TrajectoryRecorder) -> list[str]:
         seen = [[message.content for message in one.llm_messages or ()] for one in trajectory.agent_steps]
         expected = [["x", str(number)] for number in (1, 2, 3)]
     seqs = [one.seq for one in records_of(recorder.trajectory_path)]
-    found = {
+    verdicts = {
         "the journal does not have what was recorded": seen not in (expected, [expected[0], expected[2]]),
         "the document says something else than the journal": not agrees(recorder),
         "two records have one number": len(set(seqs)) < len(seqs),
     }
-    return [complaint for complaint, is_so in found.items() if is_so]
+    return [complaint for complaint, is_so in verdicts.items() if is_so]
 
 
 def test_recording_from_deep_in_a_recursion_leaves_the_files_in_agreement(tmp_path: Path) -> None:

@@ -44,16 +44,16 @@ def corpus() -> list[Path]:
 
 def damaged(data: bytes, random: Random) -> bytes:
     """Return a copy that was cut, has other bytes, parts twice or not at all, deep nesting, or other values."""
-    at, to = sorted(random.randrange(len(data) + 1) for _ in range(2))
+    begin, to = sorted(random.randrange(len(data) + 1) for _ in range(2))
     kind = random.randrange(7)
     if kind == 0:
-        return data[:at]
+        return data[:begin]
     if kind == 1:
-        return data[:at] + data[to:]
+        return data[:begin] + data[to:]
     if kind == 2:
-        return data[:to] + data[at:]
+        return data[:to] + data[begin:]
     if kind == 3:
-        return data[:at] + _DEEP + data[at:]
+        return data[:begin] + _DEEP + data[begin:]
     if kind == 4:
         flipped = bytearray(data)
         for _ in range(random.choice([1, 10, 100])):
@@ -154,13 +154,13 @@ def one(number: int, seed: int, files: list[Path], place: Path) -> Iterator[str]
 
 def search(copies: Iterator[int], seed: int, files: list[Path]) -> Counter[str]:
     """Try copies; return what went wrong."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as directory:
         for number in copies:
             place = Path(directory, str(number))
             place.mkdir()
-            found.update(one(number, seed, files, place))
-    return found
+            counts.update(one(number, seed, files, place))
+    return counts
 
 
 def main() -> None:

@@ -44,14 +44,14 @@ def span(
     name: str,
     parent: int | None = None,
     *,
-    at: float = 0,
+    start: float = 0,
     seconds: float | None = 1,
     error: str | None = None,
     events: Iterable[dict[str, Any]] = (),
     **members: Any,
 ) -> dict[str, Any]:
     """Return a span as OTLP has it. Attributes are named with `__` for a dot."""
-    started = BEGAN + int(at * SECOND)
+    started = BEGAN + int(start * SECOND)
     return {
         "traceId": TRACE,
         "spanId": f"{number:016x}",
@@ -65,7 +65,7 @@ def span(
     }
 
 
-def call(number: int, parent: int | None, given: Any, said: Any, **more: Any) -> dict[str, Any]:
+def call(number: int, parent: int | None, prompt: Any, answer: Any, **more: Any) -> dict[str, Any]:
     """Return a chat span of the GenAI conventions."""
     return span(
         number,
@@ -74,8 +74,8 @@ def call(number: int, parent: int | None, given: Any, said: Any, **more: Any) ->
         gen_ai__operation__name="chat",
         gen_ai__provider__name="openai",
         gen_ai__request__model="gpt-4o",
-        gen_ai__input__messages=given,
-        **({} if said is None else {"gen_ai__output__messages": [said]}),
+        gen_ai__input__messages=prompt,
+        **({} if answer is None else {"gen_ai__output__messages": [answer]}),
         **more,
     )
 
@@ -88,9 +88,9 @@ def agent_run() -> list[dict[str, Any]]:
     agent = {"gen_ai__operation__name": "invoke_agent", "gen_ai__agent__name": "guide", "final_result": "18"}
     sums = {"gen_ai__usage__input_tokens": 20, "gen_ai__aggregated_usage__input_tokens": 20}
     return [
-        call(2, 1, GIVEN, ASKED, at=1, **usage),
-        span(3, "execute_tool weather", 1, at=2.5, **tool, **arguments),
-        call(4, 1, [*GIVEN, ASKED, ANSWERED], SAID, at=4, **usage),
+        call(2, 1, GIVEN, ASKED, start=1, **usage),
+        span(3, "execute_tool weather", 1, start=2.5, **tool, **arguments),
+        call(4, 1, [*GIVEN, ASKED, ANSWERED], SAID, start=4, **usage),
         span(1, "invoke_agent guide", seconds=6, **agent, **sums),
     ]
 

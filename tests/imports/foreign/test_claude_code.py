@@ -263,17 +263,17 @@ def test_the_export_of_the_web_page_has_the_same_lines(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("as_lines", [True, False])
 def test_the_messages_of_the_sdk_state_how_the_run_ended(tmp_path: Path, as_lines: bool) -> None:
-    about = {"session_id": "s-9", "parent_tool_use_id": None}
+    session = {"session_id": "s-9", "parent_tool_use_id": None}
     within = {"session_id": "s-9", "parent_tool_use_id": "t1"}
     messages: list[_Line] = [
-        {"type": "system", "subtype": "init", "tools": ["Task"], "model": "claude-x", **about},
-        {"type": "user", "message": {"role": "user", "content": "Go."}, **about},
-        {"type": "assistant", "message": _said("", None, "m1", _use("t1", "Task", prompt="P"))["message"], **about},
+        {"type": "system", "subtype": "init", "tools": ["Task"], "model": "claude-x", **session},
+        {"type": "user", "message": {"role": "user", "content": "Go."}, **session},
+        {"type": "assistant", "message": _said("", None, "m1", _use("t1", "Task", prompt="P"))["message"], **session},
         {"type": "user", "message": {"role": "user", "content": "P"}, **within},
         {"type": "assistant", "message": _said("", None, "m2", _text("In."))["message"], **within},
-        {"type": "user", "message": {"role": "user", "content": [_result("t1", "In.")]}, **about},
-        {"type": "assistant", "message": _said("", None, "m3", _text("Out."))["message"], **about},
-        {"type": "result", "subtype": "success", "is_error": False, "result": "Out.", "total_cost_usd": 0.5, **about},
+        {"type": "user", "message": {"role": "user", "content": [_result("t1", "In.")]}, **session},
+        {"type": "assistant", "message": _said("", None, "m3", _text("Out."))["message"], **session},
+        {"type": "result", "subtype": "success", "is_error": False, "result": "Out.", "total_cost_usd": 0.5, **session},
     ]
     exchanged = {"messages": [{"direction": "recv", "message": one} for one in messages]}
     run = load(_written(tmp_path, messages if as_lines else [exchanged]))

@@ -238,15 +238,15 @@ def test_a_link_out_of_the_directory_of_a_session_is_not_followed(link: str, tmp
         (root / "subagents").mkdir()
         (root / "tool-results" / "b1.txt").write_text("private")
         _written(root / "subagents" / "agent-x.jsonl", [_message("x", 1, None, "user", "private")])
-    at = tmp_path / "sessions" / "s-1" / link
-    at.parent.mkdir(exist_ok=True)
-    at.symlink_to(tmp_path / "elsewhere" / link)
+    linked = tmp_path / "sessions" / "s-1" / link
+    linked.parent.mkdir(exist_ok=True)
+    linked.symlink_to(tmp_path / "elsewhere" / link)
     run = load(path)
     assert "private" not in "".join(f"{event}" for [one] in [runs_of(path)] for event in one.events)
     kind = "to read agent-x.jsonl" if link.startswith("subagents") else "the whole result in tool-results/b1.txt"
     assert kind in [gap.what for gap in run.gaps]
-    at.unlink()
-    at.symlink_to(tmp_path / "sessions" / "s-1" / "other" / link)
+    linked.unlink()
+    linked.symlink_to(tmp_path / "sessions" / "s-1" / "other" / link)
     assert kind not in [gap.what for gap in load(path).gaps]
 
 
@@ -318,12 +318,12 @@ def _hashes(line: _Line, sent: dict[str, _Line]) -> list[str]:
 
 
 def _texts(contents: Any) -> list[str]:
-    found: list[str] = []
+    texts: list[str] = []
     for content in contents:
         parts = content if isinstance(content, list) else [content]
         for part in parts:
             inner = part.get("content") if isinstance(part, dict) and part.get("type") == "tool_result" else None
-            found += _texts([inner]) if inner is not None else []
+            texts += _texts([inner]) if inner is not None else []
             text = part.get("text") if isinstance(part, dict) else part
-            found += [text] if isinstance(text, str) else []
-    return found
+            texts += [text] if isinstance(text, str) else []
+    return texts

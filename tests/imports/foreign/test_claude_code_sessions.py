@@ -14,24 +14,24 @@ _Line = dict[str, Any]
 
 
 def _raw_lines(path: Path) -> list[_Line]:
-    found = []
+    lines = []
     for text in path.read_text().splitlines():
         try:
             line = json.loads(text)
         except ValueError:
             continue
         if isinstance(line, dict):
-            found.append(line)
-    return found
+            lines.append(line)
+    return lines
 
 
 def _blocks(lines: list[_Line], kind: str, where: Callable[[_Line], bool]) -> list[_Line]:
-    found = []
+    blocks = []
     for line in filter(where, lines):
         message = line.get("message")
         content = message.get("content") if isinstance(message, dict) else None
-        found += [block for block in content or () if isinstance(block, dict) and block["type"] == kind]
-    return found
+        blocks += [block for block in content or () if isinstance(block, dict) and block["type"] == kind]
+    return blocks
 
 
 def test_real_sessions(tmp_path: Path) -> None:

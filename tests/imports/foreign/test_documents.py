@@ -27,15 +27,15 @@ def _contents(run: Trajectory) -> list[object]:
         (
             [
                 (message.role, message.content, _calls(message.tool_calls), message.call_id, message.reasoning)
-                for message in one.input_messages
+                for message in interaction.input_messages
             ],
-            one.response.content,
-            _calls(one.response.tool_calls),
-            [(choice.index, choice.content, choice.extra) for choice in one.response.choices if choice.extra],
-            one.response.usage.to_document(),
-            (one.agent, one.agent_id, one.provider, one.model),
+            interaction.response.content,
+            _calls(interaction.response.tool_calls),
+            [(choice.index, choice.content, choice.extra) for choice in interaction.response.choices if choice.extra],
+            interaction.response.usage.to_document(),
+            (interaction.agent, interaction.agent_id, interaction.provider, interaction.model),
         )
-        for one in run.llm_interactions
+        for interaction in run.llm_interactions
     ]
     return [run.task, run.status, run.success, run.final_result, calls]
 

@@ -319,18 +319,18 @@ def _check_real(run: Trajectory, sample: dict[str, Any]) -> None:
     models = [event for event in events if event["event"] == "model"]
     assert len(run.llm_interactions) == len(models)
     for ours, theirs in (("input_tokens", "input_tokens"), ("cache_read_input_tokens", "input_tokens_cache_read")):
-        stated = [usage.get(theirs) or 0 for usage in sample.get("model_usage", {}).values()]
-        assert not stated or run.metrics.get(ours, 0) == sum(stated)
+        expected = [usage.get(theirs) or 0 for usage in sample.get("model_usage", {}).values()]
+        assert not expected or run.metrics.get(ours, 0) == sum(expected)
     pool = sample.get("events_data", {}).get("messages") or sample.get("message_pool") or []
-    for one, event in zip(run.llm_interactions, models, strict=True):
+    for interaction, event in zip(run.llm_interactions, models, strict=True):
         refs = [message for first, last in event.get("input_refs") or [] for message in pool[first:last]]
         roles = [message["role"] for message in [*refs, *event["input"]]]
-        assert [message.role for message in one.input_messages] == roles
+        assert [message.role for message in interaction.input_messages] == roles
         said = event["output"]["choices"][0]["message"]
-        assert [call.call_id for call in one.response.tool_calls] == [
+        assert [call.call_id for call in interaction.response.tool_calls] == [
             call["id"] for call in said.get("tool_calls") or []
         ]
-        assert "attachment://" not in repr(one.input_messages[0])
+        assert "attachment://" not in repr(interaction.input_messages[0])
     tools = {event["id"]: event for event in events if event["event"] == "tool"}
     results = {result.call_id: result for step in run.agent_steps for result in step.tool_results}
     if models:
@@ -339,8 +339,8 @@ def _check_real(run: Trajectory, sample: dict[str, Any]) -> None:
         assert (results[call_id].result, results[call_id].success) == (tool["result"], not tool.get("error"))
     numbers = {"C": 1.0, "I": 0.0}
     values = {name: score["value"] for name, score in (sample.get("scores") or {}).items()}
-    stated = {name: numbers.get(value, value) for name, value in values.items()}
-    assert {one.name: one.value for one in run.rewards} == stated
+    expected = {name: numbers.get(value, value) for name, value in values.items()}
+    assert {one.name: one.value for one in run.rewards} == expected
     assert run.status == ("failed" if sample.get("error") or sample.get("limit") else "completed")
 
 

@@ -65,15 +65,23 @@ def test_what_a_call_states_comes_back(tmp_path: Path) -> None:
         ended_by="cancelled",
     )
     call.response = {"content": "hi", "usage": {"input_tokens": 3, "output_tokens": 0}, "reasoning": "hm"}
-    (one,) = _read(tmp_path, call).llm_interactions
-    assert (one.provider, one.model, one.api, one.timestamp) == ("p", "m", "some", _AT)
-    assert (one.duration_seconds, one.time_to_first_token_seconds, one.stream) == (1.5, 0.25, True)
-    assert (one.complete, one.ended_by, one.parameters) == (False, "cancelled", {"temperature": 0.5})
-    assert one.error is not None
-    assert (one.error.type, one.error.message, one.error.status) == ("overloaded", "busy", 529)
-    assert [(tool.name, tool.parameters) for tool in one.tools] == [("look", {"type": "object"})]
-    assert (one.response.content, one.response.reasoning) == ("hi", "hm")
-    assert (one.response.usage.input_tokens, one.response.usage.output_tokens) == (3, 0)
+    (interaction,) = _read(tmp_path, call).llm_interactions
+    assert (interaction.provider, interaction.model, interaction.api, interaction.timestamp) == ("p", "m", "some", _AT)
+    assert (interaction.duration_seconds, interaction.time_to_first_token_seconds, interaction.stream) == (
+        1.5,
+        0.25,
+        True,
+    )
+    assert (interaction.complete, interaction.ended_by, interaction.parameters) == (
+        False,
+        "cancelled",
+        {"temperature": 0.5},
+    )
+    assert interaction.error is not None
+    assert (interaction.error.type, interaction.error.message, interaction.error.status) == ("overloaded", "busy", 529)
+    assert [(tool.name, tool.parameters) for tool in interaction.tools] == [("look", {"type": "object"})]
+    assert (interaction.response.content, interaction.response.reasoning) == ("hi", "hm")
+    assert (interaction.response.usage.input_tokens, interaction.response.usage.output_tokens) == (3, 0)
 
 
 def test_forks_share_their_messages(tmp_path: Path) -> None:

@@ -151,11 +151,11 @@ def test_real_sessions(tmp_path: Path) -> None:
         assert [(call.call_id, call.name, call.arguments) for call in called] == [
             (one["id"], one["name"], one["input"]) for one in used
         ]
-        given = {
+        expected = {
             one.get("tool_use_id", one.get("mcp_tool_use_id")): one["is_error"]
             for one in events
             if one["type"] in ("agent.tool_result", "agent.mcp_tool_result")
         }
         results = {one.call_id: one.success is False for step in run.agent_steps for one in step.tool_results}
-        assert results == given
+        assert results == expected
         assert run.status == "completed"

@@ -66,9 +66,9 @@ _SAID: list[tuple[dict[str, Any], list[dict[str, Any]]]] = [
 ]
 
 
-def _storage(root: Path, said: list[tuple[dict[str, Any], list[dict[str, Any]]]], *, flat: bool = False) -> Path:
+def _storage(root: Path, messages: list[tuple[dict[str, Any], list[dict[str, Any]]]], *, flat: bool = False) -> Path:
     session = root / "session" / "p" / "ses_1.json"
-    for message, parts in said:
+    for message, parts in messages:
         _write(root / "message" / "ses_1" / f"{message['id']}.json", message)
         for part in parts:
             inside = root / "part" if flat else root / "part" / message["id"]
@@ -139,14 +139,14 @@ def test_an_answer_that_was_aborted_is_not_complete(tmp_path: Path) -> None:
 
 
 def test_a_summary_begins_the_conversation_anew(tmp_path: Path) -> None:
-    said = [
+    messages = [
         *_SAID,
         (_message(3, "user"), [_part(1, "compaction", auto=True), _part(2, "text", text="Summarize.")]),
         (_message(4, "assistant", summary=True), [_part(3, "text", text="It was fine.")]),
         (_message(5, "user"), [_part(4, "text", text="And now?")]),
         (_message(6, "assistant"), [_part(5, "text", text="Rain.")]),
     ]
-    *_, last = load(_storage(tmp_path, said)).llm_interactions
+    *_, last = load(_storage(tmp_path, messages)).llm_interactions
     assert [message.content for message in last.input_messages] == [
         "You help.",
         "Summarize.",
@@ -211,7 +211,7 @@ def test_later_calls_see_what_opencode_sends_of_earlier_messages(tmp_path: Path)
     broken = {"name": "APIError", "data": {"message": "overloaded", "statusCode": 529}}
     picture = _part(3, "file", mime="image/png", url=_IMAGE)
     interrupted = {"metadata": {"interrupted": True, "output": "half"}, "error": "aborted", "input": {}}
-    said = [
+    messages = [
         (
             _message(1, "user"),
             [
@@ -226,7 +226,7 @@ def test_later_calls_see_what_opencode_sends_of_earlier_messages(tmp_path: Path)
         (_message(5, "assistant", error=aborted), [_part(1, "text", text="It s"), _tool(2, "error", **interrupted)]),
         (_message(6, "assistant"), [_part(1, "text", text="Done.")]),
     ]
-    run = load(_storage(tmp_path, said))
+    run = load(_storage(tmp_path, messages))
     image = {"type": "image_url", "image_url": {"url": _IMAGE}}
     assert [(one.role, one.content) for one in run.llm_interactions[-1].input_messages] == [
         ("user", "Read it."),

@@ -22,13 +22,13 @@ def _event(number: int, kind: str, **members: Any) -> dict[str, Any]:
 
 def _action(number: int, thought: str, name: str = "terminal") -> dict[str, Any]:
     call = {"id": f"c{number}", "name": name, "arguments": '{"command": "ls"}', "origin": "completion"}
-    said = [{"cache_prompt": False, "type": "text", "text": thought}] if thought else []
+    content = [{"cache_prompt": False, "type": "text", "text": thought}] if thought else []
     action = (
         {"command": "ls", "kind": "TerminalAction"}
         if name == "terminal"
         else {"message": "Done.", "kind": "FinishAction"}
     )
-    return {"thought": said, "action": action, "tool_name": name, "tool_call_id": f"c{number}", "tool_call": call}
+    return {"thought": content, "action": action, "tool_name": name, "tool_call_id": f"c{number}", "tool_call": call}
 
 
 def _answer(number: int, text: str) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def test_what_an_agent_s_span_sums_up_is_not_counted_again(tmp_path: Path) -> No
 
 def test_a_sub_agent_is_linked_to_the_tool_in_which_it_was_started(tmp_path: Path) -> None:
     inner = {"gen_ai__operation__name": "invoke_agent", "gen_ai__agent__name": "scout"}
-    run = _loaded(tmp_path, [*agent_run(), span(5, "scout", 3, at=2.6, **inner), call(6, 5, GIVEN, SAID, at=2.7)])
+    run = _loaded(tmp_path, [*agent_run(), span(5, "scout", 3, start=2.6, **inner), call(6, 5, GIVEN, SAID, start=2.7)])
     scout = run.llm_interactions[1]
     assert (scout.agent, scout.agent_id, scout.parent_agent_id) == ("scout", f"{5:016x}", None)
     assert scout.parent_execution_id == f"{3:016x}" == run.agent_steps[0].tool_results[0].execution_id
@@ -81,7 +81,7 @@ def test_agents_side_by_side_have_ids_of_their_own(tmp_path: Path) -> None:
     agent = {"gen_ai__operation__name": "invoke_agent", "gen_ai__agent__name": "twin"}
     spans = [span(1, "root", seconds=9)]
     for number, at in ((2, 1), (3, 4)):
-        spans += [span(number, "twin", 1, at=at, **agent), call(number + 10, number, GIVEN, SAID, at=at)]
+        spans += [span(number, "twin", 1, start=at, **agent), call(number + 10, number, GIVEN, SAID, start=at)]
     assert [one.agent_id for one in _loaded(tmp_path, spans).llm_interactions] == [f"{2:016x}", f"{3:016x}"]
 
 
@@ -97,7 +97,7 @@ def test_an_agent_that_only_runs_another_is_that_agent(tmp_path: Path) -> None:
 
 def test_a_call_that_a_framework_and_its_client_recorded_is_one_call(tmp_path: Path) -> None:
     outer = call(2, 1, GIVEN, SAID, gen_ai__usage__input_tokens=10, gen_ai__request__temperature=0.5)
-    inner = call(3, 2, None, None, at=0.1, gen_ai__usage__input_tokens=12)
+    inner = call(3, 2, None, None, start=0.1, gen_ai__usage__input_tokens=12)
     run = _run(tmp_path, [span(1, "root"), outer, inner])
     (one,) = [event for event in run.events if isinstance(event, Call)]
     assert (one.interaction_id, one.length, one.parameters) == (f"{3:016x}", 1, {"temperature": 0.5})
@@ -107,15 +107,15 @@ def test_a_call_that_a_framework_and_its_client_recorded_is_one_call(tmp_path: P
 
 def test_a_tool_between_two_calls_keeps_them_apart(tmp_path: Path) -> None:
     tool = span(3, "tool", 2, gen_ai__operation__name="execute_tool", gen_ai__tool__name="ask")
-    run = _run(tmp_path, [call(2, None, GIVEN, SAID), tool, call(4, 3, GIVEN, SAID, at=0.5)])
+    run = _run(tmp_path, [call(2, None, GIVEN, SAID), tool, call(4, 3, GIVEN, SAID, start=0.5)])
     assert [type(event) for event in run.events if not isinstance(event, Kept)] == [Call, ToolRun, Call]
 
 
 def test_a_streamed_call_in_two_spans_is_one_call(tmp_path: Path) -> None:
     more = {"request_data": {"model": "gpt-4o"}, "logfire__span_type": "span"}
-    begun = call(2, 1, GIVEN, None, at=1, **more)
+    begun = call(2, 1, GIVEN, None, start=1, **more)
     log = more | {"logfire__span_type": "log", "gen_ai__usage__input_tokens": 7}
-    ended = call(3, 1, GIVEN, SAID, at=4, seconds=0, **log)
+    ended = call(3, 1, GIVEN, SAID, start=4, seconds=0, **log)
     run = _run(tmp_path, [begun, ended, span(1, "root", seconds=9)])
     (one,) = [event for event in run.events if isinstance(event, Call)]
     assert (one.interaction_id, one.stream, one.duration_seconds) == (f"{2:016x}", True, 3.0)
@@ -145,12 +145,12 @@ def test_messages_in_log_records_belong_to_their_span(tmp_path: Path) -> None:
     source = Source(path)
     (run,) = runs_of(path)
     assert format_of(source) == "otlp"
-    (one,) = check_run(run, _new(tmp_path)).llm_interactions
-    assert [(message.role, message.content) for message in one.input_messages] == [
+    (interaction,) = check_run(run, _new(tmp_path)).llm_interactions
+    assert [(message.role, message.content) for message in interaction.input_messages] == [
         ("system", "Be brief."),
         ("user", "Hello."),
     ]
-    assert (one.response.content, one.response.finish_reason) == ("Hi.", "stop")
+    assert (interaction.response.content, interaction.response.finish_reason) == ("Hi.", "stop")
     path.unlink()
     (alone,) = [event for event in runs_of(other)[0].events if isinstance(event, Call)]
     assert (alone.length, alone.response and alone.response["content"], alone.complete) == (2, "Hi.", False)
@@ -263,7 +263,7 @@ def test_a_failed_call_has_its_exception(tmp_path: Path) -> None:
 
 def test_a_failed_tool_has_its_error(tmp_path: Path) -> None:
     named = {"gen_ai__operation__name": "execute_tool", "gen_ai__tool__name": "weather", "gen_ai__tool__call__id": "c1"}
-    run = _loaded(tmp_path, [call(1, None, GIVEN, ASKED), span(2, "tool", at=2, error="no such city", **named)])
+    run = _loaded(tmp_path, [call(1, None, GIVEN, ASKED), span(2, "tool", start=2, error="no such city", **named)])
     (result,) = run.agent_steps[0].tool_results
     assert (result.success, result.error) == (False, "no such city")
 
@@ -289,12 +289,12 @@ def test_images_and_the_order_of_blocks_are_read(tmp_path: Path) -> None:
     image = {"type": "blob", "modality": "image", "mime_type": "image/png", "content": "aGk="}
     text = [{"type": "text", "content": "See."}, image]
     said = {"role": "assistant", "parts": [ASKED["parts"][1], {"type": "text", "content": "Later."}]}
-    (one,) = _loaded(tmp_path, [call(2, None, [{"role": "user", "parts": text}], said)]).llm_interactions
-    assert one.input_messages[0].content == [
+    (interaction,) = _loaded(tmp_path, [call(2, None, [{"role": "user", "parts": text}], said)]).llm_interactions
+    assert interaction.input_messages[0].content == [
         {"type": "text", "text": "See."},
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}},
     ]
-    assert [block.type for block in one.response.blocks] == ["tool_call", "text"]
+    assert [block.type for block in interaction.response.blocks] == ["tool_call", "text"]
 
 
 def test_a_long_history_is_stored_once(tmp_path: Path) -> None:
@@ -302,7 +302,7 @@ def test_a_long_history_is_stored_once(tmp_path: Path) -> None:
     spans = []
     for number in range(60):
         history = [*history, {"role": "user", "parts": [{"type": "text", "content": f"{number} " + "x" * 500}]}, SAID]
-        spans.append(call(number + 2, None, history, SAID, at=number))
+        spans.append(call(number + 2, None, history, SAID, start=number))
     run = _run(tmp_path, spans)
     conversations = {id(event.conversation) for event in run.events if isinstance(event, Call)}
     assert len(conversations) == 1

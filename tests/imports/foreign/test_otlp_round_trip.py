@@ -24,19 +24,24 @@ def _described(run: Trajectory) -> dict[str, Any]:
         },
         "calls": [
             (
-                one.agent,
-                one.agent_id is None,
-                one.parent_execution_id is None,
-                one.model,
+                interaction.agent,
+                interaction.agent_id is None,
+                interaction.parent_execution_id is None,
+                interaction.model,
                 [
                     (message.role, message.content, message.tool_calls, message.call_id)
-                    for message in one.input_messages
+                    for message in interaction.input_messages
                 ],
-                (one.response.content, one.response.reasoning, one.response.finish_reason, one.response.usage),
-                one.response.tool_calls,
-                one.error and one.error.message,
+                (
+                    interaction.response.content,
+                    interaction.response.reasoning,
+                    interaction.response.finish_reason,
+                    interaction.response.usage,
+                ),
+                interaction.response.tool_calls,
+                interaction.error and interaction.error.message,
             )
-            for one in run.llm_interactions
+            for interaction in run.llm_interactions
         ],
         "results": [
             (result.call_id, result.name, result.success, result.result, result.error)
@@ -50,8 +55,8 @@ def _described(run: Trajectory) -> dict[str, Any]:
 def test_a_run_is_the_same_after_a_round_trip(tmp_path: Path, conventions: Conventions) -> None:
     inner = {"gen_ai__operation__name": "invoke_agent", "gen_ai__agent__name": "scout"}
     usage = {"gen_ai__usage__input_tokens": 7, "gen_ai__usage__output_tokens": 2}
-    scout = [span(5, "scout", 3, at=2.6, **inner), call(6, 5, GIVEN, SAID, at=2.7, **usage)]
-    failed = call(7, 1, GIVEN, None, at=5.5, seconds=0.1, error="429")
+    scout = [span(5, "scout", 3, start=2.6, **inner), call(6, 5, GIVEN, SAID, start=2.7, **usage)]
+    failed = call(7, 1, GIVEN, None, start=5.5, seconds=0.1, error="429")
     run = load(written(tmp_path, otlp([*agent_run(), *scout, failed])))
     path = tmp_path / "again.jsonl"
     path.write_text("\n".join(map(json.dumps, to_otlp(run, conventions))))

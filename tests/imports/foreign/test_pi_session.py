@@ -194,15 +194,15 @@ def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
 
 
 def _raw_messages(path: Path) -> list[_Line]:
-    found = []
+    messages = []
     for text in path.read_text().splitlines():
         try:
             line = json.loads(text)
         except ValueError:
             continue
         if line["type"] == "message":
-            found.append(line["message"])
-    return found
+            messages.append(line["message"])
+    return messages
 
 
 def test_real_sessions(tmp_path: Path) -> None:

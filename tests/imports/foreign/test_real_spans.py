@@ -103,21 +103,21 @@ def _check_usage(usage: Any, span: dict[str, Any]) -> None:
     assert [getattr(usage, name) for name in _TOKENS] == [span.get(f"gen_ai.usage.{name}") for name in names]
 
 
-def _check_parts(span: dict[str, Any], one: Any) -> None:
+def _check_parts(span: dict[str, Any], interaction: Any) -> None:
     """Compare texts, tool calls and results, in their order, with the parts in the attributes."""
     given = json.loads(span.get("gen_ai.input.messages", "[]"))
     parts = [(message["role"], part) for message in given for part in message["parts"]]
     texts = [part["content"] for _, part in parts if part["type"] == "text"]
     system = [part["content"] for part in json.loads(span.get("gen_ai.system_instructions", "[]"))]
-    assert [*_texts(one.input_messages)] == [*system, *texts]
+    assert [*_texts(interaction.input_messages)] == [*system, *texts]
     asked = [part["id"] for _, part in parts if part["type"] == "tool_call"]
-    assert [call.call_id for message in one.input_messages for call in message.tool_calls] == asked
+    assert [call.call_id for message in interaction.input_messages for call in message.tool_calls] == asked
     answered = [part["id"] for _, part in parts if part["type"] == "tool_call_response"]
-    assert [message.call_id for message in one.input_messages if message.role == "tool"] == answered
+    assert [message.call_id for message in interaction.input_messages if message.role == "tool"] == answered
     said = [part for message in json.loads(span.get("gen_ai.output.messages", "[]")) for part in message["parts"]]
-    assert (one.response.content or "") == "".join(part["content"] for part in said if part["type"] == "text")
+    assert (interaction.response.content or "") == "".join(part["content"] for part in said if part["type"] == "text")
     wanted = [(part["id"], part["name"], part["arguments"]) for part in said if part["type"] == "tool_call"]
-    assert [(call.call_id, call.name, call.arguments) for call in one.response.tool_calls] == wanted
+    assert [(call.call_id, call.name, call.arguments) for call in interaction.response.tool_calls] == wanted
 
 
 def _texts(messages: Any) -> Iterator[str]:
@@ -155,25 +155,25 @@ def test_spans_of_openinference(tmp_path: Path, name: str) -> None:
         _check_openinference(read[span["-id"]], span)
 
 
-def _check_openinference(one: Any, span: dict[str, Any]) -> None:
+def _check_openinference(interaction: Any, span: dict[str, Any]) -> None:
     counted = ("prompt", "completion", "prompt_details.cache_read", "prompt_details.cache_write")
-    assert [getattr(one.response.usage, name) for name in _TOKENS] == [
+    assert [getattr(interaction.response.usage, name) for name in _TOKENS] == [
         span.get(f"llm.token_count.{name}") for name in counted
     ]
     roles = [
         span[name] for name in sorted(span) if name.startswith("llm.input_messages.") and name.endswith(".message.role")
     ]
-    assert [message.role for message in one.input_messages] == roles
+    assert [message.role for message in interaction.input_messages] == roles
     texts = [value for name, value in span.items() if name.startswith("llm.input") and name.endswith("message.content")]
-    assert all(text in [message.content for message in one.input_messages] for text in texts)
+    assert all(text in [message.content for message in interaction.input_messages] for text in texts)
     asked = [
         value
         for name, value in span.items()
         if name.startswith("llm.output") and name.endswith("tool_call.id") and ".contents." not in name
     ]
-    assert [call.call_id for call in one.response.tool_calls] == asked
+    assert [call.call_id for call in interaction.response.tool_calls] == asked
     raw = json.loads(span["output.value"]) if "output.value" in span else {}
-    assert one.response.id == raw.get("id")
+    assert interaction.response.id == raw.get("id")
 
 
 def test_the_console_s_lines_say_what_otlp_says(tmp_path: Path) -> None:
@@ -249,13 +249,13 @@ def test_langfuse_s_own_reading_of_its_traces(tmp_path: Path) -> None:
     for path in real_files("langfuse/*.chatml.json"):
         (run,) = _checked(path.with_name(path.name.replace("chatml", "trace")), tmp_path / "runs")
         oracle = json.loads(path.read_bytes())
-        for one in run.llm_interactions:
-            said = oracle[one.interaction_id]
+        for interaction in run.llm_interactions:
+            said = oracle[interaction.interaction_id]
             if said["input"]["success"]:
-                _check_chatml(one.input_messages, said["input"]["data"])
+                _check_chatml(interaction.input_messages, said["input"]["data"])
             (answer,) = said["output"]["data"]
-            assert (one.response.content or "") == _chatml_text(answer)
-            assert [call.call_id for call in one.response.tool_calls] == _chatml_calls(answer)
+            assert (interaction.response.content or "") == _chatml_text(answer)
+            assert [call.call_id for call in interaction.response.tool_calls] == _chatml_calls(answer)
 
 
 def _check_chatml(messages: Any, oracle: list[dict[str, Any]]) -> None:

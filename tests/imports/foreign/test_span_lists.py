@@ -71,14 +71,19 @@ def phoenix_spans() -> list[dict[str, Any]]:
 
 def _check_guide(run: Trajectory) -> None:
     assert (run.status, run.task, run.final_result) == ("completed", "Weather in Paris?", "18")
-    (one,) = run.llm_interactions
-    assert (one.agent, one.model, one.provider, one.parameters) == ("guide", "gpt-4o", "openai", {"temperature": 0.2})
-    assert one.input_messages[0].content == [
+    (interaction,) = run.llm_interactions
+    assert (interaction.agent, interaction.model, interaction.provider, interaction.parameters) == (
+        "guide",
+        "gpt-4o",
+        "openai",
+        {"temperature": 0.2},
+    )
+    assert interaction.input_messages[0].content == [
         {"type": "text", "text": "Weather?"},
         {"type": "image_url", "image_url": {"url": "https://a/b.png"}},
     ]
-    assert (one.tools[0].name, one.tools[0].parameters) == ("weather", {"type": "object"})
-    assert counts_of(one) == Counts(prompt=10, completion=5, cache_read=4)
+    assert (interaction.tools[0].name, interaction.tools[0].parameters) == ("weather", {"type": "object"})
+    assert counts_of(interaction) == Counts(prompt=10, completion=5, cache_read=4)
     assert [(result.call_id, result.result) for result in run.agent_steps[0].tool_results] == [("c1", "18")]
 
 
@@ -120,18 +125,18 @@ def test_annotations_of_phoenix_are_scores(tmp_path: Path) -> None:
 def test_what_the_sdk_prints_is_a_run(tmp_path: Path, indent: int | None) -> None:
     printed = [
         {
-            "name": one["name"],
+            "name": span["name"],
             "context": {"trace_id": f"0x{TRACE}", "span_id": f"0x{number + 1:016x}", "trace_state": "[]"},
             "kind": "SpanKind.INTERNAL",
             "parent_id": f"0x{1:016x}" if number else None,
-            "start_time": one["start_time"],
-            "end_time": one["end_time"],
+            "start_time": span["start_time"],
+            "end_time": span["end_time"],
             "status": {"status_code": "OK"},
-            "attributes": {"openinference.span.kind": one["span_kind"], **one["attributes"]},
+            "attributes": {"openinference.span.kind": span["span_kind"], **span["attributes"]},
             "events": [],
             "resource": {"attributes": {"service.name": "app"}},
         }
-        for number, one in enumerate(phoenix_spans())
+        for number, span in enumerate(phoenix_spans())
     ]
     path = tmp_path / "spans.log"
     path.write_text("\n".join(json.dumps(one, indent=indent) for one in printed))

@@ -39,12 +39,12 @@ def mlflow_trace() -> dict[str, Any]:
             "events": [],
             "attributes": {
                 "mlflow.spanType": json.dumps(kind),
-                "mlflow.spanInputs": json.dumps(given),
+                "mlflow.spanInputs": json.dumps(inputs),
                 "mlflow.spanOutputs": json.dumps(said),
                 **({"mlflow.chat.tokenUsage": '{"input_tokens": 10, "output_tokens": 5}'} if number == 1 else {}),
             },
         }
-        for number, (parent, name, kind, given, said) in enumerate(told)
+        for number, (parent, name, kind, inputs, said) in enumerate(told)
     ]
     said = [
         {"assessment_name": "right", "feedback": {"value": True}, "rationale": "yes"},
@@ -187,7 +187,7 @@ def test_what_an_instrumentation_said_in_its_own_words_is_read_too(tmp_path: Pat
 
 def langsmith_runs() -> list[dict[str, Any]]:
     """Return the runs of a chain with a call and a tool that failed."""
-    about = {
+    metadata = {
         "ls_provider": "openai",
         "ls_model_name": "gpt-4o",
         "usage_metadata": {"input_tokens": 10, "output_tokens": 5, "input_token_details": {"cache_read": 4}},
@@ -202,7 +202,7 @@ def langsmith_runs() -> list[dict[str, Any]]:
             {
                 "inputs": {"messages": GIVEN, "model": "gpt-4o"},
                 "outputs": REPLY,
-                "extra": {"metadata": about},
+                "extra": {"metadata": metadata},
                 "events": [{"name": "new_token", "time": TIMES[2]}],
             },
         ),
@@ -258,19 +258,19 @@ def test_messages_and_results_of_langchain_are_read(tmp_path: Path) -> None:
     asked = constructed(
         "AIMessage", content="", tool_calls=[{"name": "weather", "args": {"city": "Paris"}, "id": "c1"}]
     )
-    given = [
+    prompt = [
         constructed("SystemMessage", content="Be brief."),
         constructed("HumanMessage", content="Weather?"),
         asked,
         constructed("ToolMessage", content="18", tool_call_id="c1"),
     ]
-    said = {
+    answer = {
         "text": "18.",
         "message": constructed("AIMessageChunk", content="18."),
         "generation_info": {"finish_reason": "stop"},
     }
     run = langsmith_runs()[1]
-    run |= {"parent_run_id": None, "id": "r1", "inputs": {"messages": [given]}, "outputs": {"generations": [[said]]}}
+    run |= {"parent_run_id": None, "id": "r1", "inputs": {"messages": [prompt]}, "outputs": {"generations": [[answer]]}}
     (one,) = check_only_run(tmp_path, written(tmp_path, [run])).llm_interactions
     assert [message.role for message in one.input_messages] == ["system", "user", "assistant", "tool"]
     assert one.input_messages[2].tool_calls[0].arguments == {"city": "Paris"}

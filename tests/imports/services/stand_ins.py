@@ -105,20 +105,25 @@ class LangfuseServer(StandIn):
             "scope.name": "s",
             "plan": "p" * 300,
         }
-        for one in trace["observations"]:
-            members = {"projectId": "p", "isRootObservation": one["parentObservationId"] is None, "metadata": long}
+        for observation in trace["observations"]:
+            members = {
+                "projectId": "p",
+                "isRootObservation": observation["parentObservationId"] is None,
+                "metadata": long,
+            }
             members |= {
                 "traceId": identity,
-                "id": f"{identity}-{one['id']}",
-                "providedModelName": one.pop("model", None),
+                "id": f"{identity}-{observation['id']}",
+                "providedModelName": observation.pop("model", None),
             }
             members |= {
-                "parentObservationId": one["parentObservationId"] and f"{identity}-{one['parentObservationId']}"
+                "parentObservationId": observation["parentObservationId"]
+                and f"{identity}-{observation['parentObservationId']}"
             }
-            members |= {"updatedAt": one["endTime"], "traceName": "weather", "sessionId": "s", "tags": ["a"]}
-            self.observations.append({**one, **members})
+            members |= {"updatedAt": observation["endTime"], "traceName": "weather", "sessionId": "s", "tags": ["a"]}
+            self.observations.append({**observation, **members})
 
-    def answer(self, path: str, given: Members) -> Answer:
+    def answer(self, path: str, query: Members) -> Answer:
         if path.endswith("/projects"):
             organization = {"id": "o", "name": "o"}
             return 200, {"data": [{"id": "p", "name": self.name, "metadata": {}, "organization": organization}]}
@@ -129,21 +134,21 @@ class LangfuseServer(StandIn):
                 {**told, **dates, "id": str(at), **one, "value": one["value"] or one["stringValue"]}
                 for at, one in enumerate(self.scores)
             ]
-            listed, cursor = page(found, given, 1)
+            listed, cursor = page(found, query, 1)
             return 200, {"data": listed, "meta": {"limit": 1} | ({"cursor": cursor} if cursor else {})}
         if not path.endswith("/v2/observations"):
             return 404, {"message": "no such route"}
-        return self._observations(given)
+        return self._observations(query)
 
-    def _observations(self, given: Members) -> Answer:
-        wanted = given.get("traceId", [None])[0]
+    def _observations(self, query: Members) -> Answer:
+        wanted = query.get("traceId", [None])[0]
         status = wanted and self.asked(wanted)
         if status is not None:
             return status, {"message": f"about {wanted}"}
-        roots = given.get("isRootObservation") == ["true"]
+        roots = query.get("isRootObservation") == ["true"]
         found = [one for one in self.observations if (one["isRootObservation"] if roots else one["traceId"] == wanted)]
-        listed, cursor = page(found, given, 2)
-        expanded = given.get("expandMetadata", [""])[0].split(",")
+        listed, cursor = page(found, query, 2)
+        expanded = query.get("expandMetadata", [""])[0].split(",")
         return 200, {
             "data": [_with_metadata(one, expanded) for one in listed],
             "meta": {"cursor": cursor} if cursor else {},
@@ -173,35 +178,35 @@ class LangSmithServer(StandIn):
             run |= {name: ids.get(run[name] or "") for name in ("id", "trace_id", "parent_run_id")}
         self.runs[identity] = told
 
-    def answer(self, path: str, given: Members) -> Answer:
+    def answer(self, path: str, query: Members) -> Answer:
         if path.endswith("/info"):
             return 200, {"version": self.version}
         if path.endswith("/sessions"):
             project = {"id": str(uuid.UUID(int=7)), "tenant_id": str(uuid.uuid4()), "name": "demo"}
-            is_known = given.get("name") == ["demo"]
+            is_known = query.get("name") == ["demo"]
             return 200, [project | {"start_time": "2025-10-09T00:00:00", "reference_dataset_id": None}] * is_known
         if path.endswith("/runs/query"):
-            return self._before(given)
+            return self._before(query)
         if path.startswith("/api/v2/traces"):
-            return self._traces(path, given)
+            return self._traces(path, query)
         return 404, {"detail": "no such route"}
 
-    def _before(self, given: Members) -> Answer:
-        trace_id = given.get("trace")
+    def _before(self, query: Members) -> Answer:
+        trace_id = query.get("trace")
         status = trace_id and self.asked(trace_id)
         if status is not None:
             return status, {}
         found = self.runs[trace_id] if trace_id else [runs[0] for runs in self.runs.values()]
-        listed, cursor = page(found, given, 1)
+        listed, cursor = page(found, query, 1)
         return 200, {"runs": listed, "cursors": {"next": cursor}}
 
-    def _traces(self, path: str, given: Members) -> Answer:
+    def _traces(self, path: str, query: Members) -> Answer:
         if self.version < "0.16":
             return 404, {"detail": "no such route"}
         if path.endswith("/query"):
-            assert given["min_start_time"] < "2023", "the service lists one day unless it is told since when"
-            listed, cursor = page([runs[0] for runs in self.runs.values()], given, 2)
-            return 200, {"items": [{"root_run": _selected(one, given)} for one in listed], "next_cursor": cursor}
+            assert query["min_start_time"] < "2023", "the service lists one day unless it is told since when"
+            listed, cursor = page([runs[0] for runs in self.runs.values()], query, 2)
+            return 200, {"items": [{"root_run": _selected(one, query)} for one in listed], "next_cursor": cursor}
         trace_id = path.split("/")[-2]
         status = self.asked(trace_id)
         return (status, {}) if status is not None else (200, {"items": [_v2(one) for one in self.runs[trace_id]]})
@@ -224,12 +229,12 @@ class PhoenixServer(StandIn):
         self.spans: list[Members] = getattr(self, "spans", [])
         self.spans += [span | {"context": span["context"] | {"trace_id": identity}} for span in phoenix_spans()]
 
-    def answer(self, path: str, given: Members) -> Answer:
+    def answer(self, path: str, query: Members) -> Answer:
         if not path.endswith("/spans"):
             return 200, "99.0.0"  # it asks for the version of the server
         if "/demo/" not in path:
             return 404, "no such project"
-        traces, roots = given.get("trace_id", []), "parent_id" in given
+        traces, roots = query.get("trace_id", []), "parent_id" in query
         status = self.asked(traces[0]) if traces else None
         if status is not None:
             return status, {}
@@ -238,5 +243,5 @@ class PhoenixServer(StandIn):
             for span in self.spans
             if (not traces or span["context"]["trace_id"] in traces) and not (roots and span["parent_id"])
         ]
-        listed, cursor = page(wanted, given, 2)
+        listed, cursor = page(wanted, query, 2)
         return 200, {"data": listed, "next_cursor": cursor}

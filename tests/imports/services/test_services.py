@@ -128,30 +128,30 @@ def test_several_failures_one_after_another_end_the_import(kind: Kind, tmp_path:
 
 @each_service
 @pytest.mark.parametrize(
-    ("status", "said"),
+    ("status", "message"),
     [
         (401, "refused the key (HTTP status 401). Its key and its address are read from "),
         (403, "gives no access to this (HTTP status 403). Its key and its address are read from "),
         (429, "asks for fewer requests (HTTP status 429). What was imported stays"),
     ],
 )
-def test_a_refusal_is_one_sentence_without_a_key(kind: Kind, tmp_path: Path, status: int, said: str) -> None:
+def test_a_refusal_is_one_sentence_without_a_key(kind: Kind, tmp_path: Path, status: int, message: str) -> None:
     with kind.with_traces(1) as (kept, service):
         kept.refuses = status
         with pytest.raises(FetchError) as raised:
             _done(import_traces(service, tmp_path))
     assert str(raised.value).startswith(f"{service.address}: the ")
-    assert said in str(raised.value)
+    assert message in str(raised.value)
     assert "secret" not in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("status", "said"),
+    ("status", "message"),
     [(401, "refused the key"), (403, "gives no access"), (429, "asks for fewer requests"), (0, "did not answer")],
 )
 def test_a_refusal_of_mlflow_is_one_sentence(
-    status: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    status: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`test_real_servers.py` has its real server, which refuses nobody."""
     mlflow = pytest.importorskip("mlflow")
@@ -159,7 +159,7 @@ def test_a_refusal_of_mlflow_is_one_sentence(
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "secret-key")
     with serving(_Refusing(status)) as address:
         service = MLflow("demo", mlflow.MlflowClient(tracking_uri=address))
-        with pytest.raises(FetchError, match=f"^mlflow:demo: the .*{said}") as raised:
+        with pytest.raises(FetchError, match=f"^mlflow:demo: the .*{message}") as raised:
             _done(import_traces(service, tmp_path))
     assert "secret" not in str(raised.value)
     assert "\n" not in str(raised.value)
@@ -251,13 +251,15 @@ def test_both_interfaces_of_langsmith_give_the_same_run(tmp_path: Path) -> None:
         with KINDS[name].with_traces(1) as (kept, service):
             _done(import_traces(service, tmp_path / name))
         run = load(tmp_path / name / f"langsmith-{kept.ids[0]}.json")
-        (one,) = run.llm_interactions
+        (interaction,) = run.llm_interactions
         calls = [
             [result.name, result.success, result.error, result.result]
             for step in run.agent_steps
             for result in step.tool_results
         ]
-        told.append(json.dumps([one.response.to_document(), len(one.input_messages), run.final_result, calls]))
+        told.append(
+            json.dumps([interaction.response.to_document(), len(interaction.input_messages), run.final_result, calls])
+        )
     assert told[0] == told[1]
 
 

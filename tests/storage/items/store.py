@@ -42,15 +42,15 @@ class Store:
         return [json.loads(line)["kind"] for line in self.lines]
 
     def expanded(self) -> list[Payload]:
-        table, found = ItemTable(), []
+        table, bodies = ItemTable(), []
         for seq, record in enumerate(map(json.loads, self.lines), start=1):
             if record["kind"] == "item":
                 table.add_item(record["data"], seq * 7)
                 continue
             table.add_base(seq, record["data"]["items"])
-            found.append(table.expand(record["data"]))
+            bodies.append(table.expand(record["data"]))
             assert table.check(record["data"])
-        return found
+        return bodies
 
 
 def unfinished(encoded: Encoded) -> list[tuple[str, Data]]:

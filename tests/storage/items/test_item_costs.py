@@ -39,13 +39,13 @@ def journal_of_calls(path: Path, calls: Iterator[list[Payload]]) -> tuple[list[i
 
 def requests_of(path: Path) -> Iterator[tuple[ItemTable, Record]]:
     table = ItemTable()
-    for one in read(path.read_bytes()):
-        assert isinstance(one, Record)
-        if one.kind == "item":
-            table.add_item(one.data, one.crc)
+    for record in read(path.read_bytes()):
+        assert isinstance(record, Record)
+        if record.kind == "item":
+            table.add_item(record.data, record.crc)
         else:
-            table.add_base(one.seq, one.data["items"])
-            yield table, one
+            table.add_base(record.seq, record.data["items"])
+            yield table, record
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda one: one.__name__)
@@ -94,19 +94,19 @@ def test_a_damaged_item_costs_the_calls_that_use_it(tmp_path: Path) -> None:
 
 
 def expanded_without(data: bytes, lost: Record) -> list[Payload]:
-    table, found = ItemTable(), []
+    table, bodies = ItemTable(), []
     broken = data[: lost.offset] + b"#" * lost.length + data[lost.offset + lost.length :]
-    for one in read(broken):
-        if isinstance(one, BadLine):
+    for record in read(broken):
+        if isinstance(record, BadLine):
             continue
-        if one.kind == "item":
-            table.add_item(one.data, one.crc)
+        if record.kind == "item":
+            table.add_item(record.data, record.crc)
             continue
         try:
-            found.append(table.expand(one.data))
+            bodies.append(table.expand(record.data))
         except KeyError:
-            found.append(None)
-    return found
+            bodies.append(None)
+    return bodies
 
 
 def test_a_wrong_item_does_not_pass_the_check() -> None:

@@ -43,13 +43,13 @@ CALLS: list[Payload] = [
 
 def lines_of(requests: list[bytes], prepare: Callable[[ItemEncoder, bytes], object]) -> list[list[tuple[str, str]]]:
     """The records of requests, each encoded with what `prepare` makes of it."""
-    encoder, seq, found = ItemEncoder(), 0, []
+    encoder, seq, by_request = ItemEncoder(), 0, []
     for request in requests:
         encoded = encoder.encode(request, prepare(encoder, request))  # type: ignore[arg-type]
-        found.append(records(encoded, seq + 1))
-        seq += len(found[-1])
+        by_request.append(records(encoded, seq + 1))
+        seq += len(by_request[-1])
         encoded.mark_written(seq)
-    return found
+    return by_request
 
 
 @pytest.mark.parametrize("ascii_only", [True, False])

@@ -60,26 +60,28 @@ def masked(text: str) -> str:
 @pytest.mark.parametrize("place", PLACES)
 def test_every_true_key_is_masked(place: str) -> None:
     """A key of a well-known shape is masked wherever it is, and nothing else is, in text and in JSON alike."""
-    left = {
+    texts = {
         key: (default_redactor(PLACES[place].format(key)), masked(PLACES[place].format(key))) for _, key in EVERY_KEY
     }
 
     expected = {key: (PLACES[place].format(f"[REDACTED:{what}]"),) * 2 for what, key in EVERY_KEY}
-    assert {key: found for key, found in left.items() if found != expected[key]} == {}
+    assert {key: found for key, found in texts.items() if found != expected[key]} == {}
 
 
 @pytest.mark.parametrize("spelled", ["in json", "in ascii json", "in json in json"])
 def test_a_key_is_masked_however_json_spells_what_stands_before_it(spelled: str) -> None:
     """A key behind a line break is masked too where JSON writes that break with letters."""
     text = "Schlüssel für\n{}"
-    left = {}
+    masked = {}
     for what, key in EVERY_KEY:
         inner = text.format(key)
         for _ in range(2 if spelled == "in json in json" else 1):
             inner = json.dumps({"arguments": inner}, ensure_ascii=spelled == "in ascii json")
-        left[key] = (what, default_redactor(inner))
+        masked[key] = (what, default_redactor(inner))
 
-    assert [key for key, (what, found) in left.items() if key[:60] in found or f"[REDACTED:{what}]" not in found] == []
+    assert [
+        key for key, (what, found) in masked.items() if key[:60] in found or f"[REDACTED:{what}]" not in found
+    ] == []
 
 
 @pytest.mark.parametrize(

@@ -139,16 +139,16 @@ def test_a_call_takes_the_time_of_all_its_attempts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "known"),
+    ("interaction", "known"),
     [
         (call(["q"], "a", api=None, duration_seconds=None), [False, True]),
         (call(["q"], complete=False, duration_seconds=None) | {"response": {}}, [True, False]),
     ],
     ids=["by hand", "in flight"],
 )
-def test_an_unknown_time_is_not_told(one: Payload, known: list[bool]) -> None:
+def test_an_unknown_time_is_not_told(interaction: Payload, known: list[bool]) -> None:
     """By hand it is known when the answer was there, of a call in flight when it was asked: neither takes 0 s."""
-    made = run(one)
+    made = run(interaction)
 
     assert ["timestamp" in step for step in to_atif(made)["steps"]] == known
     [(_, document)] = to_atif_files(made, "run.json")

@@ -94,12 +94,12 @@ def test_a_run_equals_itself() -> None:
 
 def test_runs_part_at_the_first_result_that_differs() -> None:
     """A tool's result belongs to the step that asked for it, and is no difference of the next prompt."""
-    found = diff(two_steps(), two_steps("a.py b.py", "two files"))
+    difference = diff(two_steps(), two_steps("a.py b.py", "two files"))
 
-    assert kinds(found) == [["tool_result"], ["answer"]]
-    assert found.parts_at == 0
-    assert found.first_difference is not None
-    [change] = found.first_difference.changes()
+    assert kinds(difference) == [["tool_result"], ["answer"]]
+    assert difference.parts_at == 0
+    assert difference.first_difference is not None
+    [change] = difference.first_difference.changes()
     assert (change.path, change.before, change.after) == ("tool_results[0].result", "a.py", "a.py b.py")
 
 
@@ -145,12 +145,12 @@ def test_an_id_among_a_tools_own_values_is_compared() -> None:
 
 def test_a_clock_in_a_prompt_makes_no_difference_unless_asked() -> None:
     """Times in texts are left aside with `times`."""
-    one, other = (
+    morning, other = (
         run(call([{"role": "system", "content": f"It is 2025-06-12T20:00:{s:02}Z."}, "q"], "a")) for s in (1, 2)
     )
 
-    assert diff(one, other).equal
-    [difference] = diff(one, other, ignore=["ids"]).steps[0].differences
+    assert diff(morning, other).equal
+    [difference] = diff(morning, other, ignore=["ids"]).steps[0].differences
     assert [change.path for change in difference.changes()] == ["messages[0].content"]
 
 
@@ -174,12 +174,12 @@ def test_another_model_throughout_is_no_difference() -> None:
 def test_a_step_in_which_only_the_model_or_a_parameter_changed_differs() -> None:
     """Where no model takes the place of another throughout, each step with another one differs."""
     questions = [["q"], ["r"], ["s"]]
-    one = run(*(call([*question], "a") for question in questions))
+    before = run(*(call([*question], "a") for question in questions))
     other = run(call(["q"], "a", model="gpt-5"), call(["r"], "a"), call(["s"], "a", model="gpt-5", temperature=1))
 
-    assert kinds(diff(one, other)) == kinds(diff(other, one)) == [["model"], [], ["model", "parameters"]]
-    assert diff(one, other, ignore=["model", "parameters"]).equal
-    [difference] = diff(one, other).steps[0].differences
+    assert kinds(diff(before, other)) == kinds(diff(other, before)) == [["model"], [], ["model", "parameters"]]
+    assert diff(before, other, ignore=["model", "parameters"]).equal
+    [difference] = diff(before, other).steps[0].differences
     assert [change.to_dict()["before"] for change in difference.changes()] == ["gpt-4o"]
 
 

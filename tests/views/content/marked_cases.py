@@ -89,7 +89,7 @@ def run(api: str, request: Payload, response: Payload) -> Trajectory:
     """A run of one exchange."""
     reader = dialect_of(api)
     assert reader is not None
-    one = LLMInteraction(
+    interaction = LLMInteraction(
         interaction_id="llm_1",
         timestamp="2025-06-12T20:00:01+00:00",
         provider=None,
@@ -99,7 +99,9 @@ def run(api: str, request: Payload, response: Payload) -> Trajectory:
         response=reader.read_response(response),
         duration_seconds=0.25,
     )
-    return Trajectory(trajectory_id="t1", task="try", llm_interactions=[one], agent_steps=[step_of(1, one, {})])
+    return Trajectory(
+        trajectory_id="t1", task="try", llm_interactions=[interaction], agent_steps=[step_of(1, interaction, {})]
+    )
 
 
 # ── of our own ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -236,24 +238,24 @@ def handmade() -> Iterator[Case]:
 
 def _of_chat() -> Iterator[Case]:
     api = "openai-chat"
-    said = {"choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "a"}}]}
+    response = {"choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "a"}}]}
     for role in ("system", "user", "assistant", "tool"):
         for part in _IN_CHAT:
             content = [{"type": "text", "text": "see"}, part]
             messages = [_ASK, {"role": role, "content": content, **({"tool_call_id": "c"} if role == "tool" else {})}]
             path: Path = ("messages", 1, "content", 1)
-            yield Case(f"chat {role} {part['type']}", api, {"messages": [*messages, _ASK]}, said, "request", path)
+            yield Case(f"chat {role} {part['type']}", api, {"messages": [*messages, _ASK]}, response, "request", path)
     for name, value in _BESIDE_CHAT.items():
         spoken = {"role": "assistant", "content": "b", name: value}
         yield Case(
-            f"chat history {name}", api, {"messages": [_ASK, spoken, _ASK]}, said, "request", ("messages", 1, name)
+            f"chat history {name}", api, {"messages": [_ASK, spoken, _ASK]}, response, "request", ("messages", 1, name)
         )
         answer = {"choices": [{"index": 0, "finish_reason": "stop", "message": spoken}]}
         path = ("choices", 0, "message", name)
         yield Case(f"chat answer {name}", api, {"messages": [_ASK]}, answer, "response", path)
     blocked = {"prompt_filter_results": [{"content_filter_results": {"hate": {"filtered": True, "severity": MARK}}}]}
-    yield Case("azure", api, {"messages": [_ASK]}, {**said, **blocked}, "response", ("prompt_filter_results",))
-    cited = {**said, "citations": [MARK]}
+    yield Case("azure", api, {"messages": [_ASK]}, {**response, **blocked}, "response", ("prompt_filter_results",))
+    cited = {**response, "citations": [MARK]}
     yield Case("perplexity", api, {"messages": [_ASK]}, cited, "response", ("citations",))
 
 
@@ -273,39 +275,39 @@ def _of_responses() -> Iterator[Case]:
 def _of_anthropic() -> Iterator[Case]:
     api = "anthropic-messages"
     text = {"type": "text", "text": "a"}
-    said = {"type": "message", "role": "assistant", "content": [text], "stop_reason": "end_turn"}
+    response = {"type": "message", "role": "assistant", "content": [text], "stop_reason": "end_turn"}
     for number, block in enumerate(_BLOCKS):
         messages = [_ASK, {"role": "assistant", "content": [block, text]}, _ASK]
         path: Path = ("messages", 1, "content", 0)
-        yield Case(f"history {number} {block['type']}", api, {"messages": messages}, said, "request", path)
-        answer = {**said, "content": [block, text]}
+        yield Case(f"history {number} {block['type']}", api, {"messages": messages}, response, "request", path)
+        answer = {**response, "content": [block, text]}
         name = f"answer {number} {block['type']}"
         yield Case(name, api, {"messages": [_ASK]}, answer, "response", ("content", 0))
     for number, block in enumerate(_GIVEN_BLOCKS):
         asked = {"messages": [{"role": "user", "content": [text, block]}]}
-        yield Case(f"block {number} {block['type']}", api, asked, said, "request", ("messages", 0, "content", 1))
+        yield Case(f"block {number} {block['type']}", api, asked, response, "request", ("messages", 0, "content", 1))
         call = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "n", "input": {}}]}
         result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": [text, block]}]}
         path = ("messages", 2, "content", 0, "content", 1)
         name = f"tool result {number} {block['type']}"
-        yield Case(name, api, {"messages": [_ASK, call, result]}, said, "request", path)
+        yield Case(name, api, {"messages": [_ASK, call, result]}, response, "request", path)
 
 
 def _of_google() -> Iterator[Case]:
     api = "google-generate"
     text = {"text": "a"}
-    said = {"candidates": [{"content": {"role": "model", "parts": [text]}, "finishReason": "STOP"}]}
+    plain = {"candidates": [{"content": {"role": "model", "parts": [text]}, "finishReason": "STOP"}]}
     ask = {"role": "user", "parts": [{"text": "q"}]}
     for number, part in enumerate(_PARTS):
         for role in ("user", "model"):
             asked = {"contents": [ask, {"role": role, "parts": [text, part]}, ask]}
             name = f"google {role} {number}"
-            yield Case(name, api, asked, said, "request", ("contents", 1, "parts", 1))
+            yield Case(name, api, asked, plain, "request", ("contents", 1, "parts", 1))
         answer = {"candidates": [{"content": {"role": "model", "parts": [part, text]}, "finishReason": "STOP"}]}
         path: Path = ("candidates", 0, "content", "parts", 0)
         yield Case(f"google answer {number}", api, {"contents": [ask]}, answer, "response", path)
     for name in ("groundingMetadata", "citationMetadata", "urlContextMetadata", "unheardOf"):
-        answer = {"candidates": [{**said["candidates"][0], name: {"held": MARK}}]}
+        answer = {"candidates": [{**plain["candidates"][0], name: {"held": MARK}}]}
         yield Case(f"google {name}", api, {"contents": [ask]}, answer, "response", ("candidates", 0, name))
     blocked = {"promptFeedback": {"blockReason": "SAFETY", "blockReasonMessage": MARK}}
     yield Case("google blocked", api, {"contents": [ask]}, blocked, "response", ("promptFeedback",))
@@ -313,7 +315,7 @@ def _of_google() -> Iterator[Case]:
     call = {"role": "model", "parts": [{"functionCall": {"name": "n", "args": {}}}]}
     asked = {"contents": [ask, call, {"role": "user", "parts": [{"functionResponse": response}]}]}
     path = ("contents", 2, "parts", 0, "functionResponse", "parts")
-    yield Case("google tool result", api, asked, said, "request", path)
+    yield Case("google tool result", api, asked, plain, "request", path)
     output = {"type": "model_output", "content": [{"type": "text", "text": "a"}]}
     for number, step in enumerate(_STEPS):
         answer = {"status": "completed", "steps": [step, output]}

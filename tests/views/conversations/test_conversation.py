@@ -15,14 +15,14 @@ def told(trajectory: Trajectory) -> list[tuple[str | None, str, list[str]]]:
     """Each conversation: its agent, its kind, its lines; answers have a star, what was copied is in brackets."""
     return [
         (
-            one.agent,
-            one.kind,
+            conversation.agent,
+            conversation.kind,
             [
                 f"({line.message.content})" if line.copied else f"{line.message.content}{'*' * line.answer}"
-                for line in one.lines
+                for line in conversation.lines
             ],
         )
-        for one in conversations(turns_of(trajectory))
+        for conversation in conversations(turns_of(trajectory))
     ]
 
 

@@ -100,12 +100,12 @@ def test_invariant_tells_everything_once(change: Change) -> None:
 def test_atif_has_a_document_for_each_history(change: Change) -> None:
     """One where the history is the same: the steps of the calls are there once, with their results."""
     documents = [document for _, document in to_atif_files(conversation(change), "run.json")]
-    said = [step for document in documents for step in document["steps"] if "llm_call_count" in step]
+    steps = [step for document in documents for step in document["steps"] if "llm_call_count" in step]
 
     assert len(documents) == CHANGES[change].documents
-    assert [step["extra"]["interaction_id"] for step in said] == [f"llm_{number}" for number in range(1, 6)]
+    assert [step["extra"]["interaction_id"] for step in steps] == [f"llm_{number}" for number in range(1, 6)]
     if len(documents) == 1:
-        given = [[one["content"] for one in step.get("observation", {"results": []})["results"]] for step in said]
+        given = [[one["content"] for one in step.get("observation", {"results": []})["results"]] for step in steps]
         assert given == [["7 degrees", "31 degrees"], ["9 degrees"], [], ["snow"], []]
 
 
@@ -157,21 +157,21 @@ def kinds(made: Trajectory) -> Counter[str]:
     return Counter(one.kind for one in conversations(turns_of(made)))
 
 
-@pytest.mark.parametrize("at", range(6))
-def test_a_side_call_stands_beside(at: int) -> None:
+@pytest.mark.parametrize("place", range(6))
+def test_a_side_call_stands_beside(place: int) -> None:
     """A title, by other instructions over the same question, whenever it is asked for."""
     calls = [one.to_document() for one in conversation(same).llm_interactions]
-    calls.insert(at, TITLE)
+    calls.insert(place, TITLE)
     made = run(*({name: value for name, value in one.items() if name != "interaction_id"} for one in calls))
 
-    own = [turn for number, turn in enumerate(turns_of(made)) if number != at]
+    own = [turn for number, turn in enumerate(turns_of(made)) if number != place]
     assert [turn.relation for turn in own] == ["begins", *["extends"] * 4]
     assert kinds(made) == {"first": 1, "apart": 1}
     assert [len([*to_atif_files(made, "run.json")]), len(to_trl(made))] == [1, 2]
     made = replace(made, rewards=(Reward("correct", 1.0),))
     [pair] = preference_pairs([made, replace(conversation(same), rewards=(Reward("correct", 0.0),))], "correct")
     assert [len(pair["chosen"]), len(pair["rejected"])] == [10, 10]
-    outputs = [turn["tool_output"] for number, turn in enumerate(to_turns(made)) if number != at]
+    outputs = [turn["tool_output"] for number, turn in enumerate(to_turns(made)) if number != place]
     assert outputs == ["7 degrees\n31 degrees", "9 degrees", None, "snow", None]
     assert to_hierarchy(made)["metrics"]["num_tool_calls"] == 4
 
@@ -186,11 +186,11 @@ def links(turns: list[Turn | None]) -> list[Payload]:
 
 
 @EVERY
-@pytest.mark.parametrize("at", [None, 0, 3, 5])
-def test_a_turn_that_is_asked_for_is_that_of_the_whole_run(change: Change, at: int | None) -> None:
+@pytest.mark.parametrize("place", [None, 0, 3, 5])
+def test_a_turn_that_is_asked_for_is_that_of_the_whole_run(change: Change, place: int | None) -> None:
     """Also where a later call decides that a call is a side call; the last call may be asked for first."""
     documents = [one.to_document() for one in conversation(change).llm_interactions]
-    documents[at:at] = [] if at is None else [TITLE]
+    documents[place:place] = [] if place is None else [TITLE]
     made = run(*({name: value for name, value in one.items() if name != "interaction_id"} for one in documents))
     whole = links([*turns_of(made)])
 

@@ -96,7 +96,7 @@ def test_atif_brings_them_back(recorder: TrajectoryRecorder, tmp_path: Path) -> 
 
     again = load(tmp_path / "atif.json")
 
-    [first, second], [one] = again.agent_steps, again.llm_interactions
+    [first, second], [interaction] = again.agent_steps, again.llm_interactions
     expected = run.agent_steps[0]
     assert (first.step_number, first.state, first.error, first.derived) == (1, expected.state, expected.error, True)
     assert [(call.call_id, call.name, call.arguments) for call in first.tool_calls] == [
@@ -106,7 +106,7 @@ def test_atif_brings_them_back(recorder: TrajectoryRecorder, tmp_path: Path) -> 
         (False, None, "OSError: no index"),
         (True, ["a book"], None),
     ]
-    assert (second.step_number, [message.role for message in one.input_messages]) == (2, ["user"])
+    assert (second.step_number, [message.role for message in interaction.input_messages]) == (2, ["user"])
 
 
 def test_a_sub_agent_s_are_in_its_own_trajectory(recorder: TrajectoryRecorder) -> None:

@@ -93,17 +93,17 @@ def test_every_call_and_its_tokens_are_there(trajectories: Mapping[str, Trajecto
     trajectory = trajectories[run]
     spans = {span.attributes.get("trace_recorder.interaction_id"): span for span in to_spans(trajectory)}
 
-    for one in trajectory.llm_interactions:
-        span = spans[one.interaction_id]
+    for interaction in trajectory.llm_interactions:
+        span = spans[interaction.interaction_id]
         prompt = [name for name in ("gen_ai.input.messages",) if name in span.attributes]
         shown = sum(len(json_of(span, name)) for name in prompt)
-        apart = len(one.input_messages) - shown
-        assert apart == 0 or [message.role for message in one.input_messages[:apart]] == ["system"] * apart
-        if one.response.content:
+        apart = len(interaction.input_messages) - shown
+        assert apart == 0 or [message.role for message in interaction.input_messages[:apart]] == ["system"] * apart
+        if interaction.response.content:
             [answer, *_] = json_of(span, "gen_ai.output.messages")
             texts = [part["content"] for part in answer["parts"] if part["type"] == "text"]
-            assert "".join(texts).replace("\n", "") == one.response.content.replace("\n", "")
-        assert span.attributes.get("gen_ai.usage.output_tokens", 0) >= (one.response.usage.output_tokens or 0)
+            assert "".join(texts).replace("\n", "") == interaction.response.content.replace("\n", "")
+        assert span.attributes.get("gen_ai.usage.output_tokens", 0) >= (interaction.response.usage.output_tokens or 0)
 
 
 def test_anthropics_cached_tokens_are_in_the_input(tmp_path: Path) -> None:
@@ -184,12 +184,12 @@ def test_only_new_messages_on_request(trajectories: Mapping[str, Trajectory]) ->
     new = [json_of(span, "gen_ai.input.messages") for span in spans]
     omitted = [span.attributes.get("trace_recorder.input.omitted_messages", 0) for span in spans]
     calls = trajectory.llm_interactions
-    for number, one in enumerate(spans):
+    for number, each in enumerate(spans):
         assert len(new[number]) + omitted[number] == len(calls[number].input_messages)
         before = json_of(whole[number], "gen_ai.input.messages")[: omitted[number]]
         assert before + new[number] == json_of(whole[number], "gen_ai.input.messages")
         if omitted[number]:
-            assert one.attributes["trace_recorder.input.continues"] == calls[number - 1].interaction_id
+            assert each.attributes["trace_recorder.input.continues"] == calls[number - 1].interaction_id
     assert any(omitted)
 
 
