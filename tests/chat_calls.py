@@ -20,7 +20,7 @@ CHAT = "https://api.openai.com/v1/chat/completions"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the wire gives back: bytes, in pieces of a size or whole, a status, a media type."""
+    """The wire's answer: bytes, whole or in pieces of a size, a status, a media type."""
 
     body: bytes
     status: int = 200

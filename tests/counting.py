@@ -1,7 +1,6 @@
-"""Counts of what code does and keeps, for tests of its cost: no clock, no size of a process, and so no noise.
+"""Counts for tests of cost: calls of our functions, their arguments, and the objects that are reachable from another.
 
-Counted are calls of our functions, what they were given, and what is reachable from an object; each is the same on any
-machine, however busy it is.
+No clock and no size of a process is read, so each count is the same on any machine.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ def lines(act: Callable[[], object]) -> int:
 
 
 def arguments_of(act: Callable[[], object], function: Any, measure: Callable[[Mapping[str, Any]], int]) -> list[int]:
-    """What `measure` says of the arguments of each call of one function."""
+    """Return the measure of the arguments of each call of one function."""
     found: list[int] = []
     watch(act, lambda frame: found.append(measure(frame.f_locals)) if frame.f_code is function.__code__ else None)
     return found
@@ -75,14 +74,14 @@ def arguments_of(act: Callable[[], object], function: Any, measure: Callable[[Ma
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What is reachable: objects, and the bytes and characters of the texts among them."""
+    """Reachable objects, and the bytes and characters of the texts among them."""
 
     objects: int
     characters: int
 
 
 def kept_by(root: object) -> Kept:
-    """Count what an object holds, directly and by what it holds; modules and classes are not entered."""
+    """Count what an object keeps alive, directly and indirectly; modules and classes are not entered."""
     seen = {id(root)}
     waiting: list[object] = [root]
     characters = 0

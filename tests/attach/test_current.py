@@ -1,4 +1,4 @@
-"""What follows the context other than clients and tools: steps, sub-agents, annotations, rewards; misspelled names."""
+"""Steps, sub-agents, annotations and rewards follow the context, as clients and tools do; misspelled names raise."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def loop(recorder: TrajectoryRecorder | None = None) -> None:
 
 
 def told(path: Path) -> Payload:
-    """What a run says of such an agent."""
+    """Return what a run records of such an agent."""
     run = load(path)
     steps = [(one.agent, one.reflection, [tool.name for tool in one.tool_calls]) for one in run.agent_steps]
     return steps, run.annotations, [(one.name, one.value, one.step_number) for one in run.rewards]
@@ -119,7 +119,7 @@ def test_a_recorder_that_has_ended_is_not_active(tmp_path: Path) -> None:
 def test_several_recorders_are_told_apart_by_the_context_alone(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """In a thread without one, what is marked goes unrecorded, and both runs say so."""
+    """A thread without a context marks nothing, and both runs record that."""
     with TrajectoryRecorder(tmp_path / "one.json") as one, TrajectoryRecorder(tmp_path / "two.json"):
         thread = threading.Thread(target=loop)
         thread.start()
@@ -157,7 +157,7 @@ def test_an_unknown_attribute_of_a_step_raises(tmp_path: Path, begin: Callable[[
 
 
 def test_an_unknown_attribute_of_another_block_raises(tmp_path: Path) -> None:
-    """Of a tool's and of a sub-agent's; and where no recorder is active."""
+    """A misspelled attribute of a tool, of a sub-agent, or without an active recorder raises."""
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         blocks = [recorder.tool_call("bash"), recorder.agent("a")]
     blocks += [trace_recorder.tool_call("bash"), trace_recorder.agent("a"), trace_recorder.step()]
@@ -236,7 +236,7 @@ async def finalized_elsewhere(path: Path) -> None:
 def test_where_an_inner_recorder_has_ended_the_outer_one_is_active(
     tmp_path: Path, inner: Callable[[Path], Coroutine[None, None, None]]
 ) -> None:
-    """Wherever it ended, and however many others are running: what comes later is of the recorder around it."""
+    """After the inner recorder has ended, anywhere, later calls belong to the recorder around it."""
 
     async def outer(path: Path) -> None:
         with TrajectoryRecorder(path, strict=True) as recorder:

@@ -1,4 +1,4 @@
-"""What crosses into another process: no recorder, and tools by their names."""
+"""Which objects can be sent to another process: recorders cannot, and tools are sent by name."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def test_a_tool_is_pickled_by_its_name(function: Any) -> None:
 
 
 class Agent:
-    """An agent that holds its recorder."""
+    """An agent with its recorder as an attribute."""
 
     def __init__(self, recorder: TrajectoryRecorder) -> None:
         self.recorder = recorder
 
 
 def test_a_recorder_says_that_it_cannot_be_pickled(tmp_path: Path) -> None:
-    """And what to do; the run goes on."""
+    """The error says what to do instead, and the run continues."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.record_agent_step(1, "thinking")
 

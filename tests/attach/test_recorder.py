@@ -126,7 +126,7 @@ def test_an_event_loop_does_not_write_a_long_document(tmp_path: Path, length: in
 
 
 def test_finalize_in_a_with_block_stands(tmp_path: Path) -> None:
-    """What finalize said is not overwritten by the end of the block."""
+    """The end of the block does not overwrite what finalize recorded."""
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         recorder.finalize(success=True, final_result={"answer": 3})
 
@@ -205,7 +205,7 @@ def test_the_environment_names_the_directory(tmp_path: Path, monkeypatch: pytest
 
 
 def test_disabled_recorders_record_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With TRACE_RECORDER_DISABLED everything works and nothing is written."""
+    """With TRACE_RECORDER_DISABLED all methods work and write no file."""
     monkeypatch.setenv("TRACE_RECORDER_DISABLED", "1")
     with TrajectoryRecorder(directory=tmp_path / "none") as recorder:
         recorder.record_llm_interaction(ASK, {}, "p", "m")
@@ -242,7 +242,7 @@ def test_unknown_settings_are_refused(name: str, value: str) -> None:
 
 
 def test_a_redactor_that_breaks_drops_the_record_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A failure of recording does not reach the agent: it is logged once, counted, and on file as gaps."""
+    """A failure of recording does not reach the agent: it is logged once, counted, and recorded as gaps."""
 
     def broken(text: str) -> str:
         if "hello" in text:
@@ -306,7 +306,7 @@ def test_two_processes_in_one_second_have_two_files(tmp_path: Path) -> None:
 def test_a_copied_recorder_records_to_the_same_run(
     tmp_path: Path, copied: Callable[[TrajectoryRecorder], TrajectoryRecorder]
 ) -> None:
-    """An agent that holds a recorder can be copied, and the copy may outlive it."""
+    """An agent that has a recorder can be copied, and the copy may outlive the original."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.record_agent_step(1, "thinking")
     branch = copied(recorder)

@@ -51,7 +51,7 @@ def test_a_wrong_setting_is_refused_by_the_constructor(which: str, tmp_path: Pat
 
 @pytest.mark.parametrize("take", [to_atif, to_atif.with_report, to_dataframe, to_inspect])
 def test_a_path_in_the_place_of_a_run_is_refused(take: Callable[..., object]) -> None:
-    """And it is said what to write."""
+    """The error says what to write instead."""
     with pytest.raises(TypeError, match=r"got a path: to_\w+\(load\('run.json'\)\)"):
         take(Path("run.json"))
 
@@ -71,7 +71,7 @@ def test_an_unknown_form_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_replay_of_a_file_that_is_not_there_says_so() -> None:
-    """It is not the journal alone that is missing."""
+    """The error does not blame the journal alone."""
     with pytest.raises(TrajectoryFormatError, match=r"^nope.json cannot be replayed: there is no such file\.$"):
         replay("nope.json")
 
@@ -92,7 +92,7 @@ def test_a_wrong_argument_is_refused_at_once(call: Callable[[], object], said: s
 
 
 def test_a_client_keeps_its_transport_where_its_provider_is_refused(tmp_path: Path) -> None:
-    """It is not half wrapped."""
+    """A refused client is not half wrapped."""
     with http_client() as client:
         unwrap(client)
         before = client._transport

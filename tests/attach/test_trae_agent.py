@@ -28,7 +28,7 @@ ABSENT = "(absent)"
 
 
 def differences(theirs: Any, ours: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Where a document of theirs says something that ours does not: the place, what they say, and what we do."""
+    """Yield each place where their document has a value that ours does not have: the place, their value and ours."""
     if isinstance(theirs, dict) and isinstance(ours, dict):
         for name, value in theirs.items():
             yield from differences(value, ours.get(name, ABSENT), f"{place}.{name}")
@@ -91,7 +91,7 @@ def in_place_of_the_class(trae: ModuleType, path: Path) -> None:
 def test_the_same_calls_give_the_same_document(
     run: Callable[[ModuleType, Path], None], tmp_path: Path, trae: ModuleType
 ) -> None:
-    """Whatever theirs has is in ours, under the same name and with the same value, but for the listed differences."""
+    """Each member of theirs is in ours, with the same name and value, except for the listed differences."""
     path = tmp_path / "ours" / "ours.json"
     theirs = run_with(Theirs(str(tmp_path / "theirs.json")))
     run(trae, path)
@@ -105,7 +105,7 @@ def test_the_same_calls_give_the_same_document(
 
 
 def test_the_class_in_its_own_module_is_nobody_s_any_more(tmp_path: Path, trae: ModuleType) -> None:
-    """What is put there is made by no agent: the modules have imported the class by then, as Trae Agent's own have."""
+    """No agent uses a replaced class: the modules imported the class before, as Trae Agent's own modules do."""
     sys.modules["trae_agent.utils.trajectory_recorder"].TrajectoryRecorder = TrajectoryRecorder  # type: ignore[attr-defined]
     agent = trae.Agent("trae_agent", None, str(tmp_path / "run.json"))
 
@@ -113,7 +113,10 @@ def test_the_class_in_its_own_module_is_nobody_s_any_more(tmp_path: Path, trae: 
 
 
 def test_trajectory_data_is_the_document_so_far(tmp_path: Path) -> None:
-    """Before the start it is that of a run without records, then what is on file; to change it changes nothing."""
+    """Before the start it is the document of a run without records; then the recorded document.
+
+    Changes have no effect.
+    """
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     before = recorder.trajectory_data
     recorder.start_recording("t", "openai", "m", 3)
@@ -141,7 +144,7 @@ def test_trajectory_data_of_a_disabled_recorder_is_empty(monkeypatch: pytest.Mon
 
 
 def test_ours_is_theirs_and_more(tmp_path: Path) -> None:
-    """Their members come first, in their order; what is added comes after them."""
+    """Their members come first, in their order; ours follow."""
     theirs = run_with(Theirs(str(tmp_path / "theirs.json")))
     ours = run_with(TrajectoryRecorder(tmp_path / "ours.json", strict=True))
 
@@ -153,7 +156,10 @@ def test_ours_is_theirs_and_more(tmp_path: Path) -> None:
 
 
 def test_what_theirs_loses_is_kept(tmp_path: Path) -> None:
-    """A value that JSON cannot hold, and what is changed later, leave the document whole; a failed call is on file."""
+    """The document stays complete after values that JSON cannot represent and later changes.
+
+    A failed call is recorded.
+    """
     recorder = TrajectoryRecorder(str(tmp_path / "ours.json"))
     recorder.start_recording(task="t", provider="openai", model="m", max_steps=1)
     call = Call("bash", "c1", {"of": {"no", "kind"}})

@@ -30,7 +30,7 @@ def test_a_changed_line_is_found(tmp_path: Path) -> None:
 
 
 def test_the_name_alone_imports_no_schemas() -> None:
-    """The schemas are imported by the first call. They, and what they need, do without pydantic."""
+    """The first call imports the schemas. Neither the schemas nor their imports need pydantic."""
     code = """
 import sys
 from trace_recorder import validate

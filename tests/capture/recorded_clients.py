@@ -30,7 +30,7 @@ def recorded_client(path: Path, *answers: Answer, **options: object) -> Iterator
 
 
 def interactions(path: Path) -> list[LLMInteraction]:
-    """What a finished run has on file; its document has to agree with its journal."""
+    """Return the interactions of a finished run whose document agrees with its journal."""
     return list(load(path).llm_interactions)
 
 

@@ -125,7 +125,7 @@ def call_ollama(url: str) -> None:
     ],
 )
 def test_a_call_that_nobody_wrapped_is_recorded(call: Any, answer: Answer, api: str, tmp_path: Path) -> None:
-    """Each SDK's own client, made with nothing of ours, is on file with what it was answered."""
+    """A call of each SDK's own client is recorded with its answer, although nobody wrapped the client."""
     instrument()
     with serving(answer) as server, TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         call(server.url)
@@ -161,7 +161,7 @@ def test_a_wrapped_client_is_recorded_once(bound: str, tmp_path: Path) -> None:
 
 
 def test_a_transport_around_a_recording_one_is_recorded_once(tmp_path: Path) -> None:
-    """Where somebody has put a transport of theirs around one of ours, the call is on file once."""
+    """If another transport wraps one of ours, the call is recorded once."""
 
     class Around(httpx2.AsyncBaseTransport):
         def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
@@ -273,7 +273,7 @@ def test_a_library_that_is_imported_later_is_recorded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("attach", ["recorder.wrap(client)", "trace_recorder.instrument(recorder=recorder)"])
 def test_the_first_requests_import_no_dialect_and_compile_no_long_pattern(tmp_path: Path, attach: str) -> None:
-    """That is done when a client is attached. A request may be sent in an event loop, which it would hold for 40 ms."""
+    """Attaching a client does both. A first request that did it would hold its event loop for 40 ms."""
     code = f"""
         import re, sys
         import httpx, trace_recorder

@@ -41,7 +41,7 @@ KEY = "sk-proj-aB3dE6fG9hJ2kL5mN8pQ1rS4tU7vW0xY"
 
 
 def test_the_final_answer_is_on_file(tmp_path: Path) -> None:
-    """As the answer of the call that asked for it; what came too early is not, but for the first one."""
+    """The final answer belongs to the call that asked for it. Of earlier answers only the first is recorded."""
     path = tmp_path / "run.json"
     final = answer(response("completed", said("Here."), CALL, usage=USAGE))
     with recorded_client(path, QUEUED, AT_WORK, AT_WORK, final) as (client, server):
@@ -61,7 +61,7 @@ def test_the_final_answer_is_on_file(tmp_path: Path) -> None:
 
 
 def test_other_calls_may_come_between(tmp_path: Path) -> None:
-    """However many follow, each answer goes to its own call, in the document too."""
+    """Each answer is assigned to its own call, in the document too, however many calls follow."""
     path = tmp_path / "run.json"
     others = [answer(response("completed", said(f"{number}"), number=number)) for number in range(10, 40)]
     second = answer(response("completed", said("There."), number=2))
@@ -126,7 +126,7 @@ def test_an_async_client_of_another_recorder_may_poll(tmp_path: Path) -> None:
 
 
 def test_what_no_run_began_is_not_recorded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Neither a response of another process, nor one that is polled after its run has ended."""
+    """Neither is a response of another process recorded, nor one that is polled after its run has ended."""
     path = tmp_path / "run.json"
     with serving(QUEUED, FINAL) as server, openai.OpenAI(api_key="k", base_url=f"{server.url}/v1") as client:
         with TrajectoryRecorder(path, strict=True) as recorder:
@@ -176,7 +176,7 @@ def test_interactions_of_google_are_polled_alike(tmp_path: Path) -> None:
 
 
 def test_a_span_is_sent_when_the_answer_is_final(tmp_path: Path) -> None:
-    """And not with the first one: spans are sent once."""
+    """No span is sent with the first answer, because spans are sent once."""
     path = tmp_path / "run.json"
     other = answer(response("completed", said("Yes."), number=2))
     with (
@@ -202,7 +202,7 @@ def test_a_span_is_sent_when_the_answer_is_final(tmp_path: Path) -> None:
 
 
 def test_a_replay_is_polled_too(tmp_path: Path) -> None:
-    """It gives the first answer, and the final one to each poll; no poll reaches the provider."""
+    """The replay gives the first answer, and then the final answer to each poll. No poll reaches the provider."""
     path = tmp_path / "run.json"
     with recorded_client(path, QUEUED, AT_WORK, FINAL) as (client, _):
         ask(client)
@@ -221,7 +221,7 @@ def test_a_replay_is_polled_too(tmp_path: Path) -> None:
 
 
 def test_a_large_first_answer_is_remembered(tmp_path: Path) -> None:
-    """It is written in parts: a provider sends the instructions back."""
+    """It is written in parts, because a provider sends the instructions back."""
     path = tmp_path / "run.json"
     large = {"instructions": "word " * 20_000}
     final = answer(response("completed", said("Here."), **large))

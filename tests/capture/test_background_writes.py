@@ -1,4 +1,4 @@
-"""The end of a long stream in an event loop: its text is on file at once, the rest is written by a thread."""
+"""The end of a long stream in an event loop: its text is written at once, and a thread writes the rest."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Wire(httpx.AsyncBaseTransport):
 
 @pytest.mark.parametrize(("words", "aside"), [(WORDS, True), (["a", "b"], False)])
 def test_what_is_long_is_put_together_by_another_thread(tmp_path: Path, words: list[str], *, aside: bool) -> None:
-    """The caller has its last chunk before, a short stream's response is on file then; finalize waits for both."""
+    """The caller gets its last chunk first. A short stream's response is recorded by then. finalize waits for both."""
     path = tmp_path / "run.json"
     goes_on, threads = threading.Event(), set()
 

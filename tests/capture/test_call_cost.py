@@ -1,4 +1,4 @@
-"""What a recorded call costs, counted in calls of our own functions: no clock, and so little noise of other work."""
+"""The cost of a recorded call, counted in calls of our own functions: no clock, so other work adds little noise."""
 
 from __future__ import annotations
 

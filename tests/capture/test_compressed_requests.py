@@ -1,4 +1,4 @@
-"""Requests that a client compresses: on file as text, and answered by a replay."""
+"""Compressed requests are recorded as text, and a replay answers them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done in the event loop's own thread: little, however long an answer is; the rest is left to a thread."""
+"""The event loop's own thread does little work, however long an answer is. A thread does the rest."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Wire(httpx.AsyncBaseTransport):
 @pytest.mark.parametrize("library", [asyncio, trio])
 @pytest.mark.parametrize("name", ANSWERS)
 def test_an_event_loop_masks_no_long_answer(tmp_path: Path, name: str, library: object) -> None:
-    """Another thread does, but for a short rest; all of it is on file when the caller has the answer."""
+    """Another thread masks all but a short rest; everything is recorded when the caller has the answer."""
     body, media = ANSWERS[name]
     assert (SHORT < len(body) < LONG_STREAM) == name.startswith("shorter")
     path = tmp_path / "run.json"
@@ -85,7 +85,7 @@ def test_an_event_loop_masks_no_long_answer(tmp_path: Path, name: str, library: 
 
 @pytest.mark.parametrize("name", ["plain", "stream"])
 def test_a_call_cancelled_while_its_answer_is_written_is_on_file(tmp_path: Path, name: str) -> None:
-    """With what had come of it; the loop is not held by the thread that writes."""
+    """The received part is recorded, and the thread that writes does not hold the loop."""
     body, media = ANSWERS[name]
     path = tmp_path / "run.json"
     begun, goes_on = threading.Event(), threading.Event()

@@ -1,4 +1,4 @@
-"""One HTTP exchange as it gets on file, whatever becomes of it."""
+"""One HTTP exchange is recorded, however it ends."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_stream_that_rests_is_written_when_the_disk_has_room_again(tmp_path: P
 
 
 def test_a_stream_closed_early_says_so(tmp_path: Path) -> None:
-    """What had come of a stream that the caller left is on file, marked incomplete, with why."""
+    """The received part of a stream that the caller closes is recorded as incomplete, with the reason."""
     path = tmp_path / "run.json"
     with recorded_client(path, stream(chat_chunk("one"), 0.05, chat_chunk("two"), SILENCE)) as (client, _):
         with create(client, stream=True) as chunks:  # type: ignore[attr-defined]
@@ -142,7 +142,7 @@ def test_a_stream_closed_early_says_so(tmp_path: Path) -> None:
 
 
 def test_a_stream_that_the_server_cuts_off_is_an_error(tmp_path: Path) -> None:
-    """A stream that breaks off raises what it raises unwrapped; what had come is on file, with the error."""
+    """A broken stream raises the same error as unwrapped. The received part is recorded with the error."""
     path = tmp_path / "run.json"
     with recorded_client(path, stream(chat_chunk("one"), 0.05, DROP)) as (client, _):
         with pytest.raises(openai.APIConnectionError):
@@ -184,7 +184,7 @@ def test_a_stream_that_carries_an_error_event_has_failed(tmp_path: Path) -> None
     [("gzip", gzip.compress), ("deflate", zlib.compress), ("zstd", zstandard.compress)],
 )
 def test_compressed_answers_are_read(tmp_path: Path, encoding: str, compress: object) -> None:
-    """A compressed stream is on file as its text, and reaches the caller as ever."""
+    """A compressed stream is recorded as text, and the caller gets it unchanged."""
     path = tmp_path / "run.json"
     packed = compress(b"".join(CHAT_STREAM))  # type: ignore[operator]
     pieces = [packed[at : at + 7] for at in range(0, len(packed), 7)]
@@ -203,7 +203,7 @@ def test_compressed_answers_are_read(tmp_path: Path, encoding: str, compress: ob
     "body", [b"<html>bad gateway</html>", b"\xff\xfe not text", b'{"a": NaN}', b"", b'{"a": "\\ud800"}']
 )
 def test_a_body_that_is_no_json_is_kept(tmp_path: Path, body: bytes) -> None:
-    """What a server answers is on file, also where it is no JSON."""
+    """A response that is not JSON is recorded too."""
     path = tmp_path / "run.json"
     with recorded_client(path, Answer([body])) as (client, _):
         client._client.post(f"{client.base_url}chat/completions", json={"model": "m"})
@@ -262,7 +262,7 @@ def _json(value: object) -> str:
 
 
 def test_a_request_that_is_no_json_is_kept(tmp_path: Path) -> None:
-    """A request body that is no JSON object is on file as its text."""
+    """A request body that is not a JSON object is recorded as text."""
     path = tmp_path / "run.json"
     with recorded_client(path, plain(CHAT)) as (client, _):
         client._client.post(f"{client.base_url}chat/completions", content=b"[1, 2")
@@ -307,7 +307,7 @@ def test_respx_sees_and_mocks_a_wrapped_client(tmp_path: Path) -> None:
 
 
 def test_a_killed_process_leaves_what_had_come(tmp_path: Path) -> None:
-    """After SIGKILL in mid-stream the finished call is on file, and the one in flight with its text so far."""
+    """After SIGKILL in mid-stream the finished call is recorded, and the open call with its text so far."""
     path = tmp_path / "run.json"
     agent = f"""
         import os, signal, threading, time, openai

@@ -33,7 +33,7 @@ def test_retries_of_the_sdk_are_attempts(tmp_path: Path) -> None:
 
 
 def test_retries_of_the_user_are_grouped_by_inference(tmp_path: Path) -> None:
-    """A retry loop of the user's own: every call is on file, and that they belong together is marked as inferred."""
+    """A user's own retry loop: every call is recorded, and their grouping is marked as inferred."""
     path = tmp_path / "run.json"
     with recorded_client(path, plain({"error": {"message": "no"}}, 500), plain(CHAT)) as (client, _):
         tenacity.Retrying(stop=tenacity.stop_after_attempt(3))(create, client)
@@ -58,7 +58,7 @@ def test_equal_requests_side_by_side_are_interactions_of_their_own(tmp_path: Pat
 
 
 def test_a_provider_error_is_recorded_and_passes(tmp_path: Path) -> None:
-    """An answer of status 400 raises the SDK's exception, and is on file with the body that the server sent."""
+    """An answer of status 400 raises the SDK's exception, and is recorded with the body that the server sent."""
     path = tmp_path / "run.json"
     body = {"error": {"message": "bad tool", "type": "invalid_request_error"}}
     with recorded_client(path, plain(body, 400)) as (client, _):
@@ -72,7 +72,7 @@ def test_a_provider_error_is_recorded_and_passes(tmp_path: Path) -> None:
 
 
 def test_a_refused_connection_is_recorded(tmp_path: Path) -> None:
-    """A call that reaches nobody raises as ever, and is on file with the error."""
+    """A refused connection raises the same error as unwrapped, and the call is recorded with the error."""
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path, strict=True) as recorder:
         with recorder.wrap(openai.OpenAI(api_key="k", base_url="http://127.0.0.1:9/v1", max_retries=0)) as client:
@@ -85,7 +85,7 @@ def test_a_refused_connection_is_recorded(tmp_path: Path) -> None:
 
 
 def test_a_timeout_is_recorded(tmp_path: Path) -> None:
-    """A call that times out raises as ever, and is on file with the error."""
+    """A timeout raises the same error as unwrapped, and the call is recorded with the error."""
     path = tmp_path / "run.json"
     with recorded_client(path, Answer([SILENCE]), timeout=httpx2.Timeout(None, read=0.1)) as (client, _):
         with pytest.raises(openai.APITimeoutError):
@@ -97,7 +97,7 @@ def test_a_timeout_is_recorded(tmp_path: Path) -> None:
 
 
 def test_a_cancelled_call_is_recorded_as_such(tmp_path: Path) -> None:
-    """Cancellation passes, and is on file as what it was."""
+    """Cancellation reaches the caller, and the call is recorded as cancelled."""
     path = tmp_path / "run.json"
 
     async def cancelled(server: Server, recorder: TrajectoryRecorder) -> None:

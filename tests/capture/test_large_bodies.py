@@ -1,4 +1,4 @@
-"""Large plain answers and requests: written in bounded parts or by a thread, and on file before anybody waits."""
+"""Large plain answers and requests are written in bounded parts or by a thread, before anybody waits for them."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_small_answer_is_one_record(tmp_path: Path) -> None:
 
 
 def test_an_answer_that_packs_beyond_measure_can_be_read(tmp_path: Path) -> None:
-    """What a reader would take for a bomb is not packed."""
+    """An answer that a reader would take for a bomb is not packed."""
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path) as recorder:
         asyncio.run(ask(recorder, Wire(answer("x" * 500_000))))
@@ -116,7 +116,7 @@ def test_an_answer_that_packs_beyond_measure_can_be_read(tmp_path: Path) -> None
 
 
 def test_a_large_answer_that_lacks_a_part_is_found(tmp_path: Path) -> None:
-    """It is not read as if the rest were all, and `validate` says where."""
+    """The rest is not read as if it were complete, and `validate` names the place."""
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path) as recorder:
         asyncio.run(ask(recorder, Wire(answer("words " * 50_000))))
@@ -157,7 +157,7 @@ def test_a_large_request_is_written_by_another_thread_and_before_it_is_sent(tmp_
 
 
 def test_others_record_while_a_large_request_is_masked(tmp_path: Path) -> None:
-    """The run is not held meanwhile; and whoever is cancelled then is on file as cancelled, behind the request."""
+    """The run is not locked meanwhile. A cancelled caller is recorded as cancelled, after the request."""
     path = tmp_path / "run.json"
     masks, goes_on = threading.Event(), threading.Event()
 
@@ -200,7 +200,7 @@ MANY_NUMBERS = {"role": "user", "content": [{"n": 1.5}] * 4000}
     ],
 )
 def test_others_record_at_every_step_of_a_large_request(tmp_path: Path, message: Payload, least: int) -> None:
-    """The run's lock is held at none of the steps in which a large request is taken apart, masked and encoded."""
+    """The run's lock is free at each step in which a large request is split, masked and encoded."""
     path = tmp_path / "run.json"
     steps: list[bool] = []
     goes_on = [True]

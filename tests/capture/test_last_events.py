@@ -1,4 +1,4 @@
-"""Whether a stream came to its end: each dialect says so with a last event, however the HTTP ended."""
+"""Whether a stream is complete: each dialect marks the end by a last event, however the HTTP response ended."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_an_empty_stream_is_incomplete(tmp_path: Path) -> None:
 
 
 def test_of_a_dialect_without_a_last_event_the_end_of_http_is_the_end(tmp_path: Path) -> None:
-    """Writer's completions are texts and nothing else: nothing is said to be missing."""
+    """Writer's completions have only texts, so their end is the end of the response."""
     answer = streamed("openai-completions", [{"value": "h"}, {"value": "i"}])
     one = recorded(tmp_path / "run.json", STREAMS["openai-completions"][0], answer)
 
@@ -140,7 +140,7 @@ def test_an_answer_without_its_end_is_no_training_target(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(("kept", "complete"), [(1, False), (2, True)])
 def test_an_older_journal_is_read_by_its_stream(tmp_path: Path, kept: int, complete: bool) -> None:
-    """An ending that does not say whether the last event came is held against the stream's own text."""
+    """If an ending does not say whether the last event arrived, the stream's own text decides."""
     url, events, last = STREAMS["openai-chat"]
     recorded(tmp_path / "run.json", url, streamed("openai-chat", [*events, last][:kept]))
     records = [(one.kind, {**one.data}) for one in records_of(tmp_path / "run.json")]
@@ -157,7 +157,7 @@ def test_an_older_journal_is_read_by_its_stream(tmp_path: Path, kept: int, compl
 
 @pytest.mark.skipif(not corpus(), reason="the corpus is absent: set TRACE_RECORDER_WIRE")
 def test_every_recorded_stream_came_to_its_end() -> None:
-    """Of real streams that came whole, none is taken for one that was cut off."""
+    """No complete real stream is taken for one that was cut off."""
     streams = [one for one in corpus() if one.stream and one.status < 400]
     joined = [(one, join_stream(one.dialect, one.response_text.encode())) for one in streams]
 

@@ -122,7 +122,7 @@ def streamed(api: str, events: list[Payload]) -> Answer:
 @pytest.mark.parametrize("api", BODIES)
 @pytest.mark.parametrize("way", ["plain", "streamed"])
 def test_half_of_a_pair_is_read(tmp_path: Path, api: str, way: str) -> None:
-    """Content, reasoning, names and arguments of an answer that holds half of a surrogate pair are read."""
+    """Content, reasoning, names and arguments of an answer with half of a surrogate pair are read."""
     answer = plain(BODIES[api]) if way == "plain" else streamed(api, STREAMS[api])
     url = URLS[api].replace(":generate", ":streamGenerate") if way == "streamed" else URLS[api]
     interaction, shown = recorded(tmp_path / "run.json", url, answer)
@@ -157,7 +157,7 @@ def test_a_request_with_half_of_a_pair_is_read(tmp_path: Path) -> None:
 
 
 def test_an_error_with_half_of_a_pair_is_read(tmp_path: Path) -> None:
-    """What an error answer says is read too."""
+    """The text of an error answer is read too."""
     answer = plain({"error": {"type": "overloaded", "message": HALF}}, 529)
     one, _ = recorded(tmp_path / "run.json", URLS["openai-chat"], answer)
 
@@ -200,7 +200,7 @@ def test_what_json_has_no_word_for_costs_nothing_beside_it(tmp_path: Path, odd: 
 
 @pytest.mark.parametrize("way", ["plain", "streamed"])
 def test_arguments_that_are_no_strict_json_stay_text(tmp_path: Path, way: str) -> None:
-    """A model that writes NaN into its arguments gets them on file as it wrote them."""
+    """Arguments in which a model writes NaN are recorded as the model wrote them."""
     called = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"x": NaN}'}}
     members = {"delta" if way == "streamed" else "message": {"tool_calls": [called]}, "finish_reason": "tool_calls"}
     body = {"choices": [{"index": 0, **members}]}

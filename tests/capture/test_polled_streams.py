@@ -33,7 +33,7 @@ from trace_recorder import TrajectoryRecorder, load, replay, validate
 
 @pytest.mark.parametrize("streamed", [True, False])
 def test_a_stream_that_broke_off_is_fetched(tmp_path: Path, *, streamed: bool) -> None:
-    """As the rest of the stream, or whole: what was streamed first stays on file."""
+    """The fetched part is the rest of the stream or all of it; the streamed part stays recorded."""
     path = tmp_path / "run.json"
     begin = event("response.created", 0, response=response("in_progress"))
     delta = event("response.output_text.delta", 1, item_id="msg_1", output_index=0, content_index=0, delta="He")
@@ -56,7 +56,7 @@ def test_a_stream_that_broke_off_is_fetched(tmp_path: Path, *, streamed: bool) -
 
 
 def test_leaving_a_polled_stream_at_its_end_loses_nothing(tmp_path: Path) -> None:
-    """The last event has come, and with it the answer."""
+    """The last event, and with it the answer, has arrived."""
     path = tmp_path / "run.json"
     with recorded_client(path, QUEUED, stream(streamed_final(), SILENCE)) as (client, _):
         ask(client)
@@ -69,7 +69,7 @@ def test_leaving_a_polled_stream_at_its_end_loses_nothing(tmp_path: Path) -> Non
 
 
 def test_a_stream_that_is_still_open_can_be_polled(tmp_path: Path) -> None:
-    """What ends it later says less than the poll did."""
+    """The later end of the stream does not replace the answer of the poll."""
     path = tmp_path / "run.json"
     begin = event("response.created", 0, response=response("in_progress"))
     with recorded_client(path, stream(begin, SILENCE), FINAL) as (client, _):
@@ -127,7 +127,7 @@ def test_a_tool_that_ran_for_a_streamed_call_stays_with_it(tmp_path: Path) -> No
 
 
 def test_a_google_stream_that_was_resumed_is_not_taken_for_the_answer(tmp_path: Path) -> None:
-    """It has the end of it alone: the file says so."""
+    """The resumed stream has only the end of the answer, and the file says so."""
     path = tmp_path / "run.json"
     begun = {"id": "v1_abc", "object": "interaction", "status": "in_progress", "model": "g"}
     tail = [
@@ -147,7 +147,7 @@ def test_a_google_stream_that_was_resumed_is_not_taken_for_the_answer(tmp_path: 
 
 
 def test_a_fetched_answer_of_odd_json_takes_the_place_of_the_stream(tmp_path: Path) -> None:
-    """It is on file as text, and read all the same."""
+    """The answer is recorded as text, and can be read."""
     path = tmp_path / "run.json"
     begin = event("response.created", 0, response=response("in_progress"))
     odd = json.dumps(response("completed", said("Here.")))[:-1].encode() + b', "n": NaN}'
@@ -178,7 +178,7 @@ def test_a_polled_stream_is_replayed(tmp_path: Path) -> None:
 
 
 def test_half_a_poll_at_the_end_of_the_process_is_not_on_file(tmp_path: Path) -> None:
-    """The exit writes what has come of calls, and of polls nothing."""
+    """The exit writes the received parts of calls, but not of polls."""
     agent = """
         import sys, threading, time, openai, trace_recorder
         recorder = trace_recorder.TrajectoryRecorder(sys.argv[1] + "/run.json")

@@ -149,7 +149,7 @@ def recorded(path: Path, caller: Caller, *answers: Answer, **limits: int) -> LLM
 
 
 def as_came(interaction: LLMInteraction) -> list[bytes]:
-    """The chunks, of which the times must be in order, from the request to the end."""
+    """Return the chunks, after a check that their times are in order, from the request to the end."""
     assert interaction.raw_chunks is not None
     times = [at for at, _ in interaction.raw_chunks]
     assert times == sorted(times)
@@ -163,7 +163,7 @@ def as_came(interaction: LLMInteraction) -> list[bytes]:
 
 @pytest.mark.parametrize("name", CALLERS)
 def test_a_stream_is_on_file_chunk_by_chunk(name: str, tmp_path: Path) -> None:
-    """With each SDK, sync and async, the chunks are those that the server sent, at times that do not go back."""
+    """With each SDK, sync and async, the recorded chunks are the server's chunks, in order of time."""
     caller, sent = CALLERS[name]
     media = "application/x-ndjson" if sent is OLLAMA else "text/event-stream"
 
@@ -177,7 +177,7 @@ def test_a_stream_is_on_file_chunk_by_chunk(name: str, tmp_path: Path) -> None:
 def test_wherever_a_server_cuts_its_chunks(
     tmp_path_factory: pytest.TempPathFactory, lengths: list[int], flushed: int
 ) -> None:
-    """In the middle of events, of letters and of parts of the stream on file: they come back as they were sent."""
+    """Chunks that end in the middle of events, letters or recorded parts come back as they were sent."""
     text = b"".join(OPENAI)
     cuts = sorted({sum(lengths[: at + 1]) for at in range(len(lengths))})
     sent = [part for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True) if (part := text[start:end])]
@@ -190,7 +190,7 @@ def test_wherever_a_server_cuts_its_chunks(
 
 @pytest.mark.parametrize(("encoding", "flush"), [("gzip", zlib.Z_SYNC_FLUSH), ("gzip", zlib.Z_NO_FLUSH)])
 def test_chunks_are_those_of_the_text(encoding: str, flush: int, tmp_path: Path) -> None:
-    """Of an encoded stream they are what each chunk gave when it was decoded; what gave nothing is none."""
+    """Each chunk of an encoded stream has the text that it decoded to; a chunk without text is not recorded."""
     packer = zlib.compressobj(wbits=31)
     packed = [packer.compress(one) + packer.flush(flush) for one in OPENAI]
     packed[-1] += packer.flush()
@@ -204,7 +204,7 @@ def test_chunks_are_those_of_the_text(encoding: str, flush: int, tmp_path: Path)
 
 
 def test_the_first_token_is_the_first_text(tmp_path: Path) -> None:
-    """A chunk that holds only the header of its encoding is no first token: the time is that of the first text."""
+    """A chunk with only the header of its encoding is not the first token: the time is that of the first text."""
     packer = zlib.compressobj(wbits=31)
     header = packer.compress(OPENAI[0])
     rest = packer.flush(zlib.Z_SYNC_FLUSH) + packer.compress(b"".join(OPENAI[1:])) + packer.flush()
@@ -229,7 +229,7 @@ def test_masked_chunks_end_where_they_did(tmp_path: Path) -> None:
 
 
 def test_what_had_come_of_a_stream_that_broke_off(tmp_path: Path) -> None:
-    """It is on file in its chunks."""
+    """The received part is recorded chunk by chunk."""
 
     def leave(url: str, recorder: TrajectoryRecorder) -> None:
         with recorder.wrap(openai.OpenAI(api_key="k", base_url=f"{url}/v1", max_retries=0)) as client:

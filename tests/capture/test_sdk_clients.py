@@ -17,7 +17,7 @@ from trace_recorder import (
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_of_each_client_is_recorded_once(tmp_path: Path, name: str) -> None:
-    """Each client's call is on file once, with its dialect, provider, model and answer."""
+    """Each client's call is recorded once, with its dialect, provider, model and answer."""
     call, body, provider, api = CALLS[name]
     with serving(plain(body)) as server, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
         answer = call(server, recorder.wrap)
@@ -62,7 +62,7 @@ def test_no_key_is_on_file(tmp_path: Path, name: str) -> None:
 
 
 def test_keys_in_headers_and_urls_are_not_on_file(tmp_path: Path) -> None:
-    """What is in extra headers, in the URL's query and in its user part is not on file."""
+    """Keys in extra headers, in the URL's query and in its user part are not recorded."""
     with serving(plain(CHAT)) as server, TrajectoryRecorder(directory=tmp_path) as recorder:
         url = server.url.replace("http://", "http://user:the-password-of-the-url@")
         with recorder.wrap(

@@ -85,7 +85,10 @@ LOOPS: dict[str, tuple[Callable[..., object], Payload, tuple[Answer, ...], str]]
 def test_a_tool_that_raises_inside_an_sdk_has_failed(
     tmp_path: Path, name: str, is_recorded: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The SDK says so to the model, and goes on: both calls are on file, and the call of the tool as failed."""
+    """The SDK reports the failure to the model and continues.
+
+    Both calls are recorded, and the tool's call as failed.
+    """
     caplog.set_level(logging.CRITICAL, "anthropic")
     run, tool, answers, answer = LOOPS[name]
     with serving(*answers) as server, TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:

@@ -31,7 +31,7 @@ def gaps(path: Path) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("library", ["httpx", "httpx2", "requests"])
 def test_a_host_is_a_gap_once(tmp_path: Path, url: str, library: str) -> None:
-    """Each seam notes it, however often it is asked, and calls are recorded beside it."""
+    """Each seam records the host once, however often it is called, and calls are recorded beside it."""
     http = import_module(library)
     with TrajectoryRecorder(tmp_path / "a.json", strict=True):
         instrument()

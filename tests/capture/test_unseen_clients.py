@@ -1,4 +1,4 @@
-"""Runs without all calls although a model was asked, by clients that no seam of ours is in: it is said, once."""
+"""Runs whose model was called by clients that no seam of ours sees: a warning says so, once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BEGIN = """
 
 
 def told(code: str, path: Path, *answers: Answer) -> list[str]:
-    """What a process says on stderr whose model is on this machine."""
+    """Return what a process whose model is on this machine writes to stderr."""
     with serving(*(answers or [plain(CHAT)])) as server:
         url = server.url.replace("127.0.0.1", "localhost")
         ended = python(BEGIN + code, f"{url}/v1/chat/completions", path)
@@ -60,7 +60,7 @@ def test_a_run_of_an_instrumented_process_says_who_was_not_seen(library: str, tm
 
 @pytest.mark.parametrize("end", ["recorder.finalize()", "pass"])
 def test_a_client_that_nobody_wrapped_is_named(end: str, tmp_path: Path) -> None:
-    """Without instrument() too, however the run ends: at its end, or with the process."""
+    """The client is named without instrument() too, at the end of the run or of the process."""
     code = f"""
     import httpx
     recorder = TrajectoryRecorder("a.json")
@@ -79,7 +79,7 @@ def test_a_client_that_nobody_wrapped_is_named(end: str, tmp_path: Path) -> None
     ids=["before the run", "during the run"],
 )
 def test_a_run_of_which_a_part_was_seen(during: str, lines: int, tmp_path: Path) -> None:
-    """It names the library and the host of connections that were made while it was open, and says what to do."""
+    """The warning names the library and the host of connections during the run, and says what to do."""
     code = f"""
     import httpx
     other = TrajectoryRecorder("other.json")
@@ -151,7 +151,7 @@ def test_nothing_is_said_of_what_passes_our_transports(tmp_path: Path, caplog: p
 
 
 def test_what_looks_names_up_is_restored(tmp_path: Path) -> None:
-    """The function of `socket` is ours while something is recorded; what was put around it meanwhile stays."""
+    """During a recording the function of `socket` is ours. A function that somebody put around it stays."""
     original = socket.getaddrinfo
     with TrajectoryRecorder(tmp_path / "a.json"), TrajectoryRecorder(tmp_path / "b.json"):
         within = socket.getaddrinfo

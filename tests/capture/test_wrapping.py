@@ -114,7 +114,7 @@ def test_async_http_client_makes_a_recording_client(tmp_path: Path) -> None:
 
 
 def test_an_unknown_client_is_refused() -> None:
-    """wrap() of what holds no HTTP client says what to give it."""
+    """wrap() of an object without an HTTP client says what to pass instead."""
     with pytest.raises(UnsupportedClientError, match=r"wrap\(\) finds no HTTP client .* http_client="):
         wrap(object())
 

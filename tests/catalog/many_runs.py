@@ -113,7 +113,7 @@ def _matches(run: Trajectory, term: Term) -> bool:
 
 
 def _numbers(run: Trajectory) -> dict[str, float | None]:
-    """Return the numbers of a run. The costs of its models are unknown, but for those that are in a price table."""
+    """Return the numbers of a run. The costs of its models are unknown, except for those in a price table."""
     calls, results = run.llm_interactions, [result for step in run.agent_steps for result in step.tool_results]
     usages = [call.response.usage for call in calls]
     sent = [usage.input_tokens for usage in usages if usage.input_tokens is not None]

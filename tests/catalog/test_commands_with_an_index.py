@@ -81,7 +81,7 @@ def with_all_costs(runs: RunList) -> dict[str, Any]:
 
 
 def test_the_viewers_list_is_the_same(directory: Path) -> None:
-    """With every cost, whose calls it need not read then."""
+    """The list has each cost without reading the calls."""
     expected = with_all_costs(RunList(directory))
     index = directory / ".trace-recorder.sqlite3"
     index.write_bytes((directory.parent / "index").read_bytes())
@@ -102,7 +102,7 @@ def test_the_viewers_list_is_the_same(directory: Path) -> None:
 
 
 def test_figures_as_text_are_the_same_figures(directory: Path) -> None:
-    """Whatever is merged into them afterwards."""
+    """The text stays the same, whatever is merged into the figures afterwards."""
     paths = [path for path in sorted(directory.rglob("run*.json")) if path.is_file()]
     plain, read_back = Stats(), Stats()
     for path in paths:

@@ -107,7 +107,7 @@ def test_list_says_the_same_with_an_index(directory: Path, tmp_path: Path, with_
 
 
 def test_the_rows_of_find_are_those_of_list(directory: Path, tmp_path: Path) -> None:
-    """With an index and without one."""
+    """`find` and `list` have the same rows, with an index and without."""
     listed = json.loads(invoke("list", directory, "--json").stdout)["trajectories"]
     invoke("index", directory, "--index", tmp_path / "index")
     for options in ([], ["--index", tmp_path / "index"]):
@@ -134,7 +134,7 @@ def test_the_rows_of_find_are_those_of_list(directory: Path, tmp_path: Path) -> 
     ],
 )
 def test_a_term_that_is_not_in_the_language_is_refused_at_once(directory: Path, query: str) -> None:
-    """With a sentence that says what is expected."""
+    """The error says which terms there are."""
     with pytest.raises(QueryError):
         load_all(directory, where=query)
     result = invoke("find", query, directory)
@@ -164,7 +164,7 @@ def test_a_file_with_several_runs_gives_those_that_match(tmp_path: Path) -> None
 
 
 def test_a_run_is_loaded_as_it_is(directory: Path) -> None:
-    """What `where` returns is what `load` returns."""
+    """`where` returns the same trajectories as `load`."""
     [first, *_] = load_all(directory, where="calls>0", strict=False)
     assert first.path is not None
     assert first == load(first.path)

@@ -1,4 +1,4 @@
-"""The file of an index: whatever happens to it, no answer is wrong, and what was deleted is gone from it."""
+"""The file of an index: no damage to it makes an answer wrong, and deleted runs are removed from it."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def answers(directory: Path) -> list[list[Path | None]]:
-    """What the queries give by reading all runs."""
+    """Return the answers to the queries by reading all runs."""
     return [[run.path for run in load_all(directory, where=query, strict=False)] for query in QUERIES]
 
 
 def asked(directory: Path, index: Path) -> list[list[Path]]:
-    """What the queries give with an index."""
+    """Return the answers to the queries with an index."""
     return [[*open_index(directory, index).find(query)] for query in QUERIES]
 
 
@@ -130,7 +130,7 @@ def test_several_indexers_at_once_make_one_index(directory: Path, tmp_path: Path
 
 
 def test_only_runs_that_changed_are_read(tmp_path: Path) -> None:
-    """And those that are gone are removed."""
+    """Runs that are gone are removed from the index."""
     make_runs(tmp_path, 6)
     index = open_index(tmp_path)
     first, second = index.update(), index.update()
@@ -169,7 +169,7 @@ def test_what_is_deleted_is_gone_from_the_file(tmp_path: Path) -> None:
 
 
 def test_the_file_is_of_its_owner_alone_and_readers_do_not_write_it(tmp_path: Path) -> None:
-    """Nor is anything written where there is no index."""
+    """Readers write nothing either where there is no index."""
     recorded(tmp_path / "a.json", "alpha")
     settle(tmp_path)
     invoke("find", "alpha", tmp_path)

@@ -56,5 +56,5 @@ UNUSUAL = Trajectory(
     ],
 )
 def test_unusual_values(query: str, matches: bool) -> None:
-    """A number that cannot be held is unknown; a lone surrogate is a question mark."""
+    """A number out of range is unknown; a lone surrogate becomes a question mark."""
     assert Matcher(parse_query(query))(UNUSUAL) is matches

@@ -1,4 +1,4 @@
-"""What all tests of the command line need: a pipe for stdout whose width nobody states."""
+"""Shared by all tests of the command line: stdout is a pipe without a stated width."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command that is told to end while it still prints its first lines."""
+"""A command that is asked to end while it prints its first lines."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ app = app_of(COMMANDS)
 
 
 def invoke(*arguments: object) -> Result:
-    """What a command did."""
+    """Return the result of a command."""
     return CliRunner().invoke(app, [str(argument) for argument in arguments], prog_name="trace-recorder")
 
 

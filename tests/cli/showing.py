@@ -1,4 +1,4 @@
-"""What `show` prints of a run."""
+"""The output of `show` for a run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.cli.invoking import app
 
 
 def shown(path: Path, *options: str) -> str:
-    """What the command prints, given that it succeeds."""
+    """Return the output of a command that has to succeed."""
     result = CliRunner().invoke(app, ["show", str(path), *options])
     assert result.exit_code == 0, result.output
     return result.output

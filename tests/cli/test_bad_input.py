@@ -146,7 +146,7 @@ def test_what_is_no_run_is_one_sentence(command: str, place: Path) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_what_is_of_wrong_types_is_no_traceback(command: str, place: Path) -> None:
-    """It is shown, or refused in a sentence, or both; what is refused has the exit code 1."""
+    """A file with wrong types is shown, or refused in a sentence with exit code 1, or both."""
     told = {name: outcome(command, name) for name in WRONG}
 
     assert {name: code for name, (code, said) in told.items() if code not in {0, 1} or (code and not said)} == {}
@@ -190,7 +190,7 @@ def test_a_directory_full_of_bad_files_hides_no_run(place: Path) -> None:
 
 
 def test_a_member_that_work_on_a_run_fails_at_is_named(place: Path) -> None:
-    """Of a damaged document it is said which file and which member, and what to do."""
+    """The message names the damaged document, the member, and what to do."""
     damaged = json.loads(captured(place / "whole").read_bytes())
     damaged["llm_interactions"][0]["attempts"][0]["timestamp"] = "yesterday"
     Path("odd.json").write_text(json.dumps(damaged))
@@ -230,7 +230,7 @@ def test_a_file_of_another_tool_is_named_by_its_format(place: Path) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_empty_directory_has_no_runs(command: str, place: Path) -> None:
-    """That is one sentence on stderr, and a failure of each command that reads."""
+    """Each command that reads runs prints one sentence to stderr and fails."""
     (place / "none").mkdir()
     name, *options = COMMANDS[command]
     result = invoke(name, "none", *options)
@@ -258,12 +258,12 @@ def test_a_directory_is_nothing_to_load(path: str, place: Path) -> None:
     ],
 )
 def test_an_empty_file_is_not_ok(name: str, what: str, place: Path) -> None:
-    """Nothing is on file, or nothing but the zeros of a lost disk block: `validate` has an error for that."""
+    """`validate` reports an error for an empty file, and for a file of zeros from a lost disk block."""
     assert [(one.severity, one.what) for one in validate(name).findings] == [("error", what)]
 
 
 def test_an_empty_document_is_said_to_be_empty(place: Path) -> None:
-    """And not in the words of a JSON parser."""
+    """The message is ours, and not a JSON parser's."""
     with pytest.raises(TrajectoryFormatError, match=r"empty\.json is no trajectory: it is empty"):
         load("empty.json")
 
@@ -287,7 +287,7 @@ def test_figures_take_a_provider_that_is_no_string() -> None:
 
 
 def test_a_run_that_cannot_be_counted_is_counted_nowhere(place: Path) -> None:
-    """The figures are those of the others, whole."""
+    """The figures are complete for the other runs."""
     recorded(place / "good.json")
     alone = json.loads(invoke("stats", "good.json", "--json").stdout)
     result = invoke("stats", "seconds.json", "good.json", "status.json", "--json")

@@ -1,4 +1,4 @@
-"""The command line: what it prints, where, and how it exits; in process, and as a program."""
+"""The command line: its output, and how it exits, in this process and as a program."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _two_hours_east(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """A directory with a captured run, one recorded by hand, one of which only the document is left, and no more."""
+    """A directory with a captured run, a run by hand, a run of which only the document remains, and another file."""
     directory = tmp_path / "runs"
     directory.mkdir()
     captured(directory / "captured.jsonl").journal.close()
@@ -49,7 +49,7 @@ def runs(tmp_path: Path) -> Path:
 
 
 def invoke(*arguments: object, code: int = 0) -> str:
-    """What a command prints, given that it exits so."""
+    """Return the output of a command that has to exit with this code."""
     result = CliRunner().invoke(app, [str(argument) for argument in arguments], prog_name="trace-recorder")
     assert result.exit_code == code, result.output
     return result.output
@@ -59,7 +59,7 @@ def invoke(*arguments: object, code: int = 0) -> str:
 
 
 def test_the_runs_of_a_directory_are_listed_by_their_start(runs: Path) -> None:
-    """One line each, whatever became of them; what is not known is left free."""
+    """Each run has one line, however it ended; unknown values are blank."""
     assert invoke("list", runs) == (
         "file            start             task                                                          status   "
         "success  steps  tokens     cost  errors    took  calls  model\n"
@@ -124,7 +124,7 @@ def test_the_list_for_machines_has_the_numbers(runs: Path) -> None:
 
 
 def test_a_file_that_is_no_trajectory_is_named_with_its_reason(tmp_path: Path) -> None:
-    """It hides no other, and is reported in the words of `load`."""
+    """The other runs are listed, and the file is reported in the words of `load`."""
     good = recorded.by_hand(tmp_path)
     bad = tmp_path / "package.json"
     bad.write_text('{"name": "x"}')
@@ -139,7 +139,7 @@ def test_a_file_that_is_no_trajectory_is_named_with_its_reason(tmp_path: Path) -
 
 
 def test_a_file_that_breaks_its_reader_hides_no_other(runs: Path) -> None:
-    """Whatever goes wrong with one file is reported for it, and the others are listed."""
+    """A failure with one file is reported for that file, and the others are listed."""
 
     def load_or_break(path: Path) -> Trajectory:
         return load(path) if path.name != "captured.jsonl" else Trajectory(execution_time=1 / 0)
@@ -152,7 +152,7 @@ def test_a_file_that_breaks_its_reader_hides_no_other(runs: Path) -> None:
 
 
 def test_a_run_that_goes_on_is_listed_as_running(tmp_path: Path) -> None:
-    """It is distinguished from one that was broken off, although neither has an end on file."""
+    """The status differs from that of a run that broke off, although neither has a recorded end."""
     going = captured(tmp_path / "going.jsonl", socket.gethostname())
     captured(tmp_path / "gone.jsonl", socket.gethostname()).journal.close()
 
@@ -169,7 +169,7 @@ def test_the_environment_names_the_default_directory(runs: Path, monkeypatch: py
 
 
 def test_without_either_the_usual_directory_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is `trajectories`, where recorders put their files."""
+    """The default directory is `trajectories`, where recorders put their files."""
     (tmp_path / "trajectories").mkdir()
     monkeypatch.chdir(tmp_path)
 
@@ -180,7 +180,7 @@ def test_without_either_the_usual_directory_is_listed(tmp_path: Path, monkeypatc
 
 
 def test_what_is_whole_is_said_to_be(tmp_path: Path) -> None:
-    """With what there was to look at."""
+    """The message says how much was checked."""
     path = recorded.by_hand(tmp_path)
 
     assert invoke("validate", path) == f"{path}: ok (9 records, 3 LLM interactions)\n"
@@ -233,7 +233,7 @@ def test_findings_for_machines(runs: Path) -> None:
 def test_what_cannot_be_shown_is_one_sentence(
     arguments: list[str], message: str, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It goes to stderr, and the exit code is 1."""
+    """The message goes to stderr, and the exit code is 1."""
     monkeypatch.chdir(runs)
 
     result = CliRunner().invoke(app, arguments)
@@ -242,7 +242,7 @@ def test_what_cannot_be_shown_is_one_sentence(
 
 @pytest.mark.parametrize("content", [b"{", b'{"a": 1}', b'{"llm_interactions": [], "schema_version": 99}'])
 def test_a_file_that_is_none_of_ours_is_refused_in_the_words_of_load(content: bytes, tmp_path: Path) -> None:
-    """What is no trajectory, and what is of a newer version."""
+    """A file that is not a trajectory, and a file of a newer version."""
     path = tmp_path / "file.json"
     path.write_bytes(content)
     with pytest.raises(TrajectoryFormatError) as refused:

@@ -1,4 +1,4 @@
-"""Every command that reads runs takes the default directory, and says in one sentence that it has none."""
+"""Every command that reads runs takes the default directory, and says in one sentence that it is missing."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_an_empty_directory_is_one_sentence(command: str, code: int) -> None:
 
 @pytest.mark.parametrize(("command", "code"), READING.items(), ids=READING)
 def test_a_missing_directory_is_one_sentence(command: str, code: int) -> None:
-    """It says that the directory is not there, `grep` with the code of a failure too."""
+    """The message says that the directory is missing; `grep` also exits with its code of a failure."""
     done = invoke(*command.split())
 
     message = "trace-recorder: there are no trajectories in runs: there is no such directory\n"

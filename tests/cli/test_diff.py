@@ -26,7 +26,7 @@ def test_equal_runs_exit_with_0(runs: tuple[Path, Path]) -> None:
 
 
 def test_the_first_step_that_differs_is_shown_by_word(runs: tuple[Path, Path]) -> None:
-    """And the exit code is 1."""
+    """The exit code is 1."""
     done = invoke("diff", *runs)
 
     assert done.exit_code == 1
@@ -48,7 +48,7 @@ def test_the_comparison_for_machines_is_that_of_the_function(runs: tuple[Path, P
 
 
 def test_what_cannot_be_compared_exits_with_2(runs: tuple[Path, Path], tmp_path: Path) -> None:
-    """A file that is none, and a word that cannot be left aside."""
+    """A file that is not a run, and an unknown word for --ignore."""
     (tmp_path / "none.json").write_text("{}")
 
     assert invoke("diff", runs[0], tmp_path / "none.json").exit_code == 2

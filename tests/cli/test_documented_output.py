@@ -67,7 +67,7 @@ def test_a_command_prints_what_the_page_shows(block: str) -> None:
 
 
 def test_every_command_is_shown_or_described_elsewhere() -> None:
-    """Those that write or run something have pages of their own."""
+    """Commands that write files or start programs have pages of their own."""
     commands = set(re.findall(r"^  (\w+)  ", invoke("--help").output, re.MULTILINE))
 
     assert commands - {shlex.split(block)[2] for block in BLOCKS} == ELSEWHERE

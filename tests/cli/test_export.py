@@ -19,7 +19,7 @@ from trace_recorder.values.messages import Payload
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """A directory with two runs that succeeded, one that did not, and a file that is none."""
+    """A directory with two successful runs, a failed run, and a file that is not a run."""
     directory = tmp_path / "runs"
     directory.mkdir()
     for number, success in enumerate((True, True, False)):
@@ -58,7 +58,7 @@ def test_several_processes_write_what_one_writes(name: str, runs: Path, tmp_path
 
 
 def test_a_file_that_exists_is_reported_by_each_process(runs: Path, tmp_path: Path) -> None:
-    """And the others are written."""
+    """The other files are written."""
     invoke("export", runs / "run1.json", "-f", "trae", "-o", f"{tmp_path}/out/")
     result = invoke("export", runs, "-f", "trae", "-o", tmp_path / "out", "--jobs", 2)
 
@@ -67,7 +67,7 @@ def test_a_file_that_exists_is_reported_by_each_process(runs: Path, tmp_path: Pa
 
 
 def test_rows_may_go_to_stdout(runs: Path) -> None:
-    """What is reported goes to stderr."""
+    """Reports go to stderr."""
     result = invoke("export", runs / "run0.json", "-f", "trl", "--form", "prompt_completion")
 
     assert json.loads(result.stdout)["completion"] == [{"role": "assistant", "content": "answer 0"}]
@@ -92,7 +92,7 @@ def test_documents_get_a_file_a_run(name: str, files: list[str], runs: Path, tmp
 
 
 def test_one_run_may_be_given_its_file(runs: Path, tmp_path: Path) -> None:
-    """A path that ends in .json is that of the document."""
+    """A path that ends in .json is the path of the document."""
     assert invoke("export", runs / "run0.json", "-f", "atif", "-o", tmp_path / "x.json").exit_code == 0
     assert json.loads((tmp_path / "x.json").read_text())["schema_version"] == "ATIF-v1.7"
 
@@ -119,7 +119,7 @@ def test_nothing_that_exists_is_replaced_unasked(runs: Path) -> None:
 
 
 def test_a_file_of_rows_is_replaced_when_asked(runs: Path, tmp_path: Path) -> None:
-    """With --force; without it the old one stays."""
+    """With --force the file is replaced; without it the old file stays."""
     out = tmp_path / "rows.jsonl"
     out.write_text("old")
 
@@ -140,7 +140,7 @@ def test_a_broken_file_is_told_and_passed_over(runs: Path, tmp_path: Path) -> No
 
 
 def test_a_run_with_nothing_in_it_is_told(tmp_path: Path) -> None:
-    """That is no failure: there is nothing that the format could hold."""
+    """An empty run is reported and is not a failure, because there is nothing to export."""
     with TrajectoryRecorder(tmp_path / "empty.json"):
         pass
 
@@ -150,7 +150,7 @@ def test_a_run_with_nothing_in_it_is_told(tmp_path: Path) -> None:
 
 
 def test_a_run_that_goes_on_is_exported_as_far_as_it_is(tmp_path: Path) -> None:
-    """And that it goes on is said."""
+    """A run that is still recorded is exported so far, with a remark."""
     recorder = TrajectoryRecorder(tmp_path / "on.json")
     recorder.start()
     recorder.record_llm_interaction([{"role": "user", "content": "q"}], {"content": "a"}, "openai", "m")
@@ -169,7 +169,7 @@ def test_what_was_left_out_is_counted(tmp_path: Path) -> None:
 
 
 def test_a_dataset_has_metadata(runs: Path, tmp_path: Path) -> None:
-    """Its name, what else is given, how many runs, and how many of those that were judged succeeded."""
+    """The metadata has the name, other settings, the number of runs, and the share of judged runs that succeeded."""
     out = tmp_path / "rows.jsonl"
     invoke("export", runs, "-f", "trl", "-o", out, "--name", "try", "--metadata", "split=train", "--metadata", "seed=7")
 
@@ -202,14 +202,14 @@ def test_a_dataset_of_invariants_begins_with_its_metadata(runs: Path, tmp_path: 
     ],
 )
 def test_misuse_is_told(arguments: list[str], why: str, runs: Path) -> None:
-    """With the exit code 2, before anything is read."""
+    """The exit code is 2, and no file is read."""
     result = invoke("export", runs, *arguments)
 
     assert (result.exit_code, why in " ".join(result.stderr.replace("│", " ").split())) == (2, True)
 
 
 def test_a_form_that_a_format_does_not_have_is_told(runs: Path) -> None:
-    """With those that it has."""
+    """The message lists the forms that the format has."""
     result = invoke("export", runs, "-f", "trl", "--form", "nonsense")
 
     assert (result.exit_code, "its forms are messages, prompt_completion, tokens" in result.stderr) == (1, True)
@@ -230,7 +230,7 @@ def test_images_stand_beside_the_document(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["openai", "atif"])
 def test_one_run_is_in_memory_at_a_time(name: str, tmp_path: Path) -> None:
-    """When another is read, the one before it has been released, however many there are."""
+    """Each run is released before the next is read, however many there are."""
     for number in range(5):
         with TrajectoryRecorder(tmp_path / "runs" / f"{number}.json") as recorder:
             call(recorder, asked_again({"role": "user", "content": f"{number}"}), said_again("done"))

@@ -1,4 +1,4 @@
-"""Where `trace-recorder export` writes: what `-o` may be, and how the files of runs are called."""
+"""Where `trace-recorder export` writes: allowed values of `-o`, and the names of the runs' files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def tree(directory: Path) -> dict[str, bytes]:
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """A directory with two runs, of which one becomes several files."""
+    """A directory with two runs, one of which is exported as several files."""
     (tmp_path / "runs").mkdir()
     several(tmp_path / "runs" / "a.json")
     recorded(tmp_path / "runs" / "b.json")
@@ -105,7 +105,7 @@ def test_rows_are_one_file(name: str, out: str, runs: Path, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("name", ["atif", "traces"])
 def test_what_one_run_becomes_takes_no_other_run_s_place(name: str, tmp_path: Path) -> None:
-    """The second conversation of `t` is next to the first of `t.1`, whatever the runs are called."""
+    """The second conversation of `t` is written next to the first of `t.1`, whatever the runs are called."""
     (tmp_path / "runs").mkdir()
     called = ["t", "t.1", "t.cont-1", "t.conversation-2", "t.2"]
     for task in called:
@@ -196,7 +196,7 @@ def assert_apart(called: Sequence[str], names: Sequence[str]) -> None:
 
 @pytest.mark.parametrize("called", ADVERSARIAL, ids=lambda called: ascii(called)[:60])
 def test_names_are_apart(called: list[str]) -> None:
-    """Whatever runs are called, no file of one is a file of another."""
+    """No two runs share a file, whatever the runs are called."""
     assert_apart(called, unique_names([Path(str(place), name) for place, name in enumerate(called)], ["metadata"]))
 
 

@@ -67,7 +67,7 @@ def fork(place: Place, *options: object, code: str = WORK, file: str = "child.js
 
 
 def texts(path: Path) -> list[str | None]:
-    """What the model said in a run, call by call."""
+    """Return the model's texts in a run, call by call."""
     return [one.response.content if one.response else None for one in load(path).llm_interactions]
 
 
@@ -79,7 +79,10 @@ def sent(server: Server) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("call", ["2", "llm_2"])
 def test_a_program_goes_on_live_from_a_call(call: str, place: Place, server: Server) -> None:
-    """What was before is given, tools too; the rest is made; the child's file is named at the end."""
+    """Calls and tools before the point are answered from the run, and the others are made.
+
+    The child's file is named last.
+    """
     record(place)
     done = fork(place, "--at", call)
 
@@ -117,7 +120,7 @@ def test_the_model_and_the_prompt_change_from_there(place: Place, server: Server
 
 
 def test_an_answer_of_a_file_is_given_for_that_call(place: Place, server: Server) -> None:
-    """It is not made; the next one is."""
+    """That call is not made, but the next one is."""
     record(place)
     (place.path / "answer.json").write_bytes(b"".join(said("by hand").chunks))  # type: ignore[arg-type]
     done = fork(place, "--at", "2", "--answer", "answer.json")
@@ -147,7 +150,10 @@ def test_a_stream_is_answered_by_the_text_of_one(place: Place, server: Server) -
 
 @pytest.mark.parametrize(("options", "code"), [([], 1), (["--loose"], 0)])
 def test_a_program_that_never_comes_there_fails(options: list[str], code: int, place: Place, server: Server) -> None:
-    """What differs before it is refused and not sent; an agent that hides it exits with 0, the command with 1."""
+    """An earlier request that differs is refused and not sent.
+
+    The command exits with 1, even if the agent exits with 0.
+    """
     record(place)
     hiding = """
         try:
@@ -233,7 +239,10 @@ def unseen():
 
 
 def test_clients_that_are_not_captured_are_refused_up_to_the_fork(place: Place, server: Server) -> None:
-    """From there on they may ask a model; it is said that the call is not recorded, and the command exits with 1."""
+    """After the point they may reach a model.
+
+    A message says that the call is not recorded, and the command exits with 1.
+    """
     record(place)
     work = "print(unseen(), ask('a'), write('x'), unseen(), ask('b'), unseen())"
     done = fork(place, "--at", "2", code=UNSEEN + work)
@@ -247,7 +256,7 @@ def test_clients_that_are_not_captured_are_refused_up_to_the_fork(place: Place, 
 
 
 def test_clients_that_are_not_captured_may_be_allowed(place: Place, server: Server) -> None:
-    """With --allow-live they ask a model from the start, and nothing is said."""
+    """With --allow-live they reach a model from the start, without a message."""
     record(place)
     done = fork(place, "--quiet", "--allow-live", "--at", "2", code=UNSEEN + "print(unseen(), ask('a'), ask('b'))")
 

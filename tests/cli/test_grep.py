@@ -13,7 +13,7 @@ from tests.data.shown import captured
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """A directory with two runs, and a file that is none."""
+    """A directory with two runs, and a file that is not a run."""
     captured(tmp_path / "captured.jsonl").journal.close()
     recorded(tmp_path / "other.json", "It prints\nnothing, or " + "x" * 500 + " nothing")
     return tmp_path
@@ -27,7 +27,7 @@ def test_a_match_is_shown_with_its_file_and_step(runs: Path) -> None:
 
 
 def test_a_place_is_chosen(runs: Path) -> None:
-    """Of prompts, answers, and tools."""
+    """Prompts, answers, and tools can be searched alone."""
     found = {where: invoke("grep", "a.py|nothing", runs, "--in", where).output for where in ("prompts", "tools")}
 
     assert found == {
@@ -55,7 +55,7 @@ def test_files_alone_and_json(runs: Path) -> None:
 
 
 def test_nothing_found_exits_with_1_and_an_unreadable_run_with_2(runs: Path) -> None:
-    """As grep does; what can be read is searched all the same."""
+    """The codes are those of grep; the readable runs are searched."""
     assert (invoke("grep", "no such text", runs).exit_code, invoke("grep", "m[e", runs, "-F").exit_code) == (1, 1)
     (runs / "bad.json").write_text("{}")
     done = invoke("grep", "Mend", runs)

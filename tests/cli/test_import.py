@@ -1,4 +1,4 @@
-"""The command `import`: which files are written as runs, what importing again does, and following files that grow."""
+"""The command `import`: which runs it writes, what a second import does, and following files that grow."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_a_kill_leaves_whole_files_and_the_next_import_goes_on(tmp_path: Path) -
 
 @needs_langfuse
 def test_watching_a_project_fetches_what_is_new(tmp_path: Path) -> None:
-    """It goes on where the service was away for a while, and fetches nothing twice."""
+    """The import survives a service that is away for a while, and fetches nothing twice."""
     kept = LangfuseServer(2)
     with serving(kept) as address:
         watching = _started(address, tmp_path, "--watch")

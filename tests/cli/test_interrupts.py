@@ -1,4 +1,4 @@
-"""When Ctrl-C is held back: until the end of a piece of work, once, and only where it would be raised."""
+"""When Ctrl-C is delayed: until the end of a piece of work, once, and only where it would be raised."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def die(number: int) -> int:
 
 
 def in_a_thread_of_many(work: object, tasks: range, jobs: int) -> list[object]:
-    """What comes of work while another thread runs: processes are then not forked."""
+    """Return the results of work while another thread runs, because processes are then not forked."""
     done = threading.Event()
     other = threading.Thread(target=done.wait)
     other.start()
@@ -67,7 +67,7 @@ def test_batches_are_small_where_there_are_few_runs() -> None:
 
 
 def test_processes_that_are_not_forked_do_the_same() -> None:
-    """They import the work by its name."""
+    """The processes import the work by its name."""
     found = in_a_thread_of_many(slow_first, range(4), 2)
 
     assert [number for number, _ in found] == [0, 2, 4, 6]  # type: ignore[misc]

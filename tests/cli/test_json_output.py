@@ -1,4 +1,4 @@
-"""JSON on stdout: what a terminal would obey or hide is escaped, and every reader reads the same."""
+"""JSON on stdout: characters that a terminal would obey or hide are escaped, and every reader reads the same."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ SAID = f"a{OBEYED}\r\n\tß日\U0001f600"
 def test_json_holds_nothing_that_a_terminal_obeys(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
-    """C1 and bidi controls, and separators, are printed as escapes; what was said comes back, letters as they are."""
+    """C1 and bidi controls, and separators, are printed as escapes.
+
+    The text reads back unchanged, letters as they are.
+    """
     monkeypatch.chdir(tmp_path)
     with TrajectoryRecorder("run.json", task=SAID, metadata={SAID: 1}) as recorder:
         recorder.record_llm_interaction([{"role": "user", "content": SAID}], {"content": SAID}, "openai", "m")

@@ -1,4 +1,4 @@
-"""JSON in parts: the text is that of json.dumps with an indent."""
+"""JSON in parts: the joined text is that of json.dumps with an indent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_the_text_is_that_of_json(value: Payload) -> None:
 
 
 def test_a_document_comes_in_parts() -> None:
-    """However often it repeats a message, no part is much longer than the limit."""
+    """No part is much longer than the limit, however often the document repeats a message."""
     message = {"content": "x" * 1000}
     document = {"calls": [{"messages": [message] * 100} for _ in range(50)]}
 

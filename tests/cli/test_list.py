@@ -109,7 +109,7 @@ def listed(directory: Path, *options: str) -> str:
     ],
 )
 def test_only_the_runs_that_match_are_listed(options: str, found: str, runs: Path) -> None:
-    """All that is asked for has to hold; what is unknown does not match."""
+    """A run matches if all conditions are true; an unknown value does not match."""
     assert listed(runs, *options.split()) == found
 
 
@@ -134,12 +134,12 @@ def test_only_the_runs_that_match_are_listed(options: str, found: str, runs: Pat
     ],
 )
 def test_runs_are_sorted_by_a_figure(options: str, found: str, runs: Path) -> None:
-    """Those of which it is not known come last in either direction; where it is equal, the start decides."""
+    """Runs without the figure come last in either direction; equal figures are ordered by the start."""
     assert listed(runs, *options.split()) == found
 
 
 def test_the_table_has_the_same_runs_in_the_same_order(runs: Path) -> None:
-    """The rows for people are those for machines."""
+    """The rows of the table and of the JSON are the same."""
     output = invoke("list", runs, "--sort", "calls", "--limit", "3").output
 
     assert [line.split()[0] for line in output.splitlines()] == ["file", "d.json", "b.json", "c.json"]
@@ -200,7 +200,7 @@ def test_tokens_take_six_characters(count: int, shown: str, tmp_path: Path) -> N
 
 
 def test_it_is_said_that_no_run_matches(runs: Path) -> None:
-    """That is no error."""
+    """A message says so, without a failure."""
     done = invoke("list", runs, "--task", "nothing of the kind")
 
     assert (done.exit_code, done.output) == (0, "No run matches.\n")
@@ -216,7 +216,7 @@ def test_it_is_said_that_no_run_matches(runs: Path) -> None:
     ],
 )
 def test_options_that_mean_nothing_exit_with_2(options: str, message: str, runs: Path) -> None:
-    """What is wrong is said."""
+    """The message names the fault."""
     done = invoke("list", runs, *options.split())
 
     assert done.exit_code == 2
@@ -224,7 +224,7 @@ def test_options_that_mean_nothing_exit_with_2(options: str, message: str, runs:
 
 
 def test_the_calls_of_an_ended_run_are_not_read(tmp_path: Path) -> None:
-    """Neither from its document nor from its journal: a run with damaged calls has its row."""
+    """A run with damaged calls has its row, because neither its document's calls nor its journal's are read."""
     path = recorded(tmp_path / "run.json")
     before = listing([tmp_path])
     data = path.read_bytes()

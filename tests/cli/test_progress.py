@@ -28,7 +28,7 @@ def _terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def drawn(seconds: float, *, is_terminal: bool = True) -> str:
-    """What is drawn while three files are worked on, each of which takes so long."""
+    """Return what is drawn while three files are worked on, with this time for each."""
     stderr, clock = Stderr(is_terminal=is_terminal), Seconds()
     with Progress(3, stderr, clock=clock) as progress:
         for _ in progress.over("abc"):
@@ -37,7 +37,7 @@ def drawn(seconds: float, *, is_terminal: bool = True) -> str:
 
 
 def test_long_work_has_a_bar() -> None:
-    """It counts files, and is removed at the end."""
+    """The bar counts files, and is removed at the end."""
     shown = drawn(0.6)
 
     assert [count for count in ("0/3", "1/3", "2/3", "3/3") if count in shown] == ["2/3", "3/3"]
@@ -51,7 +51,7 @@ def test_nothing_is_drawn(seconds: float, is_terminal: bool) -> None:
 
 
 def test_the_bar_is_removed_before_something_is_printed() -> None:
-    """And comes back with the next file that is done."""
+    """The bar comes back with the next finished file."""
     stderr, clock = Stderr(is_terminal=True), Seconds()
     with Progress(4, stderr, clock=clock) as progress:
         for number in progress.over(range(4)):

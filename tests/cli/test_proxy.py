@@ -97,7 +97,7 @@ print(urllib.request.urlopen(request).read().decode())
 
 
 def test_a_variable_without_an_address_is_left_to_the_program(place: Place) -> None:
-    """It may have no use for that provider."""
+    """The program may not use that provider."""
     done = place.command(
         "proxy", "-q", *program(place, '\nprint(os.environ["OLLAMA_HOST"])'), OLLAMA_HOST="http://[::1"
     )
@@ -136,7 +136,7 @@ def test_a_command_that_does_not_exist_ends_as_in_a_shell(place: Place) -> None:
 
 
 def test_without_a_command_it_serves_until_it_is_stopped(place: Place, server: Server) -> None:
-    """It prints the addresses; a killed client, a new upstream and Ctrl-C are no trouble."""
+    """It prints the addresses, and survives a killed client, a new upstream and Ctrl-C."""
     command = [sys.executable, "-m", "trace_recorder", "proxy", "--upstream", f"mine={server.url}"]
     with subprocess.Popen(
         command, cwd=place.path, env=place.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -154,7 +154,7 @@ def test_without_a_command_it_serves_until_it_is_stopped(place: Place, server: S
 
 
 def test_a_signal_while_the_addresses_are_printed_ends_it(place: Place) -> None:
-    """As of whoever starts a proxy, reads its address and has no use for it any more."""
+    """A caller may start a proxy, read its address, and end it at once."""
     assert ended_while_printing(["proxy", "--quiet"], place.path, place.environment) == (0, "")
 
 
@@ -186,7 +186,7 @@ def test_curl_is_recorded(place: Place) -> None:
 
 
 def test_codex_is_led_by_its_configuration(place: Place) -> None:
-    """It reads no address from the environment."""
+    """Codex reads no address from the environment."""
     codex = place.path / "codex"
     codex.write_text(f"#!{sys.executable}\nimport json, sys\nprint(json.dumps(sys.argv[1:]))\n")
     codex.chmod(0o755)

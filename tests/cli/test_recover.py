@@ -15,7 +15,7 @@ from trace_recorder.recording.amend import append_rewards
 
 
 def test_a_missing_document_is_rebuilt(tmp_path: Path) -> None:
-    """It is the one that was there, and the journal is as it was."""
+    """The document equals the earlier one, and the journal is unchanged."""
     path = recorded(tmp_path / "run.json")
     before, journal = path.read_bytes(), path.with_suffix(".jsonl").read_bytes()
     path.unlink()
@@ -28,7 +28,7 @@ def test_a_missing_document_is_rebuilt(tmp_path: Path) -> None:
 
 
 def test_a_journal_with_a_torn_end_gives_a_document(tmp_path: Path) -> None:
-    """Of what is on file."""
+    """The document has the recorded part."""
     path = recorded(tmp_path / "run.json")
     journal = path.with_suffix(".jsonl")
     journal.write_bytes(journal.read_bytes()[:-40])
@@ -56,7 +56,7 @@ def test_what_cannot_be_rebuilt_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b'{"seq":1,"time":"2025-06-12T20:'])
 def test_a_journal_without_a_beginning_is_refused(tmp_path: Path, content: bytes) -> None:
-    """Nothing is said of other hosts, of which nothing is known."""
+    """The message mentions no other hosts, because none are known."""
     (tmp_path / "run.jsonl").write_bytes(content)
     done = invoke("recover", tmp_path / "run.jsonl")
 
@@ -75,7 +75,7 @@ def _with_a_damaged_line(path: Path, kind: str) -> None:
 
 
 def test_a_document_is_not_replaced_by_a_poorer_one(tmp_path: Path) -> None:
-    """One bad byte in the journal: the document stays, what the journal lacks is named, and `--force` replaces it."""
+    """With one bad byte in the journal the document stays and the gap is named; `--force` replaces it."""
     path = recorded(tmp_path / "run.json")
     before = path.read_bytes()
     _with_a_damaged_line(path, "llm_interaction")

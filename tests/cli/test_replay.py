@@ -103,7 +103,7 @@ def test_a_program_is_answered_without_a_server_and_a_key(place: Place, server: 
 
 
 def test_tools_run_where_they_are_told_to(place: Place) -> None:
-    """With --tools live, a marked tool runs."""
+    """With --tools live a marked tool runs."""
     code = "print(ask('a'), write('x'))"
     record(place, code)
 
@@ -132,7 +132,7 @@ def test_what_was_not_recorded_is_said_with_what_differs(options: list[str], cod
 
 @pytest.mark.parametrize(("options", "code"), [([], 1), (["--loose"], 0)])
 def test_a_call_that_is_not_made_any_more_is_said(options: list[str], code: int, place: Place) -> None:
-    """Of two recorded calls, one is made."""
+    """One of two recorded calls is made, and the message names the other."""
     record(place, "ask('a'), ask('b')")
     done = replay(place, *options, *agent(place, "print(ask('a'))"))
 
@@ -140,7 +140,7 @@ def test_a_call_that_is_not_made_any_more_is_said(options: list[str], code: int,
 
 
 def test_the_program_s_own_failure_passes(place: Place) -> None:
-    """Its exit code is the command's, whatever was not asked for."""
+    """The exit code of the program is that of the command, even if calls remain."""
     record(place, "ask('a')")
 
     assert replay(place, *agent(place, "sys.exit(7)")).returncode == 7
@@ -173,7 +173,7 @@ def test_processes_share_the_recording(place: Place) -> None:
 
 
 def test_a_stream_is_played_at_its_speed(place: Place, server: Server) -> None:
-    """With --speed, its chunks come as far apart as they came."""
+    """With --speed the delays between chunks are the recorded ones."""
     server.answers[:] = [stream(CHAT_STREAM[0], 0.3, *CHAT_STREAM[1:])]
     code = """
     import time
@@ -190,7 +190,7 @@ def test_a_stream_is_played_at_its_speed(place: Place, server: Server) -> None:
 
 
 def test_the_replay_can_be_recorded(place: Place) -> None:
-    """`run` around `replay`, and `replay` around `run`: the answers are on file again."""
+    """`run` around `replay`, and `replay` around `run`: the answers are recorded again."""
     code = "print(ask('a'))"
     record(place, code)
     recording = [sys.executable, "-m", "trace_recorder", "run", "-q", "--trajectory-file", "again.json"]
@@ -245,7 +245,7 @@ def test_answers_are_read_by_any_http_client(place: Place, server: Server) -> No
 def test_clients_that_are_not_captured_are_kept_from_a_model(
     library: str, host: str, place: Place, server: Server
 ) -> None:
-    """The connection fails with what to do, which is said at the end too, and the command exits with 1."""
+    """The connection fails with an error that says what to do, the end repeats it, and the command exits with 1."""
     record(place, "print(ask('a'))")
     asked = len(server.requests)
     code = (
@@ -268,7 +268,7 @@ def test_clients_that_are_not_captured_are_kept_from_a_model(
 
 
 def test_a_program_on_requests_is_answered(place: Place, server: Server) -> None:
-    """It gets the answers that httpx had, in the types of requests; a request that differs is a failed connection."""
+    """requests gets the answers that httpx got, in its own types. A request that differs is a failed connection."""
     record(place, "print(ask('a'), ask('b'))")
     asked = len(server.requests)
     code = """
@@ -290,7 +290,7 @@ def test_a_program_on_requests_is_answered(place: Place, server: Server) -> None
 
 
 def test_clients_that_are_not_captured_may_be_allowed(place: Place, server: Server) -> None:
-    """With --allow-live they ask their model, and nothing is said."""
+    """With --allow-live they reach their model, without a message."""
     record(place, "ask('a')")
     code = UNSEEN["urllib"] + "ask('a'); unseen()"
     done = place.command("replay", "run.json", "--allow-live", *agent(place, code))

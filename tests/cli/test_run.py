@@ -33,7 +33,7 @@ def place(tmp_path: Path, server: Server, capfd: pytest.CaptureFixture[str]) -> 
 
 
 def test_an_agent_is_recorded_and_changed_in_nothing(place: Place) -> None:
-    """What an agent with the OpenAI SDK does is on file with its task; streams and arguments are its own."""
+    """An agent with the OpenAI SDK is recorded with its task; its streams and arguments are unchanged."""
     place.agent(
         """
         import openai
@@ -75,7 +75,7 @@ def test_an_agent_is_recorded_and_changed_in_nothing(place: Place) -> None:
     ],
 )
 def test_how_an_agent_ends_is_on_file(code: str, exit_code: int, status: str, error: str, place: Place) -> None:
-    """The exit code passes, and is on file next to the status and the exception that nobody caught."""
+    """The exit code is passed on, and recorded with the status and the uncaught exception."""
     done = place.run(*place.agent(code))
 
     [document] = place.files()
@@ -91,7 +91,7 @@ def test_how_an_agent_ends_is_on_file(code: str, exit_code: int, status: str, er
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"])
 def test_a_signal_reaches_the_agent_and_its_waiter(name: str, place: Place) -> None:
-    """What is sent to the command ends the agent, and the command by the same signal; the run is interrupted."""
+    """A signal to the command ends the agent, and then the command by the same signal; the run is interrupted."""
     waiting = 'import time; call(); print("ready", flush=True); time.sleep(300)'
     number = signal.Signals[name]
     if signal.getsignal(number) is signal.SIG_IGN:
@@ -250,7 +250,7 @@ def test_a_process_without_calls_leaves_nothing(place: Place) -> None:
 
 
 def test_a_recorder_of_the_agent_s_own_comes_first(place: Place) -> None:
-    """What an agent records itself is recorded once, by its own recorder; the rest by ours."""
+    """The agent's own recorder records what it wraps, and ours the rest, each once."""
     code = """
     from trace_recorder import TrajectoryRecorder
     with TrajectoryRecorder("own.json"):
@@ -283,7 +283,7 @@ def test_every_way_to_start_a_program(form: str, place: Place) -> None:
 
 
 def test_the_user_s_own_sitecustomize_is_run(place: Place) -> None:
-    """One that is on PYTHONPATH is run as ever, and is what `import sitecustomize` gives."""
+    """A sitecustomize on PYTHONPATH is run, and `import sitecustomize` gives that module."""
     (place.path / "sitecustomize.py").write_text(
         "import sys\nmark = 7\nif 'agent.py' in sys.orig_argv: print('theirs')\n"
     )
@@ -326,7 +326,7 @@ def test_an_environment_without_the_package_borrows_it(place: Place) -> None:
     ],
 )
 def test_what_cannot_be_run_is_said(command: list[str], code: int, message: str, place: Place) -> None:
-    """What is wrong with a command is one sentence, and the exit code that a shell would give."""
+    """The message is one sentence, and the exit code is that of a shell."""
     (place.path / "not-executable").write_text("")
     (place.path / "no-program").write_text("neither")
     (place.path / "no-program").chmod(0o755)
@@ -336,7 +336,7 @@ def test_what_cannot_be_run_is_said(command: list[str], code: int, message: str,
 
 
 def test_recording_that_fails_changes_nothing(place: Place) -> None:
-    """Where no file can be made, the agent runs as ever; what could not be recorded is said on stderr."""
+    """If no file can be written, the agent runs as without us, and stderr names the failure."""
     (place.path / "file").write_text("")
     done = place.run("--directory", "file/inside", *place.agent("call(); print('done')"))
 
@@ -345,7 +345,7 @@ def test_recording_that_fails_changes_nothing(place: Place) -> None:
 
 
 def test_recording_that_is_turned_off_leaves_nothing(place: Place) -> None:
-    """With TRACE_RECORDER_DISABLED the agent runs, and that is all."""
+    """With TRACE_RECORDER_DISABLED the agent runs and no file is written."""
     done = place.run("--quiet", *place.agent("call(); print('done')"), TRACE_RECORDER_DISABLED="1")
 
     assert (done, list(place.path.iterdir())) == (Done(0, "done\n", ""), [place.path / "agent.py"])

@@ -1,4 +1,4 @@
-"""What `trace-recorder run` says at its end: what was recorded and where, or that nothing was, with likely reasons."""
+"""What `trace-recorder run` prints at its end: what was recorded and where, or why nothing was."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_what_was_recorded_is_said_on_stderr(place: Place) -> None:
 
 
 def test_failures_and_tools_are_counted(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Of calls and of tools, how many failed is printed too."""
+    """The number of failed calls and tools is printed too."""
     code = """
     from trace_recorder import tool
 
@@ -151,7 +151,7 @@ def test_a_run_of_which_a_part_was_seen(place: Place) -> None:
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
 def test_a_signal_leaves_the_summary(name: str, place: Place) -> None:
-    """The exit is the child's, and what was recorded is said before it."""
+    """The exit code is the child's, after the summary is printed."""
     started = place.start(*place.agent('import time; call(); print("ready", flush=True); time.sleep(30)'))
     started.send_signal(signal.Signals[name])
     _, errors = started.communicate(timeout=30)
@@ -182,7 +182,7 @@ def test_a_signal_leaves_the_summary(name: str, place: Place) -> None:
 def test_that_nothing_was_recorded_is_said(
     code: str, options: list[str], environment: dict[str, str], reason: str, place: Place
 ) -> None:
-    """With the reason, if it is known; the exit code is the agent's."""
+    """The reason is printed if it is known; the exit code is the agent's."""
     dashes, python, name = map(str, place.agent(code))
     done = place.run(dashes, python, *options, name, **environment)
 
@@ -217,7 +217,7 @@ def test_the_end_may_be_quiet(place: Place) -> None:
 
 
 def test_a_closed_stderr_changes_no_exit(place: Place) -> None:
-    """What cannot be said harms nothing."""
+    """A summary that cannot be printed has no effect."""
     command = place.program(*place.agent("call(); sys.exit(7)"))
     for to in ("2>&-", "2>/dev/full"):
         script = " ".join(["exec", *map(_quoted, command), to])
@@ -240,7 +240,7 @@ def test_the_task_is_the_command_unless_it_is_given(place: Place) -> None:
 
 
 def test_a_secret_in_the_command_is_on_no_file(place: Place) -> None:
-    """It is masked in the task as in the metadata, and in what is said at the end."""
+    """The secret is masked in the task, in the metadata, and in the summary."""
     done = place.run(*place.agent("call()"), "--key", KEY)
 
     [document] = place.files()
@@ -263,7 +263,7 @@ def test_a_secret_that_only_its_option_tells_is_on_no_file(place: Place) -> None
 
 
 def test_what_is_waited_for_is_on_file_as_before(place: Place) -> None:
-    """The exit code is on file next to the summary."""
+    """The exit code is recorded next to the summary."""
     place.run(*place.agent("call(); sys.exit(3)"))
 
     [document] = place.files()

@@ -31,7 +31,7 @@ def broken(trajectory):
 
 
 def line_of(words: str, number: int = 1) -> int:
-    """The line of the file of functions that holds some words for the nth time."""
+    """Return the number of the line in the file of functions that has some words for the nth time."""
     return [at for at, line in enumerate(MINE.splitlines(), start=1) if words in line][number - 1]
 
 
@@ -72,7 +72,7 @@ def test_each_run_gets_its_reward(runs: Path, mine: Path) -> None:
 
 
 def test_a_reward_may_have_a_name_a_weight_and_variables(runs: Path, mine: Path) -> None:
-    """What is set is passed to the function by its name."""
+    """The values of --set are passed to the function by name."""
     invoke("score", runs, "--reward", f"{mine}:length", "--name", "short", "--weight", "0.5", "--set", "per=2")
 
     assert rewards(runs) == [[("short", 2.0, 0.5)], [("short", 3.0, 0.5)]]
@@ -161,7 +161,7 @@ def test_a_batch_is_of_runs_that_have_ended_and_lack_the_reward(runs: Path, mine
 
 
 def test_a_batch_that_fails_writes_nothing(runs: Path, mine: Path) -> None:
-    """It is reported once, for all."""
+    """The failure is reported once, for the whole batch."""
     result = invoke("score", runs, "--reward", f"{mine}:torn")
 
     where = f"RuntimeError: no judge today ({mine}, line {line_of('raise', 1)}, in torn)"
@@ -215,7 +215,7 @@ def leaving(trajectory):
 def test_an_error_is_told_with_its_place(
     function: str, line: str, name: str, what: str, runs: Path, tmp_path: Path
 ) -> None:
-    """The line of the user's own function, under whatever it is decorated with, and above whatever it called."""
+    """The line is in the user's own function: below its decorators, above the functions that it called."""
     path = tmp_path / "deep.py"
     path.write_text(DEEP)
     number = next(at for at, text in enumerate(DEEP.splitlines(), start=1) if line in text)
@@ -277,14 +277,14 @@ def test_a_text_agent_has_its_parser(function: str, parser: str | None, count: i
 
 
 def test_a_parser_that_is_none_is_misuse(runs: Path, mine: Path) -> None:
-    """With those that there are, before anything is read."""
+    """The message lists the known parsers, before any file is read."""
     result = invoke("score", runs, "--reward", f"{mine}:length", "--parser", "xml")
 
     assert (result.exit_code, "none of calls, code, react" in result.stderr, rewards(runs)) == (2, True, [[], []])
 
 
 def test_a_variable_may_be_called_parser(tmp_path: Path) -> None:
-    """What is set for the function is not what is meant for us."""
+    """A variable `parser` goes to the function, and not to our option."""
     (tmp_path / "mine.py").write_text("def named(trajectory, parser, function):\n    return parser + function\n")
     run = recorded(tmp_path / "run.json")
     result = invoke(
@@ -342,7 +342,7 @@ def test_rewards_are_counted(runs: Path, mine: Path) -> None:
 
 
 def test_accuracy_is_of_those_that_were_judged(tmp_path: Path) -> None:
-    """A run of which nobody said whether it succeeded is in no share, and how many were judged is said."""
+    """Runs without a stated success are in no share, and the number of judged runs is printed."""
     for number, success in enumerate((True, True, False, None, None)):
         recorded(tmp_path / "runs" / f"{number}.json", success=success)
     out = tmp_path / "rows.jsonl"

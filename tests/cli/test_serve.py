@@ -26,7 +26,7 @@ from trace_recorder import TrajectoryRecorder
 
 @dataclass
 class Served:
-    """A running `trace-recorder serve`: what it printed first, and how it is ended."""
+    """A running `trace-recorder serve`: its first output, and how to end it."""
 
     process: subprocess.Popen[str]
     lines: list[str]
@@ -66,7 +66,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_is_served_until_it_is_ended(number: int, path: Path) -> None:
-    """It says where, and which variable leads an SDK there; all was asked for, and it exits with 0."""
+    """It prints its address and the variable for an SDK. All calls are asked for, so it exits with 0."""
     with served(path) as server:
         with client(server.url) as made:
             assert (ask(made, "b"), ask(made, "a")) == ("two", "one")
@@ -110,7 +110,7 @@ def test_what_the_user_names_may_differ_and_the_port_be_chosen(path: Path) -> No
 
 
 def test_what_cannot_be_served_is_refused(path: Path) -> None:
-    """A port that is taken, a file that is none, a path in --ignore that is none, a speed of nothing."""
+    """A port in use, a file that is not a run, an unknown path in --ignore, and a speed of zero."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         done = [

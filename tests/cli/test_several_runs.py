@@ -51,7 +51,7 @@ def test_several_runs_are_shown_one_after_another(tmp_path: Path) -> None:
 def test_without_a_name_the_runs_of_the_default_directory_are_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of `show`, `tail` and `validate`, as of `list`."""
+    """`show`, `tail` and `validate` use the default directory, as `list` does."""
     monkeypatch.setenv("TRACE_RECORDER_DIR", str(tmp_path))
     recorded(tmp_path / "one.json")
 

@@ -1,4 +1,4 @@
-"""What people see of a run: each thing once, literally, with what is missing said to be."""
+"""What people see of a run: each thing once, literally, and missing things are named."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_captured_run_is_shown_step_by_step(path: Path) -> None:
-    """Each message is where it was new; attempts, what was cut off and what has no answer are said to be."""
+    """Each message appears where it is new. Attempts, broken streams and missing answers are named."""
     captured(path).journal.close()
 
     assert shown(path) == CAPTURED
@@ -139,14 +139,14 @@ def test_a_run_recorded_by_hand_is_shown_as_its_agent_told_it(path: Path) -> Non
 
 
 def test_one_step_is_shown_alone(path: Path) -> None:
-    """With --step there is no head, and what is new is what would be new in all of it."""
+    """With --step there is no head, and the new messages are the same as in the whole output."""
     captured(path).journal.close()
 
     assert shown(path, "--step", "2") == CAPTURED.split("\n\n")[2] + "\n"
 
 
 def test_a_step_with_its_calls_is_shown_by_its_number(path: Path) -> None:
-    """Calls that say of which step they are come with it."""
+    """Calls with that step number are shown with the step."""
     writing = Writing(path)
     writing.request(1, asked(TASK), step_number=7, agent="scout")
     writing.response(1, body=said("Hi."))
@@ -159,7 +159,7 @@ def test_a_step_with_its_calls_is_shown_by_its_number(path: Path) -> None:
 
 
 def test_a_call_in_flight_is_told_from_one_that_was_lost(path: Path) -> None:
-    """While its run goes on, a call without an answer waits; afterwards it has none."""
+    """During the run a call without an answer is waiting; afterwards its answer is missing."""
     writing = captured(path, socket.gethostname())
 
     running = label(shown(path), "incomplete")
@@ -168,7 +168,7 @@ def test_a_call_in_flight_is_told_from_one_that_was_lost(path: Path) -> None:
 
 
 def test_half_a_stream_is_shown_for_what_it_is(path: Path) -> None:
-    """What had come of a stream when the process died is shown, and that it is not all."""
+    """The received part of a stream of a killed process is shown, and marked as incomplete."""
     writing = Writing(path)
     writing.request(1, asked(TASK, stream=True))
     writing.stream(1, 'data: {"choices": [{"index": 0, "delta": {"content": "Hal"}}]}\n\n')
@@ -182,7 +182,7 @@ def test_half_a_stream_is_shown_for_what_it_is(path: Path) -> None:
 
 
 def test_a_long_text_is_shortened_and_says_by_how_much(path: Path) -> None:
-    """With --full it is shown whole."""
+    """With --full the text is complete."""
     writing = Writing(path)
     writing.request(1, asked({"role": "user", "content": "x" * (MAX_CHARACTERS + 1234)}))
     writing.response(1, body=said("\n".join(map(str, range(MAX_LINES + 3)))))
@@ -207,7 +207,7 @@ def test_long_arguments_have_a_line_each(path: Path) -> None:
 
 
 def test_an_image_is_not_shown_as_text(path: Path) -> None:
-    """Of a part that is no text its JSON is shown, long strings in it shortened."""
+    """Parts that are not text are shown as JSON with their long strings shortened."""
     image = {"type": "image_url", "image_url": {"url": "data:" + "A" * 5000}}
     writing = Writing(path)
     writing.request(1, asked({"role": "user", "content": [{"type": "text", "text": "See:"}, image]}))
@@ -220,7 +220,7 @@ def test_an_image_is_not_shown_as_text(path: Path) -> None:
 
 
 def test_marks_for_the_cache_make_no_message_new(path: Path) -> None:
-    """A mark that moves on from call to call is none of the conversation."""
+    """A cache mark that moves from call to call is not part of the conversation."""
 
     def marked(text: str) -> Payload:
         part = {"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}
@@ -238,7 +238,7 @@ def test_marks_for_the_cache_make_no_message_new(path: Path) -> None:
 
 
 def test_an_answer_that_was_changed_is_new(path: Path) -> None:
-    """What the agent makes of the model's words, or of a tool's, is shown."""
+    """The agent's changes to the model's words, or to a tool's result, are shown."""
     writing = Writing(path)
     writing.request(1, asked(TASK))
     writing.response(1, body=said("I look.", called("call_1", "read_file", path="a.py")))
@@ -253,7 +253,7 @@ def test_an_answer_that_was_changed_is_new(path: Path) -> None:
 
 
 def test_several_answers_are_all_shown(path: Path) -> None:
-    """Of a call that asked for more than one, each has its number."""
+    """If a call asked for several answers, each has its number."""
     body = said("one")
     body["choices"].append({"index": 1, "message": {"role": "assistant", "content": "two"}, "finish_reason": "stop"})
     writing = Writing(path)
@@ -284,7 +284,7 @@ def test_the_json_is_the_document_with_the_full_history(path: Path) -> None:
 
 
 def test_a_terminal_wraps_long_lines_beside_their_label() -> None:
-    """Nothing is under the labels, however narrow it is, and a colour is only where colours are."""
+    """The text stays beside the labels in a narrow terminal, and colours appear only where they are supported."""
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, color_system=None, width=34, legacy_windows=False)
 
@@ -333,7 +333,7 @@ def test_what_a_terminal_would_obey_is_shown_instead(text: str, expected: str) -
     ],
 )
 def test_durations_are_told_to_three_figures(value: Payload, expected: str) -> None:
-    """Whatever the size; what is no number is unchanged."""
+    """Durations of any size have three figures; a value that is not a number is unchanged."""
     assert seconds(value) == expected
 
 
@@ -342,5 +342,5 @@ def test_durations_are_told_to_three_figures(value: Payload, expected: str) -> N
     [("2025-06-12T20:05:46Z", "2025-06-12 22:05:46 +0200"), ("yesterday", "yesterday"), (None, ""), (5, "5")],
 )
 def test_times_are_told_in_the_local_zone(timestamp: Payload, expected: str) -> None:
-    """What is no time is unchanged."""
+    """A value that is not a time is unchanged."""
     assert local_time(timestamp) == expected

@@ -1,4 +1,4 @@
-"""What `show` says of runs with several agents, conversations and models; and of times that nobody knows."""
+"""What `show` prints of runs with several agents, conversations and models, and of unknown times."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def assistant(content: str) -> Payload:
 
 
 def whose(number: int, name: str = "researcher") -> Payload:
-    """What a call states about the agent that made it."""
+    """Return the members of a call about the agent that made it."""
     return {"agent": name, "agent_id": f"agent_{number}", "parent_agent_id": "agent_0"}
 
 
@@ -36,7 +36,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_each_call_is_held_against_the_one_before_of_its_own_agent(path: Path) -> None:
-    """Two agents that take turns and have been asked nearly the same: neither is said to repeat the other."""
+    """Two agents take turns with nearly equal questions, and neither is said to repeat the other."""
     writing = Writing(path)
     east, west = [RULES, user("Look in the east.")], [RULES, user("Look in the west.")]
     writing.request(1, asked(*east), **whose(1))
@@ -96,7 +96,7 @@ def test_an_agent_of_its_own_name_needs_no_id(path: Path) -> None:
 
 
 def test_a_conversation_that_is_long_past_is_gone_on_with(path: Path) -> None:
-    """However many calls of others came since."""
+    """The conversation continues, however many calls of other agents came in between."""
     writing = Writing(path)
     writing.request(1, asked(RULES, user("Look.")), **whose(1))
     writing.response(1, body=said("Yes."))
@@ -111,7 +111,7 @@ def test_a_conversation_that_is_long_past_is_gone_on_with(path: Path) -> None:
 
 
 def test_what_a_request_refers_to_is_not_gone(path: Path) -> None:
-    """It is named, not left out."""
+    """The earlier part is named, and not shown as left out."""
     responses(path.with_suffix(".json"), SAME)
 
     assert label(shown(path), "prompt") == [
@@ -122,7 +122,7 @@ def test_what_a_request_refers_to_is_not_gone(path: Path) -> None:
 
 
 def test_all_models_of_a_run_are_named(path: Path) -> None:
-    """With how often each was asked, the first one first."""
+    """The line says how often each model was called, the first model first."""
     writing = Writing(path, provider="openai", model="gpt-4o")
     for number, model in enumerate(("gpt-4o", "gpt-4o-mini", "gpt-4o"), start=1):
         writing.request(number, asked(user("Look.")) | {"model": model})
@@ -144,7 +144,7 @@ def test_the_only_model_of_a_run_is_named_as_its_calls_name_it(path: Path) -> No
 
 
 def test_an_unknown_time_is_not_nought(tmp_path: Path) -> None:
-    """Of calls that an agent hands over nobody knows how long they took: no figure, no column says 0 ms."""
+    """Calls that an agent records by hand have no duration: no figure and no column says 0 ms."""
     path = tmp_path / "run.json"
     nought = re.compile(r"\b0 ms")  # the run itself may have taken 20
     with TrajectoryRecorder(path) as recorder:
@@ -159,7 +159,7 @@ def test_an_unknown_time_is_not_nought(tmp_path: Path) -> None:
 
 
 def test_a_time_that_some_calls_state_is_theirs_alone(path: Path) -> None:
-    """The mean is over them, and how many stated none is said."""
+    """The mean is over the calls that state a time, and the number of other calls is printed."""
     writing = Writing(path, model="m")
     writing.request(1, asked(user("Look."), tools=[]))
     writing.response(1, body=said(None, called("c", "bash")))

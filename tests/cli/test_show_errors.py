@@ -17,7 +17,7 @@ URL = "https://api.openai.com/v1/chat/completions"
 
 
 def titles(output: str) -> list[str]:
-    """What each step or call begins with: its number and its call."""
+    """Return the first line of each step or call: its number and its call."""
     lines = [line for line in output.splitlines() if line.startswith(("step ", "llm_"))]
     return [", ".join(line.split(", ")[:2]) for line in lines]
 
@@ -87,7 +87,7 @@ def test_it_is_said_that_nothing_failed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("other", [["--step", "1"], ["--turns"], ["--json"]])
 def test_options_that_choose_otherwise_are_refused(other: list[str], tmp_path: Path) -> None:
-    """With the exit code of misuse."""
+    """The exit code is that of misuse."""
     done = invoke("show", recorded(tmp_path / "run.json"), "--errors", *other)
 
     assert done.exit_code == 2

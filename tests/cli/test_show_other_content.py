@@ -55,7 +55,7 @@ def test_an_answer_that_is_no_json_is_shown(tmp_path: Path) -> None:
 
 
 def test_a_response_in_the_background_is_shown_with_its_status(tmp_path: Path) -> None:
-    """It has no answer yet, and no reason why it ended."""
+    """The call has no answer yet, and no finish reason."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", task="try", strict=True)
     body = {"id": "r", "object": "response", "model": "m", "status": "queued", "output": []}
     with recorder, httpx.Client(transport=Wire(Answer(json.dumps(body).encode())), trust_env=False) as client:
@@ -68,7 +68,7 @@ def test_a_response_in_the_background_is_shown_with_its_status(tmp_path: Path) -
 
 
 def test_the_input_of_embeddings_is_shown(tmp_path: Path) -> None:
-    """They have no prompt."""
+    """Embeddings have no prompt."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", task="try", strict=True)
     body = {"object": "list", "model": "e", "data": [{"index": 0, "embedding": [0.5]}]}
     with recorder, httpx.Client(transport=Wire(Answer(json.dumps(body).encode())), trust_env=False) as client:

@@ -1,4 +1,4 @@
-"""`trace-recorder show --step N --raw`: what a step's calls sent and received, as it is on file."""
+"""`trace-recorder show --step N --raw`: the recorded requests and responses of a step's calls."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def run(tmp_path: Path) -> Path:
 
 
 def raw(path: Path, step: int, *options: str) -> Payload:
-    """What is printed."""
+    """Return the printed output."""
     done = invoke("show", path, "--step", step, "--raw", *options)
     assert done.exit_code == 0, done.output
     return json.loads(done.output)
 
 
 def test_the_whole_request_and_response_are_printed(run: Path) -> None:
-    """With the whole history, of the last attempt; --json changes nothing."""
+    """The output is the last attempt with its whole history, and --json does not change it."""
     sent = {"interaction_id": "llm_2", "url": URL, "request": asked(SYSTEM, TASK, ASSISTANT, RESULT)}
 
     assert raw(run, 2) == raw(run, 2, "--json") == [{**sent, "status": 200, "response": said("It prints nothing.")}]
@@ -46,7 +46,7 @@ def test_of_a_stream_the_text_is_printed(run: Path) -> None:
 
 
 def test_a_call_in_flight_has_no_response(run: Path) -> None:
-    """Nor a status."""
+    """A call in flight has no status either."""
     sent = {"interaction_id": "llm_4", "url": URL, "request": asked(TASK)}
 
     assert raw(run, 4) == [{**sent, "status": None, "response": None}]
@@ -73,7 +73,7 @@ def test_a_step_has_all_its_calls(tmp_path: Path) -> None:
 
 
 def test_without_a_journal_it_is_not_known(tmp_path: Path) -> None:
-    """It is said where it would be."""
+    """The message says where the journal should be."""
     path = recorded(tmp_path / "run.json")
     path.with_suffix(".jsonl").unlink()
     done = invoke("show", path, "--step", 1, "--raw")
@@ -106,7 +106,7 @@ def test_a_step_without_a_call_or_that_is_not_there_is_an_error(tmp_path: Path) 
     ("options", "message"), [([], "it needs --step"), (["--step", "1", "--turns"], "turns have no step numbers")]
 )
 def test_what_does_not_go_with_it_is_refused(options: list[str], message: str, run: Path) -> None:
-    """With the exit code of misuse."""
+    """The exit code is that of misuse."""
     done = invoke("show", run, "--raw", *options)
 
     assert done.exit_code == 2

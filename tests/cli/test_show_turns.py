@@ -21,7 +21,7 @@ CODE = "Thought: I count.\n<code>\nprint(2)\n</code>"
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A code agent: what it wrote failed, then it said nothing; its last call was refused."""
+    """A run of a code agent: its first code failed, then it answered nothing, and its last call was refused."""
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path) as recorder:
         history = [{"role": "user", "content": "How many?"}]
@@ -33,7 +33,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def test_each_turn_is_told_with_what_is_odd_about_it(run: Path) -> None:
-    """An error in what came back, an empty answer, and code of which nothing came back."""
+    """The warnings name an error in a result, an empty answer, and code without a result."""
     result = invoke("show", run, "--turns", "--parser", "code")
 
     assert result.exit_code == 0
@@ -68,7 +68,7 @@ def test_calls_that_are_no_turns_are_counted(tmp_path: Path) -> None:
 
 
 def test_nothing_is_cut_when_all_is_asked_for(run: Path) -> None:
-    """With --full."""
+    """With --full nothing is cut."""
     assert "..." not in invoke("show", run, "--turns", "--full").stdout
 
 
@@ -94,7 +94,7 @@ def test_a_run_may_be_exported_as_another_parser_reads_it(run: Path, tmp_path: P
     ],
 )
 def test_misuse_is_told(run: Path, arguments: list[str], why: str) -> None:
-    """With the exit code 2."""
+    """The exit code is 2."""
     result = invoke("show", run, *arguments)
 
     assert (result.exit_code, why in " ".join(result.stderr.replace("│", " ").split())) == (2, True)

@@ -1,4 +1,4 @@
-"""`trace-recorder sql`: queries over runs and over exported tables, what is printed, and how it exits."""
+"""`trace-recorder sql`: queries over runs and over exported tables, their output, and how it exits."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_query_without_a_statement_is_reported(runs: Path, query: str) -> None
 
 
 def test_any_value_of_sql_is_json(runs: Path) -> None:
-    """Keys of maps are texts, NaN is null, and columns of the same name are told apart."""
+    """Keys of maps become texts, NaN becomes null, and columns of the same name get different names."""
     query = (
         "select map([date '2020-01-01'], [1.5::decimal(3, 1)]) as a, map([true], [null]) as a, 'nan'::double as n, "
         "['inf'::float] as l, '<' as a_1 from runs limit 1"
@@ -131,7 +131,7 @@ def test_an_export_is_no_pattern(runs: Path, tmp_path: Path, name: str) -> None:
 
 
 def test_times_are_those_of_utc(runs: Path) -> None:
-    """In whatever zone the machine is, unless the query says another."""
+    """The machine's zone has no effect, unless the query names a zone."""
     query = "select timestamptz '2025-06-12 23:00:00+00' as t, date_trunc('day', t)::date as d from runs limit 1"
     command = [sys.executable, "-m", "trace_recorder", "sql", query, str(runs), "--jobs", "1"]
     env = {**os.environ, "PYTHONPATH": str(ROOT), "TZ": "Asia/Tokyo"}

@@ -33,7 +33,7 @@ def recorded(path: Path, model: str, cost: float | None = None) -> Path:
 
 
 def test_figures_are_told_model_by_model(tmp_path: Path) -> None:
-    """What is unknown is said to be; a bill is distinguished from an estimate."""
+    """Unknown values are marked, and a bill is distinguished from an estimate."""
     recorded(tmp_path / "a.jsonl", "local-a", cost=0.25)
     recorded(tmp_path / "b.jsonl", "local-b")
     result = invoke("stats", tmp_path)
@@ -76,7 +76,7 @@ def test_figures_for_machines_are_numbers(tmp_path: Path) -> None:
 
 
 def test_a_broken_file_is_told_and_passed_over(tmp_path: Path) -> None:
-    """The figures are those of the others; the exit code says that one is missing."""
+    """The figures are those of the other files; the exit code says that one is missing."""
     recorded(tmp_path / "a.jsonl", "local-a")
     (tmp_path / "broken.json").write_text("{")
     result = invoke("stats", tmp_path)
@@ -86,7 +86,7 @@ def test_a_broken_file_is_told_and_passed_over(tmp_path: Path) -> None:
 
 
 def test_an_empty_directory_has_no_figures(tmp_path: Path) -> None:
-    """And that is said."""
+    """The message says so."""
     for words in (["stats"], ["stats", "--json"]):
         result = invoke(*words, tmp_path)
 
@@ -134,7 +134,7 @@ def test_several_processes_count_what_one_counts(tmp_path: Path) -> None:
 
 
 def test_a_run_without_calls_has_no_tokens(tmp_path: Path) -> None:
-    """As a replay has none of its own: the line says so."""
+    """The line says so, because a replay has no tokens of its own."""
     writing = Writing(tmp_path / "a.jsonl", task="wait")
     writing.add("finalize", status="completed", success=None, final_result=None, execution_time=1.0)
     writing.journal.close()

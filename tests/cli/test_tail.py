@@ -20,7 +20,7 @@ ASK = [{"role": "user", "content": "q"}]
 
 
 def test_an_ended_run_shows_its_last_steps(tmp_path: Path) -> None:
-    """And how it ended; the exit code is 1 where it was not completed."""
+    """The last line says how the run ended; the exit code is 1 if the run was not completed."""
     done = invoke("tail", recorded(tmp_path / "run.json", "an answer"))
 
     assert done.exit_code == 0
@@ -65,7 +65,7 @@ def test_only_what_was_added_is_read_and_shown_once(tmp_path: Path) -> None:
 
 
 def test_a_call_in_flight_is_not_settled(tmp_path: Path) -> None:
-    """It is shown when it is answered, and a torn line is read when it is whole."""
+    """The call is shown when it is answered, and a torn line is read when it is whole."""
     writing = captured(tmp_path / "run.jsonl")
     follower = Follower(tmp_path / "run.jsonl")
     trajectory = follower.read()
@@ -84,7 +84,7 @@ def test_a_call_in_flight_is_not_settled(tmp_path: Path) -> None:
 
 
 def test_several_runs_are_followed_at_once(tmp_path: Path) -> None:
-    """Each part says of which run it is; the exit code is 1 where one of them was not completed."""
+    """Each part names its run; the exit code is 1 if one of the runs was not completed."""
     path, other = recorded(tmp_path / "one.json", "first"), recorded(tmp_path / "other.json", "second")
     cut = other.with_suffix(".jsonl")
     cut.write_bytes(b"".join(cut.read_bytes().splitlines(keepends=True)[:-1]))
@@ -128,7 +128,7 @@ def waiting(path: Path, now: str) -> list[str]:
 
 
 def test_an_open_call_is_shown_with_its_time_and_text(tmp_path: Path) -> None:
-    """A call that has no answer yet, and one whose text comes: for how long, and what has come."""
+    """A waiting call and a call whose text arrives are shown with their time and the text so far."""
     writing = captured(tmp_path / "run.jsonl")
     writing.request(5, asked({"role": "user", "content": "go"}, stream=True))
     writing.stream(5, HALF)
@@ -141,7 +141,7 @@ def test_an_open_call_is_shown_with_its_time_and_text(tmp_path: Path) -> None:
 
 
 def test_a_tool_that_has_not_returned_is_shown(tmp_path: Path) -> None:
-    """With its arguments, from the time of the answer on."""
+    """The tool is shown with its arguments, from the time of the answer on."""
     writing = Writing(tmp_path / "run.jsonl", task="t", provider="openai", model="gpt-4o")
     writing.request(1, asked({"role": "user", "content": "go"}))
     writing.response(1, body=said(None, called("a", "bash", command="ls")), duration_seconds=3)
@@ -167,7 +167,7 @@ def test_a_tool_that_has_returned_is_not_waited_for(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="it has no such terminals")
 def test_a_terminal_shows_the_text_as_it_comes(tmp_path: Path) -> None:
-    """It is drawn while the call is open, and removed when the step is printed."""
+    """The text is drawn while the call is open, and removed when the step is printed."""
     import pty  # noqa: PLC0415 - Windows has none
 
     writing = Writing(tmp_path / "run.jsonl", "elsewhere", task="t", provider="openai", model="gpt-4o")

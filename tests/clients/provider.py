@@ -61,7 +61,10 @@ def providers() -> Callable[[Request], Answer]:
 
 
 def client_at(server: Server, kind: str, **options: Any) -> Client:
-    """Return a client whose provider is the server. `kind` is a provider's name, with an API behind a hyphen."""
+    """Return a client whose provider is the server.
+
+    `kind` is a provider's name, and may end with a hyphen and an API.
+    """
     provider, _, api = kind.partition("-")
     address = f"{server.url}/{provider}"
     own: dict[str, dict[str, Any]] = {

@@ -89,7 +89,7 @@ _OF_A_MESSAGE = ("/input/*/type", "/input/*/id", "/input/*/status")
 
 
 def _without_first(difference: Difference) -> bool:
-    """Whether a list of messages is there but for the first."""
+    """Return whether a list equals the rest of another after its first message."""
     if not (difference.path == "/input" and isinstance(difference.recorded, list)):
         return False
     texts = [_text_alone([one]) for one in difference.recorded[1:]]

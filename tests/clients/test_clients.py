@@ -1,4 +1,4 @@
-"""Making clients: keys, addresses, names, missing packages; which recorder they record to; what importing them does."""
+"""Making clients: keys, addresses, names, missing packages; which recorder they use; what importing them costs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ AZURE = {"azure_endpoint": "https://x.openai.azure.com", "api_version": "2024-10
 
 @pytest.mark.parametrize(("kind", "name"), KEYS)
 def test_the_key_is_the_environments(monkeypatch, kind, name):
-    """Each client finds its key under the provider's usual names, and says which where there is none."""
+    """Each client finds its key under the provider's usual names, and the error names them if there is no key."""
     options = AZURE if kind is AzureClient else {}
     with pytest.raises(MissingKeyError, match=name):
         kind("m", **options)
@@ -92,7 +92,7 @@ def test_ollama_needs_no_key(monkeypatch):
 
 @pytest.mark.parametrize("option", ["azure_ad_token", "azure_ad_token_provider"])
 def test_azure_takes_a_token_for_a_key(option):
-    """With a token of Entra ID, or something that gives one, no key is needed."""
+    """With a token of Entra ID, or a function that returns one, no key is needed."""
     token = "t" if option == "azure_ad_token" else lambda: "t"
     with serving(plain(CHAT)) as server:
         with AzureClient("m", **{**AZURE, "azure_endpoint": server.url, option: token}) as client:
@@ -179,7 +179,7 @@ def test_without_any_recorder_a_client_works_all_the_same():
 
 
 def test_parameters_go_to_the_sdk():
-    """The other arguments of a call go into the request as it is, what the SDK alone understands too."""
+    """The other arguments of a call go into the request unchanged, also those that only the SDK knows."""
     with serving(plain(CHAT)) as server, OpenAIClient("m", api_key="k", base_url=server.url) as client:
         client.chat("hello", temperature=0, extra_body={"own": 1}, timeout=5)
 
@@ -189,7 +189,7 @@ def test_parameters_go_to_the_sdk():
 
 
 def test_a_stream_can_be_left(tmp_path):
-    """A stream that is closed early has no response, and is on file with what had come, and why it ended."""
+    """A stream that is closed early has no response. The received part is recorded with the reason."""
     with serving(stream(*CHAT_STREAM[:1], 0.2, *CHAT_STREAM[1:])) as server:
         with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
             with OpenAIClient("m", api_key="k", base_url=server.url) as client, client.stream("hello") as events:

@@ -86,7 +86,7 @@ def _respelled(value: Any) -> Any:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_the_client_gives_is_what_is_on_file(tmp_path, kind):
-    """The responses of chat, achat, stream and astream are those that are read from the file."""
+    """The responses of chat, achat, stream and astream equal those that are read from the file."""
     asked = ([one_agent.SYSTEM, QUESTION], one_agent.TOOLS.values())
     params = THINKING.get(kind, {})
 

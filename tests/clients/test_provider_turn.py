@@ -99,7 +99,7 @@ def test_items_go_back_as_they_came():
 
 
 def test_items_that_the_server_did_not_keep_are_left_out():
-    """With store=False a reasoning item without encrypted content cannot be found again, and is not sent."""
+    """With store=False the server keeps no reasoning item without encrypted content, so the item is not sent."""
     bare = [{name: value for name, value in item.items() if name != "encrypted_content"} for item in ITEMS]
     with serving(plain({**RESPONSE, "output": bare})) as server, client_at(server, "openai", api="responses") as client:
         said = client.chat("Look.")
@@ -217,7 +217,7 @@ def test_another_provider_is_four_lines():
 
 
 def test_messages_of_a_recorded_run_go_on(tmp_path):
-    """What load() gives, messages and response, is a conversation that goes on, thinking included."""
+    """Messages and responses from load(), with their thinking, can continue a conversation."""
     blocks = [BLOCKS[0], BLOCKS[2], CALL]
     with serving(plain({**MESSAGE, "content": blocks})) as server, client_at(server, "anthropic") as client:
         with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:

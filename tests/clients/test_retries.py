@@ -1,4 +1,4 @@
-"""What is tried again, how long is waited, and that every attempt is on file."""
+"""Which failures are retried, the delays, and the recorded attempts."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_what_the_server_asks_for(error, seconds):
 
 
 def test_a_date_is_waited_for():
-    """Retry-After may be a date; what is left until then is waited."""
+    """Retry-After may be a date; the client waits until then."""
     at = datetime.now(UTC) + timedelta(seconds=60)
 
     left = server_wait_seconds(of_openai(429, **{"retry-after": format_datetime(at, usegmt=True)}))
@@ -272,7 +272,7 @@ def test_a_stream_is_tried_again_before_its_first_event():
 
 
 def test_a_stream_that_breaks_later_passes_its_error_on():
-    """What comes after the first event is not asked for twice."""
+    """After the first event nothing is asked for twice."""
     with serving(stream(BEGUN, STARTED, TEXT, OVERLOADED)) as server, client_at(server, "anthropic") as client:
         with pytest.raises(anthropic.APIStatusError, match="overloaded"):
             list(client.stream("hello"))

@@ -1,4 +1,4 @@
-"""Recorded conversations come out of the builders as they went in, but for the differences that the docs name."""
+"""Recorded conversations pass through the builders unchanged, except for the differences that the docs name."""
 
 from __future__ import annotations
 

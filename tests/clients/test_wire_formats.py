@@ -291,7 +291,7 @@ def test_a_response_is_the_assistants_turn():
     ("given", "text"), [(None, "null"), (3, "3"), ("x", "x"), ({"a": [1]}, '{"a":[1]}'), (["ö"], '["ö"]')]
 )
 def test_a_result_is_text(given, text):
-    """Whatever a tool gives is text for the model: JSON where it is none."""
+    """Any result of a tool becomes text for the model: JSON if it is not a text."""
     assert to_messages([ToolResult("c", result=given)]) == [Message("tool", text, call_id="c")]
 
 

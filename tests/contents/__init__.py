@@ -1,1 +1,1 @@
-"""Exports held against what was exchanged: a script of both sides, and what each format shows of it."""
+"""Exports compared with the exchanged content: a script of both sides, and what each format shows of it."""

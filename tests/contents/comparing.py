@@ -98,7 +98,7 @@ OPEN: dict[tuple[str, str, str, str], str] = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of comparing one aspect; `why` it is not carried or known to differ, `what` differs."""
+    """The result of one comparison of one aspect. `why` says why it is not carried or differs, `what` differs."""
 
     aspect: str
     equal: bool | None
@@ -157,7 +157,7 @@ def _keys(export: str, aspect: str, script: str, dialect: str) -> Iterator[tuple
 
 
 def expected(script: Script, dialect: str, *, by_exchange: bool) -> Iterator[Conversation]:
-    """What is to be shown: each agent's conversation, or what each exchange saw and said."""
+    """Return what should be shown: each agent's conversation, or each exchange alone."""
     for talk, number in script.order():
         if by_exchange:
             talk_then = _until(talk, number, answers_counted=1)
@@ -231,7 +231,7 @@ def _view(aspect: str, talk: Conversation) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """What a turn of ToolBrain is to hold: the prompt's texts, the answer, and what its tools gave."""
+    """The expected content of a ToolBrain turn: the prompt's texts, the answer, and the results of its tools."""
 
     prompt: list[str]
     answer: Answer
@@ -265,7 +265,7 @@ def _pair(aspect: str, turn: _Turn, shown: Conversation) -> tuple[Json, Json]:
 
 
 def _in_order(texts: list[str], whole: str) -> list[str]:
-    """Those of these texts that are in a text, each after the one before."""
+    """Return those of these texts that a text contains, each after the previous one."""
     present, end = [], 0
     for text in texts:
         place = whole.find(text, end)
@@ -276,7 +276,7 @@ def _in_order(texts: list[str], whole: str) -> list[str]:
 
 
 def payloads_of(run: str, export: str, directory: Path) -> tuple[list[Json], Path]:
-    """What an export has of a run, as JSON: its documents, its rows, or its sessions, each a list of lines."""
+    """Return the export of a run as JSON: its documents, its rows, or its sessions, each a list of lines."""
     place = directory / export
     files = sorted(path for path in place.iterdir() if path.is_file() and path.name.startswith(f"{run}."))
     if EXPORTS[export][1]:

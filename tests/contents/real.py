@@ -46,7 +46,7 @@ def events(text: str) -> Iterator[Json]:
 
 
 def chat(bodies: list[Json], *, streamed: bool) -> Said:
-    """OpenAI's chat; an answer of several choices is none of ours."""
+    """Read OpenAI's chat. An answer with several choices is not compared."""
     answer = Said()
     calls: dict[int, list[Json]] = {}
     for body in bodies:
@@ -147,7 +147,7 @@ ANSWERS: dict[str, Callable[..., Said]] = {
 
 
 def answer_of(dialect: str, text: str, *, streamed: bool) -> Said | None:
-    """What was answered; None where it is of a form that is not compared."""
+    """Return the answer, or None if its form is not compared."""
     try:
         found = ANSWERS[dialect](list(events(text)) if streamed else [json.loads(text)], streamed=streamed)
     except (KeyError, ValueError, TypeError, StopIteration, AttributeError):

@@ -20,7 +20,7 @@ BYTES = PIXEL + bytes(range(240, 256)) * 3
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """In one way of counting: all of the prompt, all of the output, what of each was cached, and thought."""
+    """Token counts in one way of counting: the prompt, the output, the cached parts of both, and thinking."""
 
     prompt: int
     output: int
@@ -38,7 +38,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a user says, and shows."""
+    """A user's text, and perhaps an image."""
 
     text: str
     image: bytes | None = None
@@ -46,14 +46,14 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a tool gave, of the calls of the answer before it in their order."""
+    """A tool's result, for the calls of the answer before it, in their order."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the model says: it may think, say something, and ask for tools; or the call fails."""
+    """The model's answer: thinking, text and tool calls; or the call fails."""
 
     text: str = ""
     calls: tuple[Call, ...] = ()
@@ -64,7 +64,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What is new in a request, and what is answered."""
+    """The new messages of a request, and the answer."""
 
     new: tuple[Asked | Result, ...]
     answer: Answer

@@ -73,7 +73,7 @@ def text_of(content: Json) -> str:
 
 
 def given(text: str) -> str:
-    """What a tool gave: Gemini's results are objects, of which the one of these scripts has a text."""
+    """Return a tool's text: Gemini's results are objects, and in these scripts the object has one text."""
     try:
         value = json.loads(text)
     except ValueError:
@@ -82,7 +82,7 @@ def given(text: str) -> str:
 
 
 def image_in(part: Mapping[str, Json], base: Path) -> bytes | None:
-    """The bytes of a part that is an image, as the format's reader would take them; None where it is none."""
+    """Return the bytes of an image part as the format's reader would decode them, or None if it is not an image."""
     source = part.get("source") or {}
     if "path" in source:
         return source["path"].encode() if "://" in source["path"] else (base / source["path"]).read_bytes()
@@ -118,7 +118,7 @@ def usage(value: Mapping[str, Json] | None, dialect: str) -> Tokens | None:
 
 
 def atif(documents: list[Json], base: Path, dialect: str) -> list[Conversation]:
-    """Steps by their source; what a tool gave is in the observation of the step that called it."""
+    """Read steps by their source. A tool's result is in the observation of the step that called the tool."""
     found = []
     for document in documents:
         found.append(_atif(document, base))
@@ -148,7 +148,7 @@ def _atif(document: Json, base: Path) -> Conversation:
 
 
 def hierarchy(documents: list[Json], base: Path, dialect: str) -> list[Conversation]:
-    """The last step of each agent, which holds every message before it."""
+    """Read the last step of each agent, which has every message before it."""
     last = {(step["info"] or {}).get("agent_id"): step for document in documents for step in document["steps"]}
     return [_hierarchy(step["messages"], base) for step in last.values()]
 
@@ -207,7 +207,7 @@ def _chat_message(talk: Conversation, raw: Json, base: Path, thought: str | None
 
 
 def traces(sessions: list[list[Json]], base: Path, dialect: str) -> list[Conversation]:
-    """Pi's sessions: parts of text, thinking and calls; what was cached is counted next to the input."""
+    """Read Pi's sessions: parts of text, thinking and calls. Cached tokens are counted beside the input."""
     return [_session(lines, base) for lines in sessions]
 
 
@@ -286,7 +286,7 @@ def _calls(talk: Conversation, message: Message, calls: list[Json]) -> None:
 
 
 def toolbrain(documents: list[Json], base: Path, dialect: str) -> list[Conversation]:
-    """Turn by turn: what the parser made of what the model said, and what the tools gave, line by line."""
+    """Read each turn: what the parser made of the model's text, and the tools' results line by line."""
     return [_turn(turn) for document in documents for turn in document]
 
 

@@ -1,4 +1,4 @@
-"""What a log of Inspect shows of a run: a conversation for each of its model events."""
+"""Inspect's logs of a run: a conversation for each model event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What spans show of a run, by OpenTelemetry's conventions and by OpenInference's: a conversation for each call."""
+"""A run's spans, in OpenTelemetry's conventions and in OpenInference's: a conversation for each call."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _call(span: Json, attributes: Mapping[str, Json], base: Path) -> Conversatio
 
 
 def _tokens(said: Mapping[str, Json], prompt: str, output: str, cached: str) -> Tokens | None:
-    """The tokens of a call; None if the provider stated none."""
+    """Return the tokens of a call, or None if the provider stated no tokens."""
     return Tokens(said.get(prompt, 0), said.get(output, 0), said.get(cached, 0)) if prompt in said else None
 
 

@@ -1,4 +1,4 @@
-"""What requests of every dialect need of a talk: what was said before, the calls' ids, events."""
+"""Shared by the requests of every dialect: the earlier messages of a talk, the calls' ids, events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAMES = ("weather", "research", "search")
 
 
 def before(talk: Talk, number: int) -> Iterator[tuple[Asked | Answer | tuple[Result, ...], str]]:
-    """What a request of this round shows: what was asked, given and answered, with the id of the answer's round."""
+    """Yield the parts of a round's request: questions, results and answers, with the id of the answer's round."""
     for place, round_ in enumerate(talk.rounds[: number + 1]):
         results = tuple(new for new in round_.new if isinstance(new, Result))
         if results:

@@ -1,6 +1,6 @@
-"""Scripts in the providers' dialects: what a request says, and what is answered, whole or as a stream.
+"""Scripts in the providers' dialects: the request, and the answer, whole or as a stream.
 
-A dialect is written from its provider's documentation, and from nothing of ours.
+A dialect is written from its provider's documentation, and uses nothing of ours.
 """
 
 from __future__ import annotations

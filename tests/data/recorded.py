@@ -142,7 +142,7 @@ def poisoned(directory: Path) -> Path:
 
 
 def in_flight(directory: Path) -> Path:
-    """What is on file while one call has no answer yet, and of a stream only the beginning has come."""
+    """Record one call without an answer, and the beginning of a stream."""
     path = directory / "moving" / "run.json"
     kept = directory / "in_flight.json"
 

@@ -1,4 +1,4 @@
-"""Derived steps: where a loop marks none, each call to a model is one, with the results that came back for it."""
+"""Derived steps: if a loop marks no steps, each model call is a step, with the results that came back for it."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def answers(*calls: Call) -> list[dict[str, Payload]]:
 
 
 def test_a_call_is_a_step() -> None:
-    """A step says when, what was answered, what was asked of tools, what came back, and by which call it is known."""
+    """A step has the time, the answer, the calls of tools, their results, and the id of its call."""
     step, last = steps_of(call(1, "a", agent="researcher"), call(2, results={"a": "found"}, agent="researcher"))
 
     assert step.interaction is not None
@@ -99,7 +99,7 @@ def test_a_call_is_a_step() -> None:
     ],
 )
 def test_the_state_is_that_of_the_call(ending: Ending, state: str, error: str | None) -> None:
-    """A call in flight or broken off is thinking, one that failed is an error, of which the step says which it was."""
+    """A call in flight or broken off is thinking; a failed call is an error, and the step says which."""
     [step] = steps_of(Call(1, ending=ending))
 
     assert (step.state, step.error, step.tool_calls) == (state, error, ())

@@ -49,7 +49,7 @@ def keys(value: Payload) -> tuple[str, ...]:
 
 
 def in_order(value: Payload, wanted: tuple[str, ...]) -> bool:
-    """Whether a value begins with the wanted keys, in their order, of which some may be left out."""
+    """Return whether a value begins with the wanted keys, in their order; some may be missing."""
     there = tuple(key for key in wanted if key in value)
     return keys(value)[: len(there)] == there
 
@@ -65,7 +65,7 @@ def captured(tmp_path: Path) -> Payload:
 
 
 def test_the_keys_of_a_captured_run(tmp_path: Path) -> None:
-    """Every level has the format's keys first, in its order, and ours behind them."""
+    """Every level has the format's keys first, in its order, and ours after them."""
     document = captured(tmp_path)
 
     first, step = document["llm_interactions"][0], document["agent_steps"][0]
@@ -80,7 +80,7 @@ def test_the_keys_of_a_captured_run(tmp_path: Path) -> None:
 
 
 def test_the_values_of_a_captured_run(tmp_path: Path) -> None:
-    """What the format's own readers look at says what happened."""
+    """The values that the format's own readers use describe the run."""
     document = captured(tmp_path)
 
     first, last = document["llm_interactions"]
@@ -108,7 +108,7 @@ def test_the_values_of_a_captured_run(tmp_path: Path) -> None:
 
 
 def test_the_keys_of_a_run_recorded_as_trae_agent_does(tmp_path: Path) -> None:
-    """What its callers hand over, objects with attributes, has the format's keys in the format's order."""
+    """Objects with attributes, as its callers pass them, become the format's keys in the format's order."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     recorder.start_recording(task="t", provider="anthropic", model="claude", max_steps=3)
     made = SimpleNamespace(name="bash", call_id="c1", arguments={"a": 1}, id=None)
@@ -221,7 +221,7 @@ MESSAGES = st.builds(
 
 @given(st.lists(st.lists(MESSAGES, max_size=6), max_size=12))
 def test_deltas_of_any_histories_give_the_whole_lists(lists: list[list[Message]]) -> None:
-    """However conversations grow, go back, alternate or repeat, each list can be put together again."""
+    """Each list can be restored, however conversations grow, go back, alternate or repeat."""
     trajectory = Trajectory(llm_interactions=[interaction(number, one) for number, one in enumerate(lists)])
 
     again = from_document(json.loads(json.dumps(trajectory.to_document("delta"))), "it")
@@ -255,7 +255,7 @@ def test_a_document_that_is_loaded_is_written_the_same_again(tmp_path: Path) -> 
 
 
 def test_a_call_whose_request_is_damaged_does_not_show_an_empty_one(tmp_path: Path) -> None:
-    """What the model saw is complete or absent: where a message is lost, no list is in its place."""
+    """The model's prompt is complete or absent: if a message is lost, there is no list."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     call(recorder, asked("first"), said("x"))
     call(recorder, asked("first", "second"), streamed("y"))

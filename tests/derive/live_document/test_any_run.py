@@ -1,4 +1,4 @@
-"""Whatever a run does, in whichever order, the live document is what the whole journal folds to."""
+"""In any order of a run's acts, the live document equals the fold of the whole journal."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Agent:
         self.recorder.record_agent_step(number, "thinking", asked(text)["messages"])
 
     def use(self, number: int, asked_for: bool) -> None:
-        """A tool that an open call has asked for, or none."""
+        """Return a tool that an open call has asked for, or None."""
         stated = self.open[number % len(self.open)][1] if asked_for and self.open else None
         with self.recorder.tool_call("bash", {"n": number}, stated) as running:
             running.result = number

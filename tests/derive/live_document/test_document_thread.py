@@ -25,7 +25,7 @@ class StoppedError(BaseException):
 
 @dataclass(eq=False)
 class Sleeping:
-    """A queue of a thread, in place of which the test is waited for."""
+    """A queue of a thread that waits for the test instead."""
 
     asked_for: list[float] = field(default_factory=list)
 
@@ -68,7 +68,7 @@ def test_the_run_that_has_waited_longest_comes_first() -> None:
 
 @pytest.mark.parametrize(("seconds", "least"), [(50, 500), (0, 300)])
 def test_a_write_waits_twenty_times_its_likely_cost(seconds: float, least: float) -> None:
-    """And as long as the limit says at least: here 400 seconds."""
+    """The wait is also at least as long as the limit: here 400 seconds."""
     thread, written = DocumentThread(), list[str]()
     thread.waiting[Waiting("a", written, seconds, DocumentLimits(min_pause_seconds=400))] = None
     thread._counted_from = thread._last_end = time.perf_counter()
@@ -140,7 +140,7 @@ def test_a_cheap_document_overtakes_a_dear_one() -> None:
 
 
 def test_cheap_documents_are_spread_over_the_wait_of_a_dear_one() -> None:
-    """After each, the next one waits so long that none is late for as long as the dear one waits."""
+    """After each cheap document the next one waits, so that no document is late while the costly one waits."""
     thread, written = DocumentThread(), list[str]()
     dear, cheap = Waiting("dear", written, 50), Waiting("cheap", written, 0.5)
     thread.waiting = {dear: None, cheap: None}

@@ -97,7 +97,7 @@ def test_a_document_is_not_written_after_the_end_of_its_run(tmp_path: Path) -> N
 
 
 def test_a_record_that_is_added_while_a_document_is_written_does_not_delay_the_next_for_hours(tmp_path: Path) -> None:
-    """The cost is that of the bytes that were read, however large the journal was before."""
+    """The cost depends on the bytes that were read, however large the journal was before."""
     journal, size = tmp_path / "run.jsonl", 4_000_000
     journal.write_bytes(journal_of(("start", {"task": "x" * size})))
     seconds = []

@@ -1,4 +1,4 @@
-"""What a run and its document keep in memory and open: it does not grow with a run, and goes with it."""
+"""What a run and its document keep in memory and open does not grow with the run, and is released with it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LISTS_FILES = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="ope
 
 
 def _kept_at_rest(run: Run | None) -> Kept:
-    """What a run keeps while no thread writes its document."""
+    """Return what a run keeps in memory while no thread writes its document."""
     assert run is not None
     with run._writer._lock:
         gc.collect()
@@ -32,7 +32,7 @@ def _kept_at_rest(run: Run | None) -> Kept:
 
 
 def test_what_is_kept_does_not_grow_with_the_run(tmp_path: Path) -> None:
-    """Ten times as many calls over a sliding history leave about as much behind, and a document of deltas."""
+    """Ten times as many calls over a sliding history keep about as much, and so does a document of deltas."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", history="delta", strict=True)
     recorder.start()
     talk: list[Payload] = [{"role": "system", "content": "s"}]
@@ -54,7 +54,7 @@ def test_what_is_kept_does_not_grow_with_the_run(tmp_path: Path) -> None:
 
 
 def test_a_recorded_call_leaves_nothing_to_the_garbage_collector(tmp_path: Path) -> None:
-    """What was needed to record a call and to show it goes at once when it is settled: there are no cycles in it."""
+    """Objects that record and show a call are released when the call is settled, because they have no cycles."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     talk: list[Payload] = []
 
@@ -119,7 +119,7 @@ def test_a_thread_that_comes_late_opens_no_file_again(tmp_path: Path) -> None:
 
 
 def test_a_recorder_keeps_none_of_its_finished_runs(tmp_path: Path) -> None:
-    """One recorder of many runs holds the last one at most."""
+    """A recorder of many runs keeps the last run at most."""
     recorder = TrajectoryRecorder(directory=tmp_path, strict=True)
     runs = weakref.WeakSet[Run]()
     for _ in range(3):
@@ -133,7 +133,7 @@ def test_a_recorder_keeps_none_of_its_finished_runs(tmp_path: Path) -> None:
 
 
 def _held(place: Path) -> list[str]:
-    """What this process has open in a directory, by its names, those of removed files too."""
+    """Return the names of the files that this process has open in a directory, including removed files."""
     names = []
     for link in Path("/proc/self/fd").iterdir():
         with suppress(FileNotFoundError):  # another thread has closed it meanwhile

@@ -1,4 +1,4 @@
-"""Results that come long after their calls, of which nothing but places is kept in memory by then."""
+"""Results that come long after their calls, when memory has only the places of the calls."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ LIMITS = DocumentLimits(kept_bytes=0)
 
 
 def told(recorder: TrajectoryRecorder) -> Trajectory:
-    """What the whole journal says."""
+    """Return the document of the whole journal."""
     return folded(recorder.trajectory_path.with_suffix(".jsonl").read_bytes(), "running")
 
 
@@ -152,7 +152,7 @@ def lost(recorder: TrajectoryRecorder) -> list[str]:
 @pytest.mark.parametrize("marks", [True, False])
 @pytest.mark.parametrize("seed", range(12))
 def test_after_every_record_the_document_says_what_the_journal_says(tmp_path: Path, seed: int, marks: bool) -> None:
-    """Whatever overlaps, comes late, or comes again, with few values kept in memory; and no tool is in no step."""
+    """Records overlap, come late, or repeat, with few values kept in memory; and each tool is in a step."""
     recorder = limited(document=LIMITS)(tmp_path / "run.json", strict=True, history="inline")
     recorder.start()
     loop = Loop(recorder, seed, marks=marks)

@@ -65,7 +65,7 @@ def test_half_a_character_leaves_the_document_readable(tmp_path: Path, history: 
 
 
 def test_a_stream_s_error_that_is_cut_in_a_character_is_text(tmp_path: Path) -> None:
-    """It reads as U+FFFD, as the rest of a stream does."""
+    """The cut character reads as U+FFFD, as in the rest of a stream."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     stream = b'data: {"error":{"type":"overloaded","message":"bad \\ud83d"}}\n\n'
 
@@ -94,7 +94,7 @@ def test_what_a_tool_brought_back_is_not_brought_back_by_a_request_that_leaves_i
 
 
 def test_a_result_that_comes_again_is_no_other_call_s(tmp_path: Path) -> None:
-    """Of calls without ids, what answered one is not taken for the answer of another."""
+    """For calls without ids, the answer of one call is not taken for the answer of another."""
     recorder = limited(document=DocumentLimits(kept_bytes=0))(tmp_path / "run.json", strict=True)
     gemini = "https://generativelanguage.googleapis.com/v1beta/models/g:generateContent"
     asks = {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]}
@@ -121,7 +121,7 @@ def test_a_result_that_comes_again_is_no_other_call_s(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kept_bytes", [0, 5_000, 10**6])
 def test_a_document_that_grows_long_is_what_deltas_from_the_beginning_are(tmp_path: Path, kept_bytes: int) -> None:
-    """Whatever is read a second time."""
+    """A second read gives the same."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     for number in range(1, 13):
         call(recorder, asked("x" * 10_000, str(number)), said("fine", identity=f"r{number}"))
@@ -186,7 +186,7 @@ def _streaming(parts: int) -> bytes:
 
 
 def test_a_stream_that_goes_on_is_joined_once(tmp_path: Path) -> None:
-    """However many parts it has, and although its step shows it too."""
+    """The stream is joined once, however many parts it has, although its step shows it too."""
     path = tmp_path / "run.jsonl"
     path.write_bytes(_streaming(60))
     names: list[str] = []

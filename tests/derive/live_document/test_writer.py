@@ -68,7 +68,7 @@ def test_after_every_record_the_document_says_what_the_journal_says(
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
-    """Wait for a thread; what never comes ends the test all the same."""
+    """Wait for a thread; a condition that never becomes true ends the test."""
     end = time.monotonic() + 120
     while not holds() and time.monotonic() < end:
         time.sleep(0.01)
@@ -128,7 +128,7 @@ def test_what_the_agent_records_is_shown_at_once_while_the_journal_is_small(tmp_
 
 
 def test_no_captured_call_waits_for_its_document(tmp_path: Path) -> None:
-    """However short the run is, and however long a model takes."""
+    """Neither in a short run, nor with a slow model."""
     recorder = limited(document=DocumentLimits(cost_multiple=0, min_pause_seconds=0))(
         tmp_path / "run.json", strict=True
     )
@@ -140,7 +140,7 @@ def test_no_captured_call_waits_for_its_document(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("end", ["save_trajectory", "finalize"])
 def test_a_document_is_complete_when_it_is_asked_for(tmp_path: Path, end: str) -> None:
-    """However large the journal is, and however long the thread would wait."""
+    """Neither a large journal nor a long wait of the thread delays it."""
     recorder = limited(document=DocumentLimits(cost_multiple=1e9))(tmp_path / "run.json", strict=True)
     recorder.start()
     for number in range(3):
@@ -214,7 +214,7 @@ def test_no_reader_sees_half_a_document(tmp_path: Path, limits: DocumentLimits) 
 
 @pytest.mark.parametrize("limit", [0, 4_000])
 def test_where_it_grows_large_the_history_becomes_deltas(tmp_path: Path, limit: int) -> None:
-    """With history="auto" a document beyond the limit says each message once, from then on, and loads the same."""
+    """With history="auto" a document beyond the limit becomes one of deltas, and loads the same."""
     recorder = limited(document=DocumentLimits(inline_bytes=limit))(tmp_path / "run.json", strict=True)
     for length in range(1, 6):
         call(recorder, asked(*(f"{number} {TEXT}" for number in range(length))), said("x", identity=f"c{length}"))
@@ -264,7 +264,7 @@ def test_two_recorders_in_one_directory(tmp_path: Path) -> None:
 
 
 def test_many_threads_on_one_recorder_lose_nothing(tmp_path: Path) -> None:
-    """However recording calls overlap, each is in the document when it returns."""
+    """Each recorded call is in the document when it returns, however the calls overlap."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     recorder.start()
     missing: list[int] = []
@@ -286,7 +286,7 @@ def test_many_threads_on_one_recorder_lose_nothing(tmp_path: Path) -> None:
 
 
 def test_a_run_that_ends_while_its_thread_waits_to_write_does_not_write_beside_another(tmp_path: Path) -> None:
-    """A signal's handler ends it there: the last document comes after that of the thread that holds the lock."""
+    """A signal's handler ends the run there: the last document is written after that of the thread with the lock."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     recorder.start()
     run = recorder._lifecycle.run

@@ -58,7 +58,7 @@ def test_ctrl_c_at_any_moment_leaves_the_files_in_agreement(
 
 
 def complaints(recorder: TrajectoryRecorder) -> list[str]:
-    """What is wrong with the files of a run of which the second of three acts was interrupted."""
+    """Return the faults in the files of a run whose second of three acts was interrupted."""
     trajectory = load(recorder.trajectory_path)
     if trajectory.llm_interactions:
         seen = [[message.content for message in one.input_messages] for one in trajectory.llm_interactions]
@@ -76,7 +76,10 @@ def complaints(recorder: TrajectoryRecorder) -> list[str]:
 
 
 def test_recording_from_deep_in_a_recursion_leaves_the_files_in_agreement(tmp_path: Path) -> None:
-    """Where an agent calls with its stack nearly full, a step is on file or a gap says why not; the document agrees."""
+    """If an agent calls with its stack nearly full, the step is recorded or a gap gives the reason.
+
+    The document agrees.
+    """
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
 
@@ -137,7 +140,7 @@ def test_a_nearly_full_stack_without_a_thread_costs_only_the_document(
     "number", [float("nan"), [1], {"a": 1}, object(), "one", None, 2**70, True], ids=lambda one: type(one).__name__
 )
 def test_no_step_number_poisons_the_document(tmp_path: Path, number: object) -> None:
-    """Whatever an agent numbers its steps with, the run is written and read to its end."""
+    """The run is written and read to its end, whatever the agent numbers its steps with."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     for tell in (recorder.record_agent_step, recorder.update_lakeview):
         with suppress(TypeError):  # once it is on file
@@ -205,7 +208,7 @@ def test_a_snapshot_that_failed_is_made_up_for_by_the_next(tmp_path: Path) -> No
 
 
 def test_a_directory_that_took_the_document_s_name_stays_where_it_is(tmp_path: Path) -> None:
-    """What is no document is not replaced, and not hidden under another name."""
+    """A directory with the document's name is neither replaced nor hidden under another name."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
     recorder.trajectory_path.unlink()
